@@ -25,6 +25,7 @@ CODECS = (
     "state/stored/cost_codec.py",
     "state/stored/scaling_codec.py",
     "state/stored/training_codec.py",
+    "state/stored/workers_codec.py",
 )
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
@@ -51,6 +52,7 @@ IN_STATE = {
     "ScalingStatus": "ScalingState",
     "Resize": "SizeChange",
     "CheckpointStatus": "AcknowledgedCheckpoint",
+    "WorkersStatus": "WorkerCounts",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {

@@ -125,11 +125,10 @@ def _idleness(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _interruption(old: JobState, new: JobState) -> Iterable[Announce]:
-    before = (old.interruptions.count or 0) if old.interruptions is not None else 0
-    now = new.interruptions
-    if now is None or now.last is None or (now.count or 0) <= before:
+    before, now = old.interruptions.count, new.interruptions
+    if now.last is None or now.count <= before:
         return
-    last, more = now.last, (now.count or 0) - before - 1
+    last, more = now.last, now.count - before - 1
     where = f" on node {last.node}" if last.node else ""
     others = f", and {more} more" if more else ""
     reason = _reason(last.reason, Reason.NODE_LOST)

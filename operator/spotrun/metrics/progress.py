@@ -31,7 +31,7 @@ def _samples_per_second(job: Published) -> float | None:
 
 
 def _redone_steps(job: Published) -> float:
-    return (job.status.interruptions.lost_steps if job.status.interruptions else None) or 0
+    return job.status.interruptions.lost_steps
 
 
 def _checkpoint_step(job: Published) -> float | None:

@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from spotrun.agents.answers import Published
 from spotrun.api.names import Phase
-from spotrun.api.status import WorkersStatus
 from spotrun.kube.resource import Key
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
@@ -164,7 +163,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
     for job in jobs:
         labels, status = (job.namespace, job.name), job.status
         info.add_metric((*labels, _phase(job).value), 1)
-        counts = status.workers or WorkersStatus()
+        counts = status.workers
         wanted = counts.allowed.size if counts.allowed is not None else 0
         states = {"desired": wanted, "ready": counts.running or 0, "spot": counts.spot or 0}
         for state, number in states.items():
@@ -173,8 +172,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
             progress.add_metric(labels, min(1.0, made.step / made.total_steps))
         if status.world.number:
             generation.add_metric(labels, status.world.number)
-        count = status.interruptions.count if status.interruptions is not None else None
-        interruptions.add_metric(labels, count or 0)
+        interruptions.add_metric(labels, status.interruptions.count)
         failures.add_metric(labels, status.restarts.count)
     yield from (info, workers, progress, generation, interruptions, failures)
 

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import WorkersStatus
 from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_limit
 from spotrun.policies.cost.corrections import correction_news, note_ends
 from spotrun.policies.cost.meter import meter
@@ -42,6 +41,7 @@ from spotrun.state.actions import Action, Announce, Decision, Release, Remove
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, JobSnapshot, Worker
+from spotrun.state.stored.workers import WorkerCounts
 from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.worker_ids import ranges
 
@@ -239,7 +239,7 @@ def _holders(view: View, status: JobState) -> Iterable[str]:
     return (what_holds(view, status),) if status.suspended_by else ()
 
 
-def _workers(view: View, status: JobState) -> Iterable[WorkersStatus]:
+def _workers(view: View, status: JobState) -> Iterable[WorkerCounts]:
     return (workers_shown(view, status),)
 
 

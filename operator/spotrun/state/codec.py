@@ -31,6 +31,12 @@ from spotrun.state.stored.training_codec import (
     write_pace,
     write_progress,
 )
+from spotrun.state.stored.workers_codec import (
+    read_interruptions,
+    read_workers,
+    write_interruptions,
+    write_workers,
+)
 from spotrun.state.worker_ids import numbers, ordered
 
 _SAID = ("phase", "reason", "message", "conditions")
@@ -45,14 +51,14 @@ def read(status: TrainingJobStatus) -> JobState:
         message=status.message,
         observed_generation=status.observed_generation,
         suspended_by=status.suspended_by,
-        workers=status.workers,
+        workers=read_workers(status.workers),
         world=_read_world(status.world),
         progress=read_progress(status.progress),
         checkpoint=read_checkpoint(status.checkpoint),
         pace=read_pace(status.pace),
         scaling=read_scaling(status.scaling),
         orders=_read_orders(status.orders),
-        interruptions=status.interruptions,
+        interruptions=read_interruptions(status.interruptions),
         restarts=read_restarts(status.restarts),
         rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
@@ -95,14 +101,14 @@ def write(state: JobState) -> TrainingJobStatus:
         message=state.message,
         observed_generation=state.observed_generation,
         suspended_by=state.suspended_by,
-        workers=state.workers,
+        workers=write_workers(state.workers),
         world=_write_world(state.world),
         progress=write_progress(state.progress),
         checkpoint=write_checkpoint(state.checkpoint),
         pace=write_pace(state.pace),
         scaling=write_scaling(state.scaling),
         orders=_write_orders(state.orders),
-        interruptions=state.interruptions,
+        interruptions=write_interruptions(state.interruptions),
         restarts=write_restarts(state.restarts),
         rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),

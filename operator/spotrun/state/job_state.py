@@ -14,9 +14,7 @@ from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.status import (
     Decision,
     How,
-    Interruptions,
     TrainingJobStatus,
-    WorkersStatus,
 )
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
@@ -27,6 +25,12 @@ from spotrun.state.stored.training import (
     AcknowledgedCheckpoint,
     Pace,
     Progress,
+)
+from spotrun.state.stored.workers import (
+    NO_COUNTS,
+    NO_INTERRUPTIONS,
+    Interruptions,
+    WorkerCounts,
 )
 
 
@@ -107,14 +111,14 @@ class JobState:
     message: str | None = None
     observed_generation: int | None = None
     suspended_by: tuple[SuspendedBy, ...] | None = None
-    workers: WorkersStatus | None = None
+    workers: WorkerCounts = NO_COUNTS
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
     checkpoint: AcknowledgedCheckpoint | None = None
     pace: Pace = NO_PACE
     scaling: ScalingState = NO_SCALING
     orders: Orders = NO_ORDERS
-    interruptions: Interruptions | None = None
+    interruptions: Interruptions = NO_INTERRUPTIONS
     restarts: Restarts = NO_RESTARTS
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED

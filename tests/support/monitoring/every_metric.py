@@ -14,7 +14,6 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
-from spotrun.api.status import Interruptions
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
@@ -23,6 +22,7 @@ from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
+from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = Time("2026-03-01T08:00:00Z")

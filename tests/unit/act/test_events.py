@@ -7,10 +7,11 @@ from spotrun.act.events import announcements, event, may_announce
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
-from spotrun.api.status import Decision, How, Interruption, Interruptions
+from spotrun.api.status import Decision, How
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.workers import Interruption, Interruptions
 from tests.support.jobs.builders import NOW, a_job, later
 
 WHEN = Time.of(NOW)
@@ -41,7 +42,7 @@ def condition(kind: str, holds: bool, reason: str, message: str) -> Condition:
 
 
 def interruptions(count: int) -> Interruptions:
-    last = Interruption(time=WHEN, worker=4, reason="Reclaimed", node="n1")
+    last = Interruption(time=WHEN.datetime, worker=4, reason="Reclaimed", node="n1")
     return Interruptions(count=count, last=last)
 
 

@@ -6,9 +6,9 @@ from spotrun.agents.answers import Published
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import Condition, ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
-from spotrun.api.status import Interruptions
 from spotrun.metrics.registry import Meter
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
+from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job
 
 MOMENT = Time("2026-03-01T08:00:00Z")

@@ -6,11 +6,11 @@ from prometheus_client import generate_latest
 
 from spotrun.agents.answers import Published
 from spotrun.api.names import Phase
-from spotrun.api.status import Allowed, Interruptions, WorkersStatus
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
 from spotrun.state.stored.training import Progress
+from spotrun.state.stored.workers import Allowed, Interruptions, WorkerCounts
 from tests.support.jobs.published_jobs import job, world
 
 
@@ -35,7 +35,7 @@ def full() -> Published:
     published = job(world("0-5", generation=3))
     status = replace(
         published.status,
-        workers=WorkersStatus(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),
+        workers=WorkerCounts(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),
         progress=Progress(step=420, total_steps=1000),
         interruptions=Interruptions(count=2),
     )

@@ -34,16 +34,30 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
         by_name.pop(name, None)
         by_name |= {name: written[name]} if name in written else {}
     manifest = {k: v for k, v in manifest.items() if v or k not in {"cost", "accumulators"}}
+    _drop_empty_world(manifest)
+    _drop_empty_serials(manifest)
+    _drop_empty_blocks(manifest)
+    _drop_empty_scaling(manifest)
+    return {k: v for k, v in manifest.items() if v or k not in _SAY_NOTHING_EMPTY}
+
+
+def _drop_empty_world(manifest: Manifest) -> None:
     world = manifest.get("world", {})
     for name in ("trained", "spent", "late", "joined", "breaks", "planned"):
         if not world.get(name):
             world.pop(name, None)
     if world == {"generation": 0, "members": "", "switch": False, "how": "Restart"}:
         del manifest["world"]
+
+
+def _drop_empty_serials(manifest: Manifest) -> None:
     for name in manifest.keys() & {"lost", "failed"}:
         manifest[name] = Serials.of(sorted(Serials(manifest[name]).set))
         if not manifest[name]:
             del manifest[name]
+
+
+def _drop_empty_blocks(manifest: Manifest) -> None:
     if manifest.get("unused") == {"count": 0, "size": 0, "room": 0}:
         del manifest["unused"]
     _drop_empty(manifest, "rejections", "nodes")
@@ -51,9 +65,12 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
     _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
     if not manifest.get("restarts"):
         manifest.pop("restarts", None)
-    _drop_empty_scaling(manifest)
     _drop_empty(manifest, "pace", "changeovers")
-    return {k: v for k, v in manifest.items() if v or k not in {"progress", "pace"}}
+    for name in ("count", "lostSteps"):
+        _drop_empty(manifest, "interruptions", name)
+
+
+_SAY_NOTHING_EMPTY = {"progress", "pace", "workers", "interruptions"}
 
 
 def _drop_empty_scaling(manifest: Manifest) -> None:

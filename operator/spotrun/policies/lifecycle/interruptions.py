@@ -6,13 +6,12 @@ long, so it counts from then.
 
 from dataclasses import replace
 
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Interruption, Interruptions
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
+from spotrun.state.stored.workers import Interruption
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import training
@@ -23,17 +22,16 @@ def count_interruptions(view: View, status: JobState) -> JobState:
     taken = _taken(view, status)
     if not taken:
         return status
-    known = status.interruptions or Interruptions()
+    known = status.interruptions
     worker, cause = view.by_serial[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
     last = Interruption(
-        time=Time.of(view.now),
+        time=view.now,
         worker=taken[-1],
         reason=cause.value,
         pool=(worker.node.pool or None) if worker.node is not None else None,
         node=worker.pod.node,
     )
-    count = (known.count or 0) + len(taken)
-    counted = Interruptions(count=count, lost_steps=known.lost_steps, last=last)
+    counted = replace(known, count=known.count + len(taken), last=last)
     status = replace(status, interruptions=counted)
     if holds_back(status):
         return status

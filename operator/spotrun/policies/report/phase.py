@@ -8,7 +8,6 @@ from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
-from spotrun.api.status import Allowed, WorkersStatus
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
@@ -26,6 +25,7 @@ from spotrun.state.replicas import whole
 from spotrun.state.sizes import largest, smallest, wanted
 from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.stored.failures import Restarts
+from spotrun.state.stored.workers import Allowed, WorkerCounts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
@@ -201,12 +201,12 @@ def _waiting(view: View, status: JobState) -> Phase:
     return Phase.STARTING if is_scheduled else Phase.PENDING
 
 
-def workers_shown(view: View, status: JobState) -> WorkersStatus:
+def workers_shown(view: View, status: JobState) -> WorkerCounts:
     """Return what `kubectl get` shows of the workers."""
     running = [w for w in view.alive if w.pod.phase is PodPhase.RUNNING]
     spot = sum(w.node is not None and w.node.capacity is Capacity.SPOT for w in running)
     size = 0 if status.suspended_by or status.phase in FINISHED else wanted(view.job.spec.workers)
-    return WorkersStatus(
+    return WorkerCounts(
         summary=f"{len(running)}/{size}",
         running=len(running),
         spot=spot,

@@ -117,11 +117,8 @@ def _is_set_back(old: JobState, new: JobState) -> bool:
 
     Once in a world, for it is the workers who say so.
     """
-    return _lost_steps(old) != _lost_steps(new) and _counted_in(old) != _counted_in(new)
-
-
-def _lost_steps(status: JobState) -> int | None:
-    return status.interruptions.lost_steps if status.interruptions is not None else None
+    is_more = old.interruptions.lost_steps != new.interruptions.lost_steps
+    return is_more and _counted_in(old) != _counted_in(new)
 
 
 def _counted_in(status: JobState) -> int | None:

@@ -25,7 +25,6 @@ SPOT_OF_TWO, UNPRICED = a_spot_pool(gpus=2), a_spot_pool(usd=None)
 def test_no_more_workers_are_wanted_than_an_hour_may_cost() -> None:
     job = at_work(a_job(8, budget={"maxUsdPerHour": "3.5"}), 0, 1)
     status = job.decide().status
-    assert status.workers is not None
     assert status.workers.allowed is not None
     assert (status.workers.allowed.size, status.workers.allowed.reason) == (3, "RateLimited")
     assert status.next_serial == 3
@@ -57,7 +56,6 @@ def test_until_a_price_is_known_only_the_fewest_workers_are_tried() -> None:
 def test_a_price_that_rises_makes_the_job_smaller() -> None:
     job = at_work(a_job(3, budget={"maxUsdPerHour": "3"}), 0, 1, 2, node=a_node(usd_per_hour="6"))
     status = job.decide().status
-    assert status.workers is not None
     assert status.workers.allowed is not None
     assert status.workers.allowed.size == 2
 

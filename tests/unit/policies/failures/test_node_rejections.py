@@ -14,6 +14,7 @@ from spotrun.policies.failures.node_rejections import AVOIDED_FOR, nodes_that_re
 from spotrun.state.actions import Create, Release, Withdraw
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections
+from spotrun.state.stored.workers import NO_INTERRUPTIONS
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
 
 WORDS = "Pod was rejected: Node didn't have enough resource: cpu"
@@ -53,7 +54,7 @@ def made(job: JobBuilder) -> list[Create]:
 def test_a_rejected_worker_is_neither_a_failure_nor_an_interruption() -> None:
     decision = a_crew(failures={"maxRestarts": 0}).decide()
     status = decision.status
-    assert (status.restarts, status.interruptions) == (NO_RESTARTS, None)
+    assert (status.restarts, status.interruptions) == (NO_RESTARTS, NO_INTERRUPTIONS)
     assert status.phase is Phase.RUNNING
     assert status.rejections == noted()
     assert (status.settled, status.next_serial) == ("2", 4)
@@ -149,7 +150,6 @@ def test_a_node_that_shuts_down_has_reclaimed_it_and_is_avoided_as_well() -> Non
         pod_message="Pod was rejected: Pod was rejected as the node is shutting down.",
     )
     status = a_crew().with_worker(2, **rejected(end=end)).decide().status
-    assert status.interruptions is not None
     assert status.interruptions.last is not None
     assert status.interruptions.last.reason == Reason.RECLAIMED
     assert status.rejections is not None

@@ -11,6 +11,7 @@ from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.training import AcknowledgedCheckpoint
+from spotrun.state.stored.workers import NO_INTERRUPTIONS
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job
 
@@ -37,7 +38,7 @@ def test_what_was_found_is_acknowledged_and_said_once() -> None:
     assert status.world.restore == FOUND
     assert restores(status) == [f"training goes on from {FOUND}, which was in the job's folder"]
     assert (status.progress.step, status.progress.total_steps) == (9000, 10_000)
-    assert status.interruptions is None  # no step was lost
+    assert status.interruptions == NO_INTERRUPTIONS  # no step was lost
     again = replace(going_on(step=9001), status=status).decide().status
     assert restores(again) == restores(status)
 

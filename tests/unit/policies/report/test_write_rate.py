@@ -10,12 +10,12 @@ import pytest
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.api.status import Interruptions, WorkersStatus
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Pace, Progress
+from spotrun.state.stored.workers import Interruptions, WorkerCounts
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = AcknowledgedCheckpoint(name="step-3.g1", step=3, time=datetime(2026, 3, 1, 8, tzinfo=UTC))
@@ -44,14 +44,14 @@ def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: 
     assert seconds_to_write(old, replace(old, **change), 1.0) == seconds
 
 
-STARTING = {"phase": Phase.STARTING, "workers": WorkersStatus(summary="3/8")}
+STARTING = {"phase": Phase.STARTING, "workers": WorkerCounts(summary="3/8")}
 
 
 @pytest.mark.parametrize(
     ("change", "seconds"),
     [
         pytest.param({"message": "1 has a node"}, 59.0, id="only the words are others"),
-        pytest.param({"workers": WorkersStatus(summary="3/8")}, 9.0, id="some run"),
+        pytest.param({"workers": WorkerCounts(summary="3/8")}, 9.0, id="some run"),
         pytest.param(STARTING, 4.0, id="some have a node"),
         pytest.param({**STARTING, "reason": "WaitingForWorkers"}, 4.0, id="enough have a node"),
         pytest.param({"reason": "WaitingForGang"}, 0.0, id="another comes first"),
@@ -76,8 +76,8 @@ def state_of(status: JobState) -> JobState:
 
 
 def test_how_many_of_a_job_that_trains_run_is_told_sooner() -> None:
-    old = JobState(phase=Phase.RUNNING, workers=WorkersStatus(summary="8/8"))
-    fewer = replace(old, workers=WorkersStatus(summary="7/8"))
+    old = JobState(phase=Phase.RUNNING, workers=WorkerCounts(summary="8/8"))
+    fewer = replace(old, workers=WorkerCounts(summary="7/8"))
     assert seconds_to_write(old, fewer, 1.0) == 1.0
 
 

@@ -184,7 +184,6 @@ def test_where_capacity_is_lacking_status_says_what_can_be_had() -> None:
     waiting = {"node": None, "unschedulable": "0/2 nodes are available"}
     job = trained(a_job(4, **AUTO), 2).with_workers(2, 3, **waiting)
     job, decision = decided(job)
-    assert job.status.workers is not None
     assert job.status.workers.allowed is not None
     allowed = job.status.workers.allowed
     assert (allowed.size, allowed.reason) == (2, "WaitingForCapacity")

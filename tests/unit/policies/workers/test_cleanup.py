@@ -16,6 +16,7 @@ from spotrun.state.actions import DeleteJob, Release, Remove
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodPhase
+from spotrun.state.stored.workers import NO_INTERRUPTIONS
 from spotrun.wire import Ending, Failure
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 from tests.support.jobs.stored_state import cost_of
@@ -210,7 +211,7 @@ def test_who_ends_by_itself_is_not_lost_because_others_miss_it() -> None:
     over_now = succeeded(100).with_spec(3).with_workers(0, 1, ready=True, arrived=1, suspects=(2,))
     over_now = over_now.with_world("0-2").with_worker(2, ready=True, arrived=1, heard=5)
     decision = over_now.decide()
-    assert (decision.status.lost, decision.status.interruptions) == (frozenset(), None)
+    assert (decision.status.lost, decision.status.interruptions) == (frozenset(), NO_INTERRUPTIONS)
     assert decision.actions == ()
 
 

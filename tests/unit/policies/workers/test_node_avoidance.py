@@ -96,7 +96,6 @@ def test_all_workers_of_a_doubtful_node_are_asked_for_a_sign_of_life() -> None:
 
 def test_a_worker_given_up_is_counted_as_an_interruption_at_once_and_only_once() -> None:
     taken = a_crew().decide().status
-    assert taken.interruptions is not None
     assert (taken.interruptions.count, taken.settled) == (1, None)
     assert taken.interruptions.last is not None
     assert taken.interruptions.last.reason == Reason.NODE_LOST

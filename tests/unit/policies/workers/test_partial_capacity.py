@@ -147,7 +147,6 @@ def test_those_who_train_go_on_meanwhile() -> None:
         "2 workers train; the nodes that came were more than 2, too few for the next size"
     )
     after = of_some_sizes(KEPT).with_status(unused=status.unused).decide()
-    assert after.status.workers is not None
     assert after.status.workers.allowed is not None
     allowed = after.status.workers.allowed
     assert (allowed.size, allowed.reason) == (2, "WaitingForCapacity")

@@ -10,7 +10,6 @@ from fractions import Fraction
 from statistics import median
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.status import Interruptions
 from spotrun.money import forecast as forecasts
 from spotrun.money.savings import lost_work, saved_usd
 from spotrun.money.shares import share_of
@@ -232,10 +231,9 @@ def step_seconds(view: View, status: JobState) -> Decimal | None:
 def _note_lost_steps(status: JobState, redone: int) -> JobState:
     if not redone:
         return status
-    known = status.interruptions or Interruptions()
-    lost = min((known.lost_steps or 0) + redone, MOST_STEPS)
-    counted = Interruptions(count=known.count, lost_steps=lost, last=known.last)
-    return replace(status, interruptions=counted)
+    known = status.interruptions
+    lost_steps = min(known.lost_steps + redone, MOST_STEPS)
+    return replace(status, interruptions=replace(known, lost_steps=lost_steps))
 
 
 def _with_forecast(cost: Cost, status: JobState, spent: Usd) -> Cost:

@@ -133,9 +133,7 @@ def test_steps_that_are_done_again_are_lost_and_useful_only_once() -> None:
     decision = lives((100, 1, 0), (136, 1, 360), (100, 2, 360), (136, 2, 720))
     assert sums(decision).on_demand_usd == "0.6"
     assert sums(decision).lost_work_usd == "0.2"  # 36 steps of 10 s at $2/h
-    interruptions = decision.status.interruptions
-    assert interruptions is not None
-    assert interruptions.lost_steps == 36
+    assert decision.status.interruptions.lost_steps == 36
 
 
 def test_steps_that_are_caught_up_within_moments_have_been_done_again_all_the_same() -> None:
@@ -147,7 +145,6 @@ def test_steps_that_are_caught_up_within_moments_have_been_done_again_all_the_sa
     seen = again.decide(NOW + timedelta(seconds=365))
     caught_up = training_at(140, 2, after(again, seen)).decide(NOW + timedelta(seconds=366))
     interruptions, waste = caught_up.status.interruptions, cost(caught_up).waste
-    assert interruptions is not None
     assert waste is not None
     assert (interruptions.lost_steps, waste.redone_usd) == (36, "0.2")  # 360 s at $2/h
 

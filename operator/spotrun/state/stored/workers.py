@@ -1,0 +1,55 @@
+"""The workers of a job, as decisions carry what status says of them: the counts, and the losses.
+
+Each field is explained at its name in the CRD.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The largest size the job may have now, and what limits it."""
+
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCounts:
+    """The workers there are, as `kubectl get` shows them."""
+
+    summary: str | None = None
+    running: int | None = None
+    spot: int | None = None
+    on_demand: int | None = None
+    allowed: Allowed | None = None
+    selector: str | None = None
+
+
+NO_COUNTS = WorkerCounts()
+"""Before anything was said of the workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """One worker taken away by its platform."""
+
+    time: datetime
+    worker: int
+    reason: str
+    pool: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interruptions:
+    """Workers taken away, which is nobody's failure."""
+
+    count: int = 0
+    lost_steps: int = 0  # that were done again because of them
+    last: Interruption | None = None
+
+
+NO_INTERRUPTIONS = Interruptions()
+"""While no worker was taken away."""
