@@ -24,6 +24,7 @@ CODECS = (
     "state/stored/failures_codec.py",
     "state/stored/cost_codec.py",
     "state/stored/scaling_codec.py",
+    "state/stored/statements_codec.py",
     "state/stored/training_codec.py",
     "state/stored/workers_codec.py",
 )
@@ -53,6 +54,7 @@ IN_STATE = {
     "Resize": "SizeChange",
     "CheckpointStatus": "AcknowledgedCheckpoint",
     "WorkersStatus": "WorkerCounts",
+    "Decision": "RecordedDecision",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {

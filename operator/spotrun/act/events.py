@@ -11,7 +11,7 @@ from datetime import datetime
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import (
     API_VERSION,
     MANAGED_BY,
@@ -25,6 +25,7 @@ from spotrun.policies.failures.joining_workers import noted
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.statements import Condition
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
@@ -101,8 +102,8 @@ def _world(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _placement(old: JobState, new: JobState) -> Iterable[Announce]:
-    known = old.decisions or ()
-    for one in new.decisions or ():
+    known = old.decisions
+    for one in new.decisions:
         if one.what in _PLACEMENTS and one not in known:
             yield Announce(_reason(one.what, Reason.PLACED), one.why)
 
@@ -159,8 +160,8 @@ def _newcomers(old: JobState, new: JobState) -> Iterable[Announce]:
         return
     if before is not None and pause_after(now.failures) == pause_after(before.failures):
         return
-    decision = next(one for one in reversed(new.decisions or ()) if one.what == "HoldBack")
-    reason = _reason((decision.numbers or {}).get("reason"), Reason.EXIT_CODE)
+    decision = next(one for one in reversed(new.decisions) if one.what == "HoldBack")
+    reason = _reason(decision.numbers.get("reason"), Reason.EXIT_CODE)
     yield Announce(
         reason, f"{decision.why}; the next attempt is at {Time.of(now.retry_at)}", is_warning=True
     )
@@ -209,7 +210,7 @@ def _end(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _condition(status: JobState, kind: ConditionType) -> Condition | None:
-    return next((c for c in status.conditions or () if c.type == kind.value), None)
+    return next((c for c in status.conditions if c.type == kind.value), None)
 
 
 def _reason(text: str | None, otherwise: Reason) -> Reason:

@@ -78,7 +78,7 @@ def _conditions(jobs: Iterable[Published]) -> Metric:
         labels=(*LABELS, "condition"),
     )
     for job in jobs:
-        for condition in job.status.conditions or ():
+        for condition in job.status.conditions:
             if condition.status is not ConditionStatus.UNKNOWN:
                 holds = condition.status is ConditionStatus.TRUE
                 family.add_metric((job.namespace, job.name, condition.type), float(holds))

@@ -23,6 +23,12 @@ from spotrun.state.stored.failures_codec import (
 )
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
+from spotrun.state.stored.statements_codec import (
+    read_conditions,
+    read_decisions,
+    write_conditions,
+    write_decisions,
+)
 from spotrun.state.stored.training_codec import (
     read_checkpoint,
     read_pace,
@@ -38,9 +44,6 @@ from spotrun.state.stored.workers_codec import (
     write_workers,
 )
 from spotrun.state.worker_ids import numbers, ordered
-
-_SAID = ("phase", "reason", "message", "conditions")
-"""What is written into a status that is kept unread."""
 
 
 def read(status: TrainingJobStatus) -> JobState:
@@ -63,8 +66,8 @@ def read(status: TrainingJobStatus) -> JobState:
         rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
         cost=read_cost(status.cost),
-        decisions=status.decisions,
-        conditions=status.conditions,
+        decisions=read_decisions(status.decisions),
+        conditions=read_conditions(status.conditions),
         next_serial=status.next_serial,
         settled=status.settled,
         lost=numbers(status.lost),
@@ -84,7 +87,7 @@ def read_said(status: TrainingJobStatus) -> JobState:
         message=status.message,
         observed_generation=status.observed_generation,
         suspended_by=status.suspended_by,
-        conditions=status.conditions,
+        conditions=read_conditions(status.conditions),
         next_serial=status.next_serial,
         unread=status,
     )
@@ -93,7 +96,7 @@ def read_said(status: TrainingJobStatus) -> JobState:
 def write(state: JobState) -> TrainingJobStatus:
     """Write the state as it is stored."""
     if state.unread is not None:
-        return state.unread.model_copy(update={name: getattr(state, name) for name in _SAID})
+        return _write_said(state, state.unread)
     # Policies keep the limits of the CRD; the API server checks them, and its refusal is told.
     return TrainingJobStatus.model_construct(
         phase=state.phase,
@@ -113,14 +116,25 @@ def write(state: JobState) -> TrainingJobStatus:
         rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),
         cost=write_cost(state.cost),
-        decisions=state.decisions,
-        conditions=state.conditions,
+        decisions=write_decisions(state.decisions),
+        conditions=write_conditions(state.conditions),
         next_serial=state.next_serial,
         settled=state.settled,
         lost=_serials(sorted(state.lost)),
         failed=_serials(sorted(state.failed)),
         accumulators=write_sums(state.accumulators),
     )
+
+
+def _write_said(state: JobState, kept: TrainingJobStatus) -> TrainingJobStatus:
+    """Write what is said of the job into a status that is kept unread."""
+    said = {
+        "phase": state.phase,
+        "reason": state.reason,
+        "message": state.message,
+        "conditions": write_conditions(state.conditions),
+    }
+    return kept.model_copy(update=said)
 
 
 def _read_world(world: stored.World | None) -> World:

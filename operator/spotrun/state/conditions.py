@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
+from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import Decision
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.view import View
 
 _KEPT_DECISIONS = 10
@@ -24,8 +24,8 @@ def record(
     view: View, status: JobState, what: str, why: str, numbers: Mapping[str, str]
 ) -> JobState:
     """Add a decision to the last ten."""
-    decision = Decision(time=Time.of(view.now), what=what, why=why, numbers=dict(numbers))
-    kept = (*(status.decisions or ()), decision)[-_KEPT_DECISIONS:]
+    decision = RecordedDecision(view.now, what, why[:MAX_MESSAGE_CHARS], dict(numbers))
+    kept = (*status.decisions, decision)[-_KEPT_DECISIONS:]
     return replace(status, decisions=kept)
 
 
@@ -52,11 +52,11 @@ def state(
         type=ReasonText(kind.value),
         status=value,
         observed_generation=view.job.generation,
-        last_transition_time=old.last_transition_time if old and is_same else Time.of(view.now),
+        last_transition_time=old.last_transition_time if old and is_same else view.now,
         reason=ReasonText(reason),
         message=message,
     )
-    others = tuple(c for c in status.conditions or () if c.type != kind.value)
+    others = tuple(c for c in status.conditions if c.type != kind.value)
     ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
     return replace(status, conditions=ordered)
 
@@ -65,8 +65,8 @@ def unsay(status: JobState, kind: ConditionType) -> JobState:
     """Take a condition away that is stated only while it has something to say."""
     if find(status, kind) is None:
         return status
-    others = tuple(one for one in status.conditions or () if one.type != kind.value)
-    return replace(status, conditions=others or None)
+    others = tuple(one for one in status.conditions if one.type != kind.value)
+    return replace(status, conditions=others)
 
 
 def read_reason(text: str | None, default: Reason) -> Reason:
@@ -77,7 +77,7 @@ def read_reason(text: str | None, default: Reason) -> Reason:
 def find(status: JobState, kind: ConditionType) -> Condition | None:
     """The condition of that type, if it was ever stated."""
     name = kind.value
-    return next((c for c in status.conditions or () if c.type == name), None)
+    return next((c for c in status.conditions if c.type == name), None)
 
 
 def holds_since(status: JobState, kind: ConditionType) -> datetime | None:
@@ -85,4 +85,4 @@ def holds_since(status: JobState, kind: ConditionType) -> datetime | None:
     condition = find(status, kind)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return None
-    return condition.last_transition_time.datetime
+    return condition.last_transition_time

@@ -9,16 +9,12 @@ from datetime import datetime
 from functools import cached_property
 
 from spotrun.api.field_types.text_values import Intervals
-from spotrun.api.meta import Condition
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import (
-    Decision,
-    How,
-    TrainingJobStatus,
-)
+from spotrun.api.status import How, TrainingJobStatus
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
+from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.stored.training import (
     NO_PACE,
     NO_PROGRESS,
@@ -123,8 +119,8 @@ class JobState:
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED
     cost: Cost = NO_COST
-    decisions: tuple[Decision, ...] | None = None
-    conditions: tuple[Condition, ...] | None = None
+    decisions: tuple[RecordedDecision, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     next_serial: int | None = None
     settled: Intervals | None = None
     lost: frozenset[int] = frozenset()

@@ -28,7 +28,7 @@ from tests.integration.operator_act.helpers import NAMESPACES, QUOTAS, Hand, Man
 
 
 def condition(status: JobState, kind: str) -> tuple[str, str, str]:
-    found = next(c for c in status.conditions or () if c.type == kind)
+    found = next(c for c in status.conditions if c.type == kind)
     return found.status.value, found.reason, found.message
 
 

@@ -12,7 +12,7 @@ from spotrun.agents.answers import Published
 from spotrun.api.cost import Cost, PoolCost, Pricing, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
@@ -21,6 +21,7 @@ from spotrun.money.units import Usd
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.scaling import ScalingState
+from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job, peer, world
@@ -119,7 +120,7 @@ def _condition(kind: ConditionType) -> Condition:
     return Condition(
         type=ReasonText(kind.value),
         status=ConditionStatus.TRUE,
-        last_transition_time=_MOMENT,
+        last_transition_time=_MOMENT.datetime,
         reason=ReasonText("Training"),
         message="",
     )

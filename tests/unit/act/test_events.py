@@ -1,16 +1,18 @@
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spotrun.act.events import announcements, event, may_announce
 from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
-from spotrun.api.status import Decision, How
+from spotrun.api.status import How
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.stored.workers import Interruption, Interruptions
 from tests.support.jobs.builders import NOW, a_job, later
 
@@ -35,7 +37,7 @@ def condition(kind: str, holds: bool, reason: str, message: str) -> Condition:
     return Condition(
         type=ReasonText(kind),
         status=value,
-        last_transition_time=WHEN,
+        last_transition_time=WHEN.datetime,
         reason=ReasonText(reason),
         message=message,
     )
@@ -60,10 +62,12 @@ def held_back(times: int, seconds: float, **restarts: Any) -> Restarts:
 
 
 HOLD_BACK = (
-    Decision(time=WHEN, what="HoldBack", why="worker 3 failed", numbers={"reason": "OOMKilled"}),
-    Decision(time=WHEN, what="World", why="another"),
+    RecordedDecision(
+        WHEN.datetime, what="HoldBack", why="worker 3 failed", numbers={"reason": "OOMKilled"}
+    ),
+    RecordedDecision(WHEN.datetime, what="World", why="another"),
 )
-LOST = (Decision(time=WHEN, what="World", why="1 of 3 workers are gone"),)
+LOST = (RecordedDecision(WHEN.datetime, what="World", why="1 of 3 workers are gone"),)
 REFUSED = condition("TemplateAccepted", False, "TemplateRefused", "exceeded quota")
 SUSPENDED = condition("Suspended", True, "OutsideSchedule", "Schedule: not before 20:00")
 
@@ -141,7 +145,7 @@ CHANGES = [
     ),
     pytest.param(
         status(conditions=(REFUSED,)),
-        status(conditions=(REFUSED.model_copy(update={"message": "exceeded quota again"}),)),
+        status(conditions=(replace(REFUSED, message="exceeded quota again"),)),
         [],
         id="a refusal in other words",
     ),
@@ -245,7 +249,7 @@ def test_ten_an_hour() -> None:
 
 def test_a_placement_is_told_once_with_its_prices() -> None:
     words = "spot g5.xlarge a $0.40/h, expected $0.42 with interruptions"
-    after = status(decisions=(Decision(time=WHEN, what="Placed", why=words),))
+    after = status(decisions=(RecordedDecision(WHEN.datetime, what="Placed", why=words),))
     assert announcements(status(), after) == (Announce(Reason.PLACED, words),)
     assert announcements(after, after) == ()
 

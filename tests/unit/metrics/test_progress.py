@@ -4,9 +4,10 @@ from typing import Any
 
 from spotrun.agents.answers import Published
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.meta import Condition, ConditionStatus, ReasonText
+from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
 from spotrun.metrics.registry import Meter
+from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job
@@ -72,7 +73,7 @@ def test_conditions_are_one_or_zero_and_absent_while_unknown() -> None:
         Condition(
             type=ReasonText(kind.value),
             status=status,
-            last_transition_time=MOMENT,
+            last_transition_time=MOMENT.datetime,
             reason=ReasonText("Training"),
             message="",
         )

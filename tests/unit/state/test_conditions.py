@@ -19,4 +19,4 @@ def test_the_last_ten_decisions_are_kept() -> None:
     job, status = a_job(1), JobState()
     for number in range(12):
         status = record(job.view(), status, "World", str(number), {})
-    assert [decision.why for decision in status.decisions or ()] == [str(n) for n in range(2, 12)]
+    assert [decision.why for decision in status.decisions] == [str(n) for n in range(2, 12)]

@@ -7,7 +7,6 @@ are workers. So a job that is held back for it is tried again after a while, in 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
-from spotrun.api.meta import Condition
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, Unpriced
 from spotrun.money.budget import affordable
@@ -26,6 +25,7 @@ from spotrun.state.conditions import find, read_reason
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed, largest, smallest, wanted
 from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.stored.statements import Condition
 from spotrun.state.view import View
 
 UNPRICED_SECONDS = 30.0
@@ -153,7 +153,7 @@ def _still(view: View, status: JobState, reason: Reason) -> Verdict | None:
 
 
 def _stated_seconds(view: View, stated: Condition) -> float:
-    return (view.now - stated.last_transition_time.datetime).total_seconds()
+    return (view.now - stated.last_transition_time).total_seconds()
 
 
 def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:

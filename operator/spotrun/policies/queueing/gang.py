@@ -55,7 +55,7 @@ def lacks_since(job: JobSnapshot) -> datetime | None:
     stated = find(job.status, ConditionType.CAPACITY_AVAILABLE)
     if stated is None or stated.status is not ConditionStatus.FALSE:
         return None
-    return stated.last_transition_time.datetime
+    return stated.last_transition_time
 
 
 def held_up_since(job: JobSnapshot) -> datetime | None:

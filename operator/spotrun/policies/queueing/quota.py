@@ -29,7 +29,7 @@ def over_quota_since(job: JobSnapshot) -> datetime | None:
     if stated is None or stated.status is not ConditionStatus.FALSE:
         return None
     is_quota = read_reason(stated.reason, Reason.TEMPLATE_REFUSED) is Reason.QUOTA_EXCEEDED
-    return stated.last_transition_time.datetime if is_quota else None
+    return stated.last_transition_time if is_quota else None
 
 
 def need(words: str, workers: int) -> str:

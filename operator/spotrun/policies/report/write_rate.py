@@ -6,11 +6,12 @@ and load to the API server.
 
 from zlib import crc32
 
-from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.state.view import FINISHED
 from spotrun.state.worker_ids import ranges
@@ -72,9 +73,7 @@ def seconds_to_write(
 def _urgent(status: JobState) -> tuple[object, ...]:
     """Return what somebody acts on: agents, users, the operator after a restart."""
     conditions = tuple(
-        (c.type, c.status, _why(c.reason))
-        for c in status.conditions or ()
-        if not _goes_without_saying(c)
+        (c.type, c.status, _why(c.reason)) for c in status.conditions if not _goes_without_saying(c)
     )
     return (
         Phase.PENDING if _starts(status) else status.phase,

@@ -90,7 +90,7 @@ def idle_again_seconds(view: View, status: JobState) -> float | None:
         return None
     if stated.status is not ConditionStatus.UNKNOWN:
         return None if idle is None else _seconds_to_hold(view, status, idle)
-    since = stated.last_transition_time.datetime
+    since = stated.last_transition_time
     return max(IDLE_SECONDS - (view.now - since) / timedelta(seconds=1), 0.0)
 
 

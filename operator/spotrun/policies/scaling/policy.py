@@ -135,7 +135,7 @@ def _remember(status: JobState, memory: ScalingState) -> JobState:
 
 
 def _last_why(status: JobState) -> str:
-    made = (one.why for one in reversed(status.decisions or ()) if one.what in DECISIONS)
+    made = (one.why for one in reversed(status.decisions) if one.what in DECISIONS)
     return next(made, "")
 
 

@@ -84,8 +84,8 @@ def test_the_time_of_an_unknown_price_is_never_below_nothing() -> None:
 def test_that_a_price_is_unknown_is_not_worth_a_write_of_its_own() -> None:
     said = a_metered_job(0, node=a_node(usd_per_hour=None)).decide().status
     kind = ConditionType.PRICING_COMPLETE
-    others = tuple(one for one in said.conditions or () if one.type != kind.value)
-    assert len(others) < len(said.conditions or ())
+    others = tuple(one for one in said.conditions if one.type != kind.value)
+    assert len(others) < len(said.conditions)
     unsaid = replace(said, conditions=others)
     assert seconds_to_write(unsaid, said, written_seconds=1.0) == 59.0
 

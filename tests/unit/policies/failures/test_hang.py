@@ -132,7 +132,7 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
     world = status.world
     assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 1, 2))
-    decision = (status.decisions or ())[-1]
+    decision = status.decisions[-1]
     assert decision.why == "no step was finished for long; who hangs is left out"
 
 

@@ -123,7 +123,7 @@ def test_its_failure_is_said_and_blames_its_node_and_counts_against_nothing(
     status = decision.status
     assert status.restarts == Restarts(blamed=("node-2",), newcomers=HELD)
     assert decision.again_seconds <= 10
-    said = next(one for one in status.decisions or () if one.what == "HoldBack")
+    said = next(one for one in status.decisions if one.what == "HoldBack")
     assert said.why == (
         f"worker 2 on node node-2 failed before it trained (ExitCode, exit code 3): {BOOM}"
     )

@@ -29,7 +29,7 @@ def going_on(
 
 
 def restores(status: JobState) -> list[str]:
-    return [one.why for one in status.decisions or () if one.what == "Restore"]
+    return [one.why for one in status.decisions if one.what == "Restore"]
 
 
 def test_what_was_found_is_acknowledged_and_said_once() -> None:

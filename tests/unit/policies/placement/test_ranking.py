@@ -15,7 +15,6 @@ def test_workers_are_asked_from_a_set_of_pools_weighed_by_what_work_costs_there(
 
 def test_a_decision_says_where_and_at_what_price() -> None:
     decisions = on_market(a_job(1), SPOT, OD).decide().status.decisions
-    assert decisions is not None
     said = (
         "spot g5.xlarge zone-spot $0.40/h, expected $0.42 with interruptions; "
         "on-demand g5.xlarge zone-od $1.00/h"

@@ -5,12 +5,13 @@ from decimal import Decimal
 from typing import Any
 
 from spotrun.act.events import announcements
-from spotrun.api.meta import Condition, ConditionStatus
+from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.money.shares import Resources
 from spotrun.policies.scaling.idle import IDLE_SECONDS, hold_idle
 from spotrun.state.actions import Remove
 from spotrun.state.conditions import find
+from spotrun.state.stored.statements import Condition
 from spotrun.state.view import View
 from spotrun.wire import Progress, Utilization
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, later

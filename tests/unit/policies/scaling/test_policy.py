@@ -60,7 +60,7 @@ def test_a_busy_job_grows_and_says_why_with_numbers() -> None:
     job, decision = decided(trained(a_job(2, **AUTO, **AT_ONCE), 2))
     assert resizes(decision) == [4]
     assert (scaling(job).size, scaling(job).replaces) == (4, 2)
-    made = (job.status.decisions or ())[-1]
+    made = job.status.decisions[-1]
     assert made.what == "Grow"
     assert made.why == (
         "2 -> 4 workers: CPU 100% of a target of 70%; 4 workers would bring 1.00 of what they add"
@@ -98,7 +98,7 @@ def test_whoever_else_writes_a_size_is_heard() -> None:
 def test_the_same_answer_is_no_news() -> None:
     """A look every minute at a job that is as it should be writes nothing."""
     job, decision = decided(trained(a_job(2, **AUTO), 2, used=0.7))
-    assert [one.what for one in job.status.decisions or ()] == ["Stay"]
+    assert [one.what for one in job.status.decisions] == ["Stay"]
     for seconds in (60, 120, 180):
         after, decision = decided(job, later(seconds))
         assert (after.status.scaling, after.status.decisions) == (
@@ -144,7 +144,7 @@ def test_of_scripts_that_tell_nothing_what_their_pods_use_decides() -> None:
     job = a_job(2, **AUTO, **AT_ONCE, checkpoint={"uri": "s3://your-bucket/job"})
     job, decision = decided(mute(job, 2, 1.0))
     assert resizes(decision) == [3]
-    made = (job.status.decisions or ())[-1]
+    made = job.status.decisions[-1]
     assert made.what == "Grow"
     assert made.why == (
         "2 -> 3 workers: CPU 100% of a target of 70%; it asks for 3, "
@@ -156,9 +156,7 @@ def test_that_nobody_knows_what_is_used_is_said_once() -> None:
     job = mute(a_job(2, **AUTO), 2, None, use_unknown="this cluster serves no metrics.k8s.io")
     job, decision = decided(job)
     assert scaling(job).reason == ScalingReason.NO_UTILIZATION
-    assert (job.status.decisions or ())[-1].why == (
-        "2 workers: this cluster serves no metrics.k8s.io"
-    )
+    assert job.status.decisions[-1].why == ("2 workers: this cluster serves no metrics.k8s.io")
     after, decision = decided(job, later(60))
     assert (after.status.scaling, decision.announcements) == (job.status.scaling, ())
     assert after.status.decisions == job.status.decisions

@@ -31,7 +31,7 @@ def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     decided = job.decide().status
     assert decided.world.breaks == 1
     assert decided.restarts == NO_RESTARTS  # it is no failure
-    assert decided.decisions is not None
+    assert decided.decisions
     assert decided.decisions[-1].why == (
         "the workers lost touch with each other, and none of them is lost"
     )
@@ -101,7 +101,7 @@ def test_a_link_that_stays_broken_ends_in_a_failure_though_newcomers_are_prepare
             break
         num_worlds += 1
         present = decided.world.training_number or decided.world.number
-        job = job.with_state(replace(decided, decisions=None))
+        job = job.with_state(replace(decided, decisions=()))
         job = job.with_workers(0, 1, 2, ready=True, arrived=present, broken=present)
         job = job.with_worker(3, ready=False)
     assert job.status.world.breaks == MOST_BREAKS

@@ -57,7 +57,7 @@ def test_a_world_that_nobody_enters_is_tried_harder(
     after = told(entering(how, seconds))
     assert after is not None
     assert (after[0], after[1], after[3]) == (6, "0-2", next_how)
-    said = (entering(how, seconds).decide().status.decisions or ())[-1]
+    said = entering(how, seconds).decide().status.decisions[-1]
     assert (said.what, said.why) == ("World", f"3 of 3 workers did not arrive by {how}")
 
 
