@@ -43,7 +43,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Broken, JobSnapshot, Worker
 from spotrun.state.stored.workers import WorkerCounts
 from spotrun.state.view import FINISHED, View, holds_back
-from spotrun.state.worker_ids import ranges
 
 _LATEST_SECONDS = 60.0
 """So long a job is left alone at most: what it has cost is looked at again, and whether it can be
@@ -131,7 +130,7 @@ def _releases_at_last(view: View, status: JobState) -> Iterator[Release]:
 
     Who deletes a job does not wait until a mistake, ours or somebody's, is mended.
     """
-    settled = ranges(status.settled)
+    settled = status.settled
     for worker in view.job.workers:
         if worker.pod.metered and (worker.serial in settled or _is_over(view, worker)):
             yield Release(worker.serial, worker.pod.uid)

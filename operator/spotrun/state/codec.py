@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from spotrun.api import status as stored
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Intervals, Serials, Time
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.job_state import (
     NO_ORDERS,
@@ -43,7 +43,7 @@ from spotrun.state.stored.workers_codec import (
     write_interruptions,
     write_workers,
 )
-from spotrun.state.worker_ids import numbers, ordered
+from spotrun.state.worker_ids import numbers, ordered, ranges
 
 
 def read(status: TrainingJobStatus) -> JobState:
@@ -69,7 +69,7 @@ def read(status: TrainingJobStatus) -> JobState:
         decisions=read_decisions(status.decisions),
         conditions=read_conditions(status.conditions),
         next_serial=status.next_serial,
-        settled=status.settled,
+        settled=ranges(status.settled),
         lost=numbers(status.lost),
         failed=numbers(status.failed),
         accumulators=read_sums(status.accumulators),
@@ -119,7 +119,7 @@ def write(state: JobState) -> TrainingJobStatus:
         decisions=write_decisions(state.decisions),
         conditions=write_conditions(state.conditions),
         next_serial=state.next_serial,
-        settled=state.settled,
+        settled=Intervals.of_intervals(state.settled.intervals) or None,
         lost=_serials(sorted(state.lost)),
         failed=_serials(sorted(state.failed)),
         accumulators=write_sums(state.accumulators),

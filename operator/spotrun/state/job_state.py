@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from spotrun.api.field_types.text_values import Intervals
+from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.status import How, TrainingJobStatus
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
@@ -122,7 +122,7 @@ class JobState:
     decisions: tuple[RecordedDecision, ...] = ()
     conditions: tuple[Condition, ...] = ()
     next_serial: int | None = None
-    settled: Intervals | None = None
+    settled: Ranges = NO_NUMBERS
     lost: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
     accumulators: Accumulators = NO_SUMS

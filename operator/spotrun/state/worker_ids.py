@@ -1,11 +1,7 @@
-"""Sets of worker numbers as status holds them: compact text, read often."""
+"""Sets of worker numbers, read from the compact text that a status holds."""
 
-from collections.abc import Iterable
-
-from spotrun.api.field_types.intervals import Ranges
+from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
 from spotrun.api.field_types.text_values import Intervals, Serials
-
-_NOTHING = Ranges()
 
 
 def ordered(serials: Serials | None) -> tuple[int, ...]:
@@ -20,9 +16,4 @@ def numbers(serials: Serials | None) -> frozenset[int]:
 
 def ranges(settled: Intervals | None) -> Ranges:
     """Return the numbers as a set that may be of millions."""
-    return settled.ranges if settled is not None else _NOTHING
-
-
-def union(settled: Intervals | None, more: Iterable[int]) -> Intervals:
-    """Write both, ascending."""
-    return Intervals.of_intervals(ranges(settled).union(more).intervals)
+    return settled.ranges if settled is not None else NO_NUMBERS

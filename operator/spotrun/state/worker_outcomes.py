@@ -12,7 +12,6 @@ from datetime import datetime
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import How
 from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
-from spotrun.state.worker_ids import ranges
 from spotrun.wire import Ending
 
 INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
@@ -66,7 +65,7 @@ class Fate:
 
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
     """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
-    doubted, settled = _doubted(job), ranges(job.status.settled)
+    doubted, settled = _doubted(job), job.status.settled
     found = {
         worker.serial: _fate(
             worker,

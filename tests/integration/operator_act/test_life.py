@@ -60,7 +60,7 @@ async def test_a_job_runs_succeeds_and_is_let_go_of(
         )
     )
     # Settled first, in a status that was stored; let go of afterwards.
-    assert ended.status.settled == "0-2"
+    assert str(ended.status.settled) == "0-2"
     counts = dict(hand.executor.writes)
     assert counts.pop("event") <= 10
     assert counts.pop("status") <= 7
@@ -96,7 +96,7 @@ async def test_a_suspended_job_gives_its_workers_back(
     await space.client.patch(
         TRAINING_JOBS, "job", {"spec": {"suspend": True}}, Some, namespace=space.namespace
     )
-    await hand.turn_until(lambda j: j.status.settled == "0-1" and not j.workers)
+    await hand.turn_until(lambda j: str(j.status.settled) == "0-1" and not j.workers)
 
     assert await space.pods() == []
     assert hand.executor.writes["delete"] == 2

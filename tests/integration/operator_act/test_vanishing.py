@@ -32,7 +32,7 @@ async def test_a_deleted_job_takes_its_charged_workers_along(
                 await hand.turn()
             await asyncio.sleep(0.1)
 
-    assert hand.stored[-1][0].settled == "0-1"
+    assert str(hand.stored[-1][0].settled) == "0-1"
     assert await space.pods() == []
 
 

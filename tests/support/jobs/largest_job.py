@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.text_values import Intervals
+from spotrun.api.field_types.intervals import Ranges
 from spotrun.api.names import Phase
 from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How
 from spotrun.money.ledger import Segment, cost
@@ -225,5 +225,5 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
         ),
         checkpoint=AcknowledgedCheckpoint(name="step-900.g7", step=900, time=NOW),
         next_serial=end,
-        settled=Intervals.of_intervals(settled),
+        settled=Ranges.of(settled),
     )

@@ -16,7 +16,6 @@ from spotrun.state.replicas import slot_of
 from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import fates
 from spotrun.state.world_members import relied_on, training
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
@@ -29,7 +28,7 @@ WARM_SECONDS = 7.0
 
 def settled(status: JobState) -> frozenset[int]:
     """The numbers whose cost is in the sums; here they are few."""
-    return frozenset(n for a, b in ranges(status.settled).intervals for n in range(a, b + 1))
+    return frozenset(n for a, b in status.settled.intervals for n in range(a, b + 1))
 
 
 @dataclass

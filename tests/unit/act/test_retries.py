@@ -197,7 +197,7 @@ async def test_a_deleted_job_is_let_go_of_though_its_last_cost_cannot_be_stored(
     server._answer = refuses_status  # type: ignore[method-assign, assignment]
     server.__post_init__()
     job = a_job(1).training(0).with_facts(deleting=deleting).snapshot()
-    status = replace(job.status, settled=Intervals("0"))
+    status = replace(job.status, settled=Intervals("0").ranges)
     decision = Decision(status, (Release(0, "uid-0"),))
     while len(failures) < 4 and not let_go_after:
         await server.carry_out(job, decision)

@@ -16,7 +16,7 @@ def world(generation: int, *members: int, switch: bool = True) -> World:
 
 def test_nothing_new_is_nothing_to_say() -> None:
     before = replace(RUNNING, world=world(1, 0, 1))
-    after = replace(before, message="3 workers train", settled=Serials.of((4,)))
+    after = replace(before, message="3 workers train", settled=Serials.of((4,)).ranges)
 
     assert list(entries(before, Decision(after, (Release(4, "u"),)))) == []
 

@@ -51,6 +51,8 @@ def _drop_empty_world(manifest: Manifest) -> None:
 
 
 def _drop_empty_serials(manifest: Manifest) -> None:
+    if not manifest.get("settled"):
+        manifest.pop("settled", None)
     for name in manifest.keys() & {"lost", "failed"}:
         manifest[name] = Serials.of(sorted(Serials(manifest[name]).set))
         if not manifest[name]:

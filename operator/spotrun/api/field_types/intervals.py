@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from typing_extensions import override
+
 Interval = tuple[int, int]
 """The first and the last number."""
 
@@ -57,6 +59,11 @@ class Ranges:
         """Add numbers."""
         return self.of((*self.intervals, *((number, number) for number in numbers)))
 
+    @override
+    def __str__(self) -> str:
+        """Write the numbers as a status holds them."""
+        return write_intervals(self.intervals)
+
     def missing(self, end: int) -> Iterator[int]:
         """Return the numbers below `end` that are not in it, ascending."""
         begin = 0
@@ -64,6 +71,9 @@ class Ranges:
             yield from range(begin, min(first, end))
             begin = last + 1
         yield from range(begin, end)
+
+
+NO_NUMBERS = Ranges()
 
 
 def runs_of(numbers: Iterable[int]) -> Iterator[Interval]:

@@ -18,7 +18,6 @@ from spotrun.policies.cost.charges.times import noted_ends, unsettled
 from spotrun.policies.cost.spent import priced_by
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View
-from spotrun.state.worker_ids import ranges
 
 
 def absent(view: View, status: JobState) -> Mapping[int, Spent]:
@@ -26,7 +25,7 @@ def absent(view: View, status: JobState) -> Mapping[int, Spent]:
     found = view.once("absent", (), lambda: _absent(view))
     if not found:
         return found  # as nearly always
-    settled = ranges(status.settled)
+    settled = status.settled
     return {serial: spent for serial, spent in found.items() if serial not in settled}
 
 
@@ -60,7 +59,7 @@ def _last_charges(view: View) -> Mapping[int, Charge]:
 
     def find() -> dict[int, Charge]:
         status = view.job.status
-        book, settled = status.accumulators.rates, ranges(status.settled)
+        book, settled = status.accumulators.rates, status.settled
         numbers = (n for n in book.keys() - view.by_serial.keys() if n not in settled)
         return {n: book[n][-1] for n in sorted(numbers)}
 

@@ -22,7 +22,6 @@ from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
 from spotrun.state.view import View
-from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import (
     generation,
     has_failed_in,
@@ -210,7 +209,7 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer
 
 def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[FailedNewcomer]:
     crew, present = training(status), generation(status)
-    settled, known = ranges(view.job.status.settled), view.job.status.failed
+    settled, known = view.job.status.settled, view.job.status.failed
     for worker in newcomers:
         fate = view.ends.get(worker.serial)
         if fate is None or fate.cause is None or not fate.is_failure:

@@ -20,7 +20,6 @@ from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import PodPhase, Worker
 from spotrun.state.stored.failures import Rejections
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import is_rejected
 
 AVOIDED_FOR = timedelta(minutes=2)
@@ -29,7 +28,7 @@ AVOIDED_FOR = timedelta(minutes=2)
 
 def note_rejected(view: View, status: JobState) -> JobState:
     """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
-    settled = ranges(view.job.status.settled)
+    settled = view.job.status.settled
     new = [w for w in view.job.workers if w.serial not in settled and is_rejected(w.pod)]
     if not new or holds_back(status):
         return status

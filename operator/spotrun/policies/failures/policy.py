@@ -22,7 +22,6 @@ from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
-from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
 from spotrun.state.world_members import failed, generation, gone, is_breaking_off, training
 
@@ -162,7 +161,7 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     if not view.ends:
         return None
     before = view.job.status
-    settled, known = ranges(before.settled), before.failed | but
+    settled, known = before.settled, before.failed | but
     return next(
         (
             Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)

@@ -13,7 +13,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
 from spotrun.state.stored.workers import Interruption
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import training
 
 
@@ -43,7 +42,7 @@ def _taken(view: View, status: JobState) -> list[int]:
     before = view.job.status
     if (status.settled, status.lost) == (before.settled, before.lost):
         return []
-    settled, settled_before = ranges(status.settled), ranges(before.settled)
+    settled, settled_before = status.settled, before.settled
     lost, lost_before = status.lost, before.lost
     return [
         n

@@ -22,7 +22,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.stored.cost import Cost
 from spotrun.state.view import FINISHED, View
-from spotrun.state.worker_ids import ranges
 
 _STEP = Decimal("0.05")
 _LEAST_USD = Decimal("0.01")
@@ -96,7 +95,7 @@ def _is_at_rest(status: JobState) -> bool:
     """Whether nothing is spent any more, until somebody changes the job."""
     is_over = status.phase in FINISHED or bool(status.suspended_by)
     # Of a lost worker nothing may be heard for ever, and then it is never settled.
-    num_paid = ranges(status.settled).size + len(status.accumulators.ends)
+    num_paid = status.settled.size + len(status.accumulators.ends)
     return is_over and num_paid == (status.next_serial or 0)
 
 

@@ -14,7 +14,6 @@ from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.state.view import FINISHED
-from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import training
 
 REFRESH_SECONDS = 60.0
@@ -163,7 +162,7 @@ def _ends(status: JobState) -> bool:
     """Whether workers of a job that is over are still to be settled."""
     if status.phase not in FINISHED:
         return False
-    return ranges(status.settled).size < (status.next_serial or 0)
+    return status.settled.size < (status.next_serial or 0)
 
 
 def _saved(status: JobState) -> AcknowledgedCheckpoint | None:

@@ -5,7 +5,6 @@ trains, costs, and waits for us to be released.
 """
 
 from spotrun.state.snapshot import JobSnapshot
-from spotrun.state.worker_ids import ranges
 from spotrun.state.world_members import counted_on
 
 
@@ -15,7 +14,7 @@ def hidden(job: JobSnapshot, shown_before: frozenset[int]) -> frozenset[int]:
     The pod of such a number cannot have gone: until it is settled our finalizer holds it.
     """
     status, shown = job.status, {worker.serial for worker in job.workers}
-    missing = ranges(status.settled).missing(status.next_serial or 0)
+    missing = status.settled.missing(status.next_serial or 0)
     open_numbers = frozenset(missing) - shown
     if not open_numbers:
         return open_numbers  # as nearly always

@@ -18,7 +18,6 @@ from spotrun.state.actions import Withdraw
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
-from spotrun.state.worker_ids import ranges
 
 _ALIVE_SECONDS = 0.5
 """Who is asked for a sign of life, and lives, gives it within milliseconds."""
@@ -29,7 +28,7 @@ def note_lost(view: View, status: JobState) -> JobState:
 
     Once the others train without it nobody misses it any more, so nothing else would tell.
     """
-    known, settled = status.lost, ranges(status.settled)
+    known, settled = status.lost, status.settled
     given_up = {
         serial
         for serial, fate in view.ends.items()

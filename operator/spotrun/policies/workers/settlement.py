@@ -20,7 +20,6 @@ from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_ids import ranges, union
 
 
 def settle(view: View, status: JobState) -> JobState:
@@ -41,7 +40,7 @@ def has_ended(view: View, worker: Worker) -> bool:
 
 def releases(view: View, status: JobState) -> tuple[Release, ...]:
     """Let go of the pods whose numbers are settled."""
-    settled = ranges(status.settled)
+    settled = status.settled
     return tuple(
         Release(worker.serial, worker.pod.uid)
         for worker in view.job.workers
@@ -61,13 +60,13 @@ def owed(view: View, status: JobState) -> tuple[int, ...]:
     settled, given_out = status.settled, status.next_serial or 0
 
     def find() -> tuple[int, ...]:
-        return tuple(n for n in ranges(settled).missing(given_out) if n not in view.by_serial)
+        return tuple(n for n in settled.missing(given_out) if n not in view.by_serial)
 
     return view.once("owed", (settled, status.next_serial), find)
 
 
 def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState:
-    known = ranges(status.settled)
+    known = status.settled
     ended = [
         worker.serial
         for worker in view.job.workers
@@ -77,7 +76,7 @@ def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState
     if not ended and not gone and not surplus:
         return status
     charged = _charged(view, status.accumulators, ended, gone)
-    settled = union(status.settled, (*ended, *gone, *surplus))
+    settled = status.settled.union((*ended, *gone, *surplus))
     return replace(status, settled=settled, accumulators=charged)
 
 

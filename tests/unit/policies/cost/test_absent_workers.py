@@ -17,7 +17,6 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Phase, Reason
 from spotrun.state.actions import Create, Decision
 from spotrun.state.snapshot import Broken
-from spotrun.state.worker_ids import ranges
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, later
 from tests.support.jobs.stored_state import cost_of, sums_of
 from tests.support.money.priced_nodes import a_node, at_work, ended
@@ -67,7 +66,7 @@ def test_a_worker_whose_pod_vanishes_is_charged_until_it_was_last_known_to_be_th
     first = looked_at(a_trained_job(), NOW)
     job = after(first, kind, vanished={1: missed_at})
     gone = looked_at(job, later(3600), [0]).status
-    assert ranges(gone.settled).size == 1
+    assert gone.settled.size == 1
     sums = sums_of(gone)
     assert (sums.usd, sums.spot_usd) == (usd, usd)
     assert [(one.pool, one.usd) for one in sums.by_pool or ()] == [("spot", usd)]
@@ -131,7 +130,7 @@ def test_one_that_is_hidden_costs_on_and_is_no_correction_when_it_is_shown_again
     first = looked_at(a_trained_job(), NOW)
     hidden = looked_at(after(first), later(1800), [0])
     assert (cost_of(hidden.status).usd, cost_of(hidden.status).usd_per_hour) == ("3", "2")
-    assert not ranges(hidden.status.settled).size
+    assert not hidden.status.settled.size
     shown = looked_at(after(hidden), later(3600))
     assert (cost_of(shown.status).usd, cost_of(shown.status).corrected_usd) == ("4", None)
 
@@ -139,7 +138,7 @@ def test_one_that_is_hidden_costs_on_and_is_no_correction_when_it_is_shown_again
 @pytest.mark.parametrize("kind", ["suspended", "deleted"])
 def test_one_that_is_hidden_is_not_settled_where_nobody_is_wanted_any_more(kind: str) -> None:
     hidden = looked_at(after(looked_at(a_trained_job(), NOW), kind), later(60), [0]).status
-    assert not ranges(hidden.settled).size
+    assert not hidden.settled.size
 
 
 @settings(deadline=None)
@@ -157,7 +156,7 @@ def test_what_is_shown_never_falls_whoever_is_hidden_or_vanishes(
     decision, shown = looked_at(a_trained_job(), NOW), Decimal(2)
     for seconds, serials, is_known in sorted(seen):
         now = later(seconds)
-        settled = ranges(decision.status.settled)
+        settled = decision.status.settled
         missing = {0, 1} - set(serials)
         job = after(decision, kind, vanished=dict.fromkeys(missing, now) if is_known else {})
         there = [serial for serial in serials if serial not in settled]

@@ -90,7 +90,7 @@ def test_the_sum_at_the_end_is_the_ledgers_however_often_and_by_whom_it_was_look
     life: Life,
 ) -> None:
     *_, last = life.course()
-    assert last.settled == "0-1"
+    assert str(last.settled) == "0-1"
     settled = sums(last).usd
     assert settled is not None
     assert abs(settled.decimal - life.whole()) < _ROUNDING

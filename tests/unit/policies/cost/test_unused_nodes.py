@@ -78,7 +78,7 @@ def test_nothing_is_idle_once_the_last_worker_has_ended() -> None:
     halfway = NOW + HOUR / 2
     over = at_work(job, 0, 1, node=OLD, **{**ended(), "ended_at": halfway})
     settled = over.decide(NOW + HOUR)
-    assert (settled.status.settled, idle(settled)) == ("0-1", "3")
+    assert (str(settled.status.settled), idle(settled)) == ("0-1", "3")
     assert sums(after(over, settled).decide(NOW + 2 * HOUR)).idle_usd == "3"
     assert sums(after(over, settled).decide(NOW + 2 * HOUR)).idle_as_of is None
 

@@ -28,7 +28,7 @@ IN_WORLD_2 = Accumulators(generation=2)
         ({}, float("inf")),
         ({"phase": Phase.RUNNING}, 0.0),
         ({"next_serial": 4}, 0.0),
-        ({"settled": Serials("0")}, 1.0),
+        ({"settled": Serials("0").ranges}, 1.0),
         ({"progress": Progress(step=0, total_steps=9)}, 59.0),
         ({"progress": Progress(step=3)}, 4.0),
         ({"checkpoint": SAVED}, 4.0),
@@ -99,7 +99,7 @@ def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of
     over = JobState(phase=Phase.SUCCEEDED, world=world, next_serial=3)
     assert seconds_to_write(over, replace(over, world=empty), 0.5) == 4.5
     for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
-        ends = replace(over, world=empty, settled=Serials(settled))
+        ends = replace(over, world=empty, settled=Serials(settled).ranges)
         assert seconds_to_write(over, ends, 0.5) == seconds
     running = replace(over, phase=Phase.RUNNING)
     assert seconds_to_write(running, replace(running, world=empty), 0.5) == 0.0

@@ -181,7 +181,7 @@ def test_its_end_is_settled_to_the_second() -> None:
     end = {**an_end(Ending.COMPLETED), **gone(36.0)}
     ended = at_work(metered, MEMBER, ready=True, arrived=1, **end)
     decision = ended.with_facts(written_seconds=91.0).decide()
-    assert decision.status.settled == "0-1", "as is the number that was owed in vain"
+    assert str(decision.status.settled) == "0-1", "as is the number that was owed in vain"
     assert bill(ended.view(), decision.status).usd.amount == "0.99"  # 3,564 s at $1/h
     assert decision.actions[0] == Release(MEMBER, "uid-0")
 

@@ -30,7 +30,7 @@ NEVER = frozenset[int]()
             TRAINING.without(1).with_status(world=NO_WORLD), {0, 1}, {1}, id="one was shown before"
         ),
         pytest.param(
-            TRAINING.without(1).with_status(settled=Intervals("1")),
+            TRAINING.without(1).with_status(settled=Intervals("1").ranges),
             {0, 1},
             set(),
             id="it was let go of",

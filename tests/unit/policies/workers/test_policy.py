@@ -17,7 +17,7 @@ def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
     decision = job.decide()
     why = "no sign of life from job-0"
     assert decision.actions == (Remove(0, "uid-0", Reason.NODE_LOST, why), Create(1, ("n",)))
-    assert decision.status.settled is None
+    assert not decision.status.settled.size
 
 
 def test_surplus_workers_go_the_least_useful_first() -> None:

@@ -12,7 +12,6 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Ends
 from spotrun.state.view import View
-from spotrun.state.worker_ids import ranges
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 
 
@@ -22,7 +21,7 @@ def unsettled(view: View, status: JobState) -> list[Worker]:
 
 
 def _unsettled(view: View, status: JobState) -> list[Worker]:
-    settled = ranges(status.settled)
+    settled = status.settled
     return [
         worker
         for worker in view.job.workers

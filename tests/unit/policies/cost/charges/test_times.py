@@ -35,7 +35,7 @@ def test_who_has_no_node_yet_is_free() -> None:
 def test_who_never_got_a_node_is_settled_for_nothing() -> None:
     job = a_job(1, suspend=True).with_worker(0, node=None, deleting=True)
     decision = job.decide()
-    assert (decision.status.settled, write(decision.status).accumulators) == ("0", None)
+    assert (str(decision.status.settled), write(decision.status).accumulators) == ("0", None)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ EVICTED = {
 
 def test_who_was_evicted_before_it_started_is_paid_for_as_long_as_it_had_its_node() -> None:
     decision = a_metered_job(0, **EVICTED).decide()
-    assert (decision.status.settled, sums(decision).usd) == ("0", "0.5")
+    assert (str(decision.status.settled), sums(decision).usd) == ("0", "0.5")
 
 
 def test_who_was_evicted_before_it_had_a_node_is_free() -> None:
     decision = a_job(1, suspend=True).with_worker(0, node=None, **EVICTED).decide()
-    assert (decision.status.settled, write(decision.status).accumulators) == ("0", None)
+    assert (str(decision.status.settled), write(decision.status).accumulators) == ("0", None)
 
 
 def test_of_an_hour_without_an_operator_each_worker_pays_what_it_was_there() -> None:

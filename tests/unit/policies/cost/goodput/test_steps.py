@@ -223,7 +223,7 @@ def test_a_night_in_which_a_job_is_held_back_makes_nothing_dearer(held: dict[str
     night = at_work(night, 0, 1, node=NODE, **left, ended_at=evening)
     for hours in (0, 1, 10):
         night = after(night, night.decide(evening + timedelta(hours=hours)))
-    assert night.status.settled == "0-1"
+    assert str(night.status.settled) == "0-1"
     rested = night.without(0).without(1).with_spec(2).with_world("2-3", 2, store="x:1")
     for step, seconds in ((136, 0), (172, 360)):
         told = Progress(2, step, total=1000, samples=step, step_seconds=10.0)
