@@ -89,7 +89,7 @@ def read_said(status: TrainingJobStatus) -> JobState:
         suspended_by=status.suspended_by,
         conditions=read_conditions(status.conditions),
         next_serial=status.next_serial,
-        unread=status,
+        unread=status.model_dump_json(by_alias=True, exclude_unset=True),
     )
 
 
@@ -126,7 +126,7 @@ def write(state: JobState) -> TrainingJobStatus:
     )
 
 
-def _write_said(state: JobState, kept: TrainingJobStatus) -> TrainingJobStatus:
+def _write_said(state: JobState, unread: str) -> TrainingJobStatus:
     """Write what is said of the job into a status that is kept unread."""
     said = {
         "phase": state.phase,
@@ -134,6 +134,7 @@ def _write_said(state: JobState, kept: TrainingJobStatus) -> TrainingJobStatus:
         "message": state.message,
         "conditions": write_conditions(state.conditions),
     }
+    kept = TrainingJobStatus.model_validate_json(unread, by_alias=True, by_name=False)
     return kept.model_copy(update=said)
 
 

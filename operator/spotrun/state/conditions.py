@@ -24,7 +24,9 @@ def record(
     view: View, status: JobState, what: str, why: str, numbers: Mapping[str, str]
 ) -> JobState:
     """Add a decision to the last ten."""
-    decision = RecordedDecision(view.now, what, why[:MAX_MESSAGE_CHARS], dict(numbers))
+    decision = RecordedDecision(
+        time=view.now, what=what, why=why[:MAX_MESSAGE_CHARS], numbers=dict(numbers)
+    )
     kept = (*status.decisions, decision)[-_KEPT_DECISIONS:]
     return replace(status, decisions=kept)
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import How, TrainingJobStatus
+from spotrun.api.status import How
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
@@ -126,5 +126,6 @@ class JobState:
     lost: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
     accumulators: Accumulators = NO_SUMS
-    # A status that no operator can have written: it stays as it is, except for what is said of it.
-    unread: TrainingJobStatus | None = None
+    # The JSON of a status that no operator can have written: it stays as it is, except for what is
+    # said of it.
+    unread: str | None = None

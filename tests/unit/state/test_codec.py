@@ -1,10 +1,16 @@
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import timedelta
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devcluster.client import Manifest
+from spotrun import policies
+from spotrun import state as state_package
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
@@ -15,6 +21,7 @@ from spotrun.state.codec import read, read_said, write
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_sums, write_sums
+from tests.support.api.field_writers import models
 from tests.support.api.status_strategies import statuses
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.stored_state import stored
@@ -145,6 +152,23 @@ def test_of_a_status_that_cannot_be_true_only_what_is_said_changes(
     if not before.get("conditions"):
         before.pop("conditions", None)
     assert write(said).manifest() == before | changed
+
+
+def test_decisions_carry_no_model_of_a_status() -> None:
+    stored = set(models(TrainingJobStatus))
+    carried = [
+        f"{module.__name__}.{name}"
+        for module in _modules(policies, state_package)
+        for name, one in vars(module).items()
+        if isinstance(one, type) and one in stored
+    ]
+    assert [one for one in carried if "_codec." not in one and ".codec." not in one] == []
+
+
+def _modules(*packages: ModuleType) -> Iterator[ModuleType]:
+    for package in packages:
+        for found in walk_packages(package.__path__, f"{package.__name__}."):
+            yield import_module(found.name)
 
 
 def test_every_field_that_is_stored_has_a_place_in_the_state() -> None:

@@ -11,7 +11,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import wanted
-from spotrun.state.stored.workers import Interruption
+from spotrun.state.stored.workers import Interruption, Interruptions
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import training
 
@@ -21,7 +21,7 @@ def count_interruptions(view: View, status: JobState) -> JobState:
     taken = _taken(view, status)
     if not taken:
         return status
-    known = status.interruptions
+    known: Interruptions = status.interruptions
     worker, cause = view.by_serial[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
     last = Interruption(
         time=view.now,

@@ -31,7 +31,7 @@ def follow(view: View, status: JobState) -> JobState:
     told += [Checkpoint(name, step_of(name)) for name in names]
     saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
     if saved is not None and _is_newer(saved, status):
-        known = AcknowledgedCheckpoint(saved.name, saved.step, view.now)
+        known = AcknowledgedCheckpoint(name=saved.name, step=saved.step, time=view.now)
         status = replace(status, checkpoint=known)
     return _note_found(view, status, reports)
 
