@@ -1,6 +1,7 @@
 """A script in several processes of a stock torchrun, with the files of a TrainingJob's agent."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -55,6 +56,24 @@ class TorchrunWorld:
     def said(self) -> str:
         """Return what was printed so far."""
         return (self.folder / "said.txt").read_text()
+
+
+def told_to_end(
+    script: Path, rank: int, *, after: int, folder: Path, env: Mapping[str, str]
+) -> TrainerProgress:
+    """Tell one rank of two to end after some steps; return how far all of them came."""
+    with torchrun(script, "--steps=100000", folder=folder, env=env) as world:
+        world.until(lambda: world.progress().step >= after)
+        os.kill(world.pid(rank), signal.SIGTERM)
+        assert world.ended()[0] == 0, world.said()
+        return world.progress()
+
+
+def gone_on(script: Path, steps: int, *, folder: Path, env: Mapping[str, str]) -> TrainerProgress:
+    """Let a script train up to some step; return what it has told."""
+    with torchrun(script, f"--steps={steps}", folder=folder, env=env) as world:
+        assert world.ended()[0] == 0, world.said()
+        return world.progress()
 
 
 @contextmanager

@@ -113,8 +113,8 @@ class StepBoundary:
         raise SystemExit(0)
 
     def wait_for_all(self) -> None:
-        """Return once all ranks are here."""
-        if self._group is not None:
+        """Return once all ranks are here, also outside of a job."""
+        if dist.is_initialized():
             dist.barrier(group=self._group)
 
     def close(self) -> None:

@@ -1,0 +1,131 @@
+"""`report(metrics, checkpoint=...)` as scripts for Ray Train call it; Ray is not needed.
+
+    from spotrun_trainer.integrations import ray_train as train
+
+A checkpoint is a folder that a worker has written. What all ranks report at once becomes one
+checkpoint of the job, in SPOTRUN_CHECKPOINT, and `get_checkpoint` returns the newest that is whole.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import SupportsFloat
+
+from spotrun_trainer.hooks.progress import progress
+from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
+from spotrun_trainer.integrations.whole_checkpoint import newest_whole
+
+_PREFIX = "checkpoint_"
+_DRAFT = "draft_"
+_KEPT = 2
+"""So many of the newest, as the last one may be lost with its disk's cache in a power cut."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder with the state of a training."""
+
+    path: Path
+
+    @classmethod
+    def from_directory(cls, path: str | Path) -> "Checkpoint":
+        """Return the checkpoint that is in a folder."""
+        return cls(Path(path))
+
+    @contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """Open the folder to read from."""
+        yield str(self.path)
+
+
+class Reporter:
+    """The reports of one process to its job; all ranks make as many."""
+
+    def __init__(self, folder: Path, boundary: StepBoundary) -> None:
+        self._folder = folder
+        self._boundary = boundary
+        self._order = Order.GO_ON
+        self._number = _number_of(found) if (found := newest_whole(_newest_first(folder))) else 0
+        self._reports = 0
+        boundary.open()
+
+    def report(
+        self, metrics: Mapping[str, SupportsFloat], checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Tell metrics, keep a checkpoint, and end if that was the last one before a change."""
+        self._reports += 1
+        step = metrics.get("step")
+        progress(step=step if isinstance(step, int) else None, metrics=metrics)
+        self._order = max(self._order, self._boundary.look())
+        if checkpoint is None:
+            return
+        self._keep(checkpoint)
+        if self._order is Order.SAVE_AND_END:
+            self._boundary.end(step if isinstance(step, int) else self._reports)
+        self._order = Order.GO_ON
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether the next report is to have a checkpoint; the same in all ranks."""
+        return self._order is not Order.GO_ON
+
+    def _keep(self, checkpoint: Checkpoint) -> None:
+        """Copy what this rank has written; the whole gets its name when all have."""
+        began = time.monotonic()
+        is_first = os.environ.get("RANK", "0") == "0"
+        self._number += 1
+        draft = self._folder / f"{_DRAFT}{self._number}"
+        if is_first:
+            shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
+        self._boundary.wait_for_all()
+        shutil.copytree(checkpoint.path, draft, dirs_exist_ok=True)
+        self._boundary.wait_for_all()
+        if is_first:
+            draft.rename(self._folder / f"{_PREFIX}{self._number:06}")
+            for old in _newest_first(self._folder)[_KEPT:]:
+                shutil.rmtree(old, ignore_errors=True)
+        self._boundary.wait_for_all()
+        self._boundary.saved(time.monotonic() - began)
+
+
+def report(metrics: Mapping[str, SupportsFloat], checkpoint: Checkpoint | None = None) -> None:
+    """Tell metrics, and keep a checkpoint if there is one; call it in all ranks, as often in each.
+
+    With `step` among the metrics it is known how far the training is. Where `should_checkpoint`
+    asks for a checkpoint before a change, the process ends in the report that brings one.
+    """
+    _reporter().report(metrics, checkpoint)
+
+
+def should_checkpoint() -> bool:
+    """Whether the next report is to have a checkpoint, as the job's workers are about to change."""
+    return _reporter().should_checkpoint
+
+
+def get_checkpoint() -> Checkpoint | None:
+    """Return the newest whole checkpoint of the job; None if there is none."""
+    found = newest_whole(_newest_first(_folder()))
+    return Checkpoint(found) if found is not None else None
+
+
+@cache
+def _reporter() -> Reporter:
+    return Reporter(_folder(), StepBoundary())
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("SPOTRUN_CHECKPOINT", "checkpoints"))
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    found = [one for one in folder.glob(f"{_PREFIX}*") if one.name[len(_PREFIX) :].isdecimal()]
+    return sorted(found, key=_number_of, reverse=True)
+
+
+def _number_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix(_PREFIX))
