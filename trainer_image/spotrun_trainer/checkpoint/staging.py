@@ -69,7 +69,8 @@ class Staging:
     def __init__(self, flat: Flat, slices: Sequence[Slice], buffer: HostBuffer) -> None:
         pieces = buffer.pieces(flat.layout, slices)
         volatile = pieces.names & flat.volatile
-        self._tensors = flat.tensors | {name: flat.tensors[name].clone() for name in volatile}
+        clones = {name: flat.tensors[name].detach().clone() for name in volatile}
+        self._tensors = flat.tensors | clones
         self.memory = buffer.take(pieces.bytes, pinned=bool(pieces.on_gpu))
         self._on_host = deque(pieces.on_host)
         self._left = len(self._on_host)
@@ -80,6 +81,7 @@ class Staging:
         self._error: BaseException | None = None
         self._copied = self._copy_beside(pieces.on_gpu) if pieces.on_gpu else None
 
+    @torch.no_grad()
     def work(self) -> None:
         """Copy until nothing is left to begin."""
         while True:
@@ -123,6 +125,7 @@ class Staging:
         else:
             target.copy_(run, non_blocking=beside_host)
 
+    @torch.no_grad()
     def _copy_beside(self, pieces: Sequence[Piece]) -> torch.cuda.Event:
         """Queue copies on a stream of their own, after all that the GPU has queued so far."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]

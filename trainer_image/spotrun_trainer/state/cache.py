@@ -8,11 +8,12 @@ from torch import Tensor
 from spotrun_trainer.state.flatten import Flat, Layout
 
 _FACTS: Sequence[Callable[[Tensor], object]] = (
-    *(Tensor.data_ptr, Tensor.size, Tensor.stride),
-    *map(attrgetter, ("dtype", "device", "requires_grad")),
+    *(Tensor.data_ptr, Tensor.size, Tensor.is_contiguous),
+    *(attrgetter("dtype"), attrgetter("device")),
 )
 """The facts that a layout is made of. Each may change of a tensor object that stays: `.data` can be
-set, and methods such as `t_` and `resize_` work in place."""
+set, and methods such as `t_` and `resize_` work in place. Strides, which take longer, follow from
+the size of those that are contiguous."""
 
 
 class LastFlat:
@@ -21,6 +22,7 @@ class LastFlat:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._facts: list[tuple[object, ...]] = []
+        self._strides: dict[str, tuple[int, ...]] = {}  # of those that are scattered
         self._layout: Layout | None = None
         self._volatile = frozenset[str]()
 
@@ -37,6 +39,7 @@ class LastFlat:
             # One after the other: a list of them would start a garbage collection over all objects,
             # for a quarter of a second.
             is_like = all(map(eq, _facts(flat.tensors.values()), self._facts))
+            is_like = is_like and _strides(flat, self._strides) == self._strides
         except RuntimeError:  # one is not dense now; flattening refuses it
             return False
         if is_like:
@@ -48,6 +51,11 @@ class LastFlat:
         self._layout, self._volatile = flat.layout, flat.volatile
         self._names = list(flat.tensors)
         self._facts = list(_facts(flat.tensors.values()))
+        self._strides = _strides(flat, flat.layout.scattered | flat.layout.aliases.keys())
+
+
+def _strides(flat: Flat, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    return {name: flat.tensors[name].stride() for name in names}
 
 
 def _facts(tensors: Iterable[Tensor]) -> Iterator[tuple[object, ...]]:

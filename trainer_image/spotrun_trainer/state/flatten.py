@@ -77,7 +77,8 @@ class Layout:
         first: dict[tuple[object, ...], str] = {}
         aliases = {}
         for name, tensor in tensors.items():
-            view = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+            strides = None if tensor.is_contiguous() else tensor.stride()  # of size 1: anything
+            view = (tensor.data_ptr(), tensor.dtype, tensor.shape, strides, tensor.device)
             if tensor.numel() and (known := first.setdefault(view, name)) != name:
                 aliases[name] = known
         own = {name: tensor for name, tensor in tensors.items() if name not in aliases}
@@ -91,7 +92,10 @@ class Layout:
 
 @dataclass
 class Flat:
-    """The live tensors, not copies of them, and the values around them."""
+    """The live tensors, not copies of them, and the values around them.
+
+    One of them may require gradients, as a tensor of one's own object.
+    """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, JSON] = field(default_factory=dict)

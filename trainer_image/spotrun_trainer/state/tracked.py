@@ -8,7 +8,9 @@ state once it has arrived.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -17,6 +19,8 @@ from torch.optim import Optimizer
 
 from spotrun_trainer.state.cache import LastFlat
 from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
+from spotrun_trainer.state.plain_modules import PlainModule
+from spotrun_trainer.state.plain_optimizers import PlainOptimizer
 
 SHOWN = 3
 """The names that a message lists; the others are only counted."""
@@ -35,12 +39,33 @@ class Stateful(Protocol):
         """Go on from a state."""
 
 
+@dataclass(frozen=True)
+class _Module:
+    """A module's state as it was flattened last."""
+
+    plain: PlainModule | None  # None: only itself can say what it saves
+    paths: Sequence[str]
+    values: JSON
+    settled: Sequence[int]
+
+
+@dataclass(frozen=True)
+class _Optimizer:
+    """An optimizer's state of its parameters as it was flattened last."""
+
+    plain: PlainOptimizer
+    paths: Sequence[str]
+    values: JSON
+
+
 class Tracked:
     """The objects that make up a training, by name."""
 
     def __init__(self) -> None:
         self._things: dict[str, Stateful] = {}
         self._branches: dict[str, Branch] = {}
+        self._modules: dict[str, _Module] = {}
+        self._optimizers: dict[str, _Optimizer] = {}
         self._last = LastFlat()
 
     def add(self, name: str, thing: Stateful) -> None:
@@ -62,25 +87,66 @@ class Tracked:
 
     def flatten(self) -> Flat:
         """Return the state as it is now, with the live tensors."""
-        flat, is_looked_at = self._flatten(), self._last.is_none
-        if not self._last.complete(flat):
+        is_looked_at = self._last.is_none
+        flat, is_known = self._flatten()
+        if not is_known or not self._last.complete(flat):
             if not is_looked_at:  # each tensor of it
                 self._branches.clear()
-                flat = self._flatten()
+                self._modules.clear()
+                self._optimizers.clear()
+                flat, _ = self._flatten()
             each = (_volatile(name, thing, flat) for name, thing in self._things.items())
             flat.volatile = frozenset[str]().union(*each)
             self._last.remember(flat)
         return flat
 
-    def _flatten(self) -> Flat:
-        flat = Flat()
+    def _flatten(self) -> tuple[Flat, bool]:
+        """Return the state, and whether all modules hold their tensors as they did last time."""
+        flat, is_known = Flat(), True
         for name, thing in self._things.items():
-            state = thing.state_dict()
-            if not isinstance(state, Mapping):
-                kind = type(state).__name__
-                raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
-            flat.values[name] = flatten(state, name, flat.tensors, self._branches)
-        return flat
+            if isinstance(thing, Module):
+                is_known &= self._flatten_module(name, thing, flat)
+            elif isinstance(thing, Optimizer):
+                self._flatten_optimizer(name, thing, flat)
+            else:
+                flat.values[name] = self._flatten_state(name, thing.state_dict(), flat)
+        return flat, is_known
+
+    def _flatten_module(self, name: str, module: Module, flat: Flat) -> bool:
+        known = self._modules.get(name)
+        tensors = known.plain.tensors(module) if known and known.plain else None
+        if known and tensors is not None:
+            flat.tensors.update(zip(known.paths, tensors, strict=True))
+            flat.values[name] = known.values
+            return True
+        num_before, state = len(flat.tensors), module.state_dict()
+        values = flat.values[name] = self._flatten_state(name, state, flat)
+        settled = _settled(module)
+        if known and not known.plain and known.settled == settled:
+            return True
+        paths = list(islice(flat.tensors, num_before, None))
+        self._modules[name] = _Module(PlainModule.of(module, state), paths, values, settled)
+        return False
+
+    def _flatten_optimizer(self, name: str, optimizer: Optimizer, flat: Flat) -> None:
+        known = self._optimizers.get(name)
+        if known and (found := known.plain.read(optimizer)) is not None:
+            tensors, groups = found
+            flat.tensors.update(zip(known.paths, tensors, strict=True))
+            rest = flatten(groups, f"{name}/param_groups", flat.tensors, self._branches)
+            flat.values[name] = {"state": known.values, "param_groups": rest}
+            return
+        num_before, state = len(flat.tensors), optimizer.state_dict()
+        values = flat.values[name] = self._flatten_state(name, state, flat)
+        if (plain := PlainOptimizer.of(optimizer, state)) is not None:
+            paths = list(islice(flat.tensors, num_before, num_before + plain.num_tensors))
+            self._optimizers[name] = _Optimizer(plain, paths, cast("Any", values)["state"])
+
+    def _flatten_state(self, name: str, state: object, flat: Flat) -> JSON:
+        if not isinstance(state, Mapping):
+            kind = type(state).__name__
+            raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
+        return flatten(state, name, flat.tensors, self._branches)
 
     def landing(self, specs: Mapping[str, Spec], values: Mapping[str, JSON]) -> Flat:
         """Return the tensors to load a state into; raises one ValueError for all that does not fit.
@@ -99,7 +165,9 @@ class Tracked:
         devices = {name: self._device(name, spec) for name, spec in missing.items()}
         _check_room({n: spec for n, spec in missing.items() if devices[n].type == "cpu"})
         tensors = {
-            name: _allocate(name, spec, devices[name]) if name in missing else live.tensors[name]
+            name: _allocate(name, spec, devices[name])
+            if name in missing
+            else live.tensors[name].detach()
             for name, spec in specs.items()
         }
         return Flat(tensors, dict(values))
@@ -169,9 +237,13 @@ def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
     tensors = {path: one for path, one in flat.tensors.items() if path.startswith(f"{name}/")}
     if isinstance(thing, Optimizer):
         return {path for path in tensors if not path.startswith(f"{name}/state/")}
-    parameters = thing.parameters() if isinstance(thing, Module) else ()
-    settled = {parameter.data_ptr() for parameter in parameters}
+    settled = set(_settled(thing)) if isinstance(thing, Module) else ()
     return {path for path, tensor in tensors.items() if tensor.data_ptr() not in settled}
+
+
+def _settled(module: Module) -> list[int]:
+    """Return the addresses of the parameters: what is there changes in an update only."""
+    return [parameter.data_ptr() for parameter in module.parameters()]
 
 
 def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:

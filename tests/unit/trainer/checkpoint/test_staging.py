@@ -85,6 +85,16 @@ def test_an_error_while_copying_is_raised_where_the_save_is_made(
         staged.finish()
 
 
+@pytest.mark.parametrize("volatile", [True, False])
+def test_tensors_that_require_gradients_are_copied_without(*, volatile: bool) -> None:
+    tensor = torch.full((3,), 1 + 2j, requires_grad=True).conj()  # copied by torch
+
+    memory = stage(tensor, volatile=volatile).finish()
+
+    assert not memory.requires_grad
+    assert memory.view(torch.complex64).tolist() == [1 - 2j] * 3
+
+
 def test_memory_is_kept_from_save_to_save_and_grows_when_it_must() -> None:
     buffer = HostBuffer()
 

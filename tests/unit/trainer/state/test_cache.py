@@ -4,13 +4,14 @@ import copy
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from typing_extensions import override
 
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.state.flatten import Flat, Layout, Spec
@@ -25,6 +26,7 @@ class Held:
     def __init__(self) -> None:
         self.state: dict[str, Any] = {
             "flat": {"x": torch.zeros(2, 2), "y": torch.ones(2, 2)},
+            "scattered": {"z": (z := torch.arange(6.0).reshape(3, 2).t()), "again": z[:]},
             "deep": {0: {"a": torch.zeros(3)}, 1: {"a": torch.ones(3)}},
             "rate": 0.1,
         }
@@ -36,10 +38,14 @@ class Held:
         self.state = state_dict
 
 
-def stepped() -> tuple[nn.Module, torch.optim.Optimizer, Held, Tracked]:
+def stepped(
+    register: Callable[[nn.Module, Callable[..., None]], Any] | None = None,
+) -> tuple[nn.Module, torch.optim.Optimizer, Held, Tracked]:
     """A model after one step, and what has been asked for once."""
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3, bias=False))
     optimizer = torch.optim.AdamW(model.parameters())
+    if register is not None:
+        register(model, lambda *_: None)
     model(torch.randn(4, 3)).sum().backward()
     optimizer.step()
     held, tracked = Held(), Tracked()
@@ -65,6 +71,8 @@ def test_the_second_time_no_tensor_is_looked_at(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Spec, "of", asked.append)
     monkeypatch.setattr(Layout, "of", asked.append)
     monkeypatch.setattr("spotrun_trainer.state.flatten._unfit", asked.append)
+    monkeypatch.setattr(nn.Module, "_save_to_state_dict", asked.append)
+    monkeypatch.setattr(torch.optim.Optimizer, "state_dict", asked.append)
     assert tracked.flatten().layout is layout
     assert asked == []
 
@@ -109,6 +117,10 @@ def view_as_another_type(_model: Any, _optimizer: Any, held: Held) -> None:
     y.data = y.data.view(torch.int32 if y.dtype == torch.float32 else torch.float32)
 
 
+def change_strides_alone(_model: Any, _optimizer: Any, held: Held) -> None:
+    held.state["scattered"]["again"].as_strided_((2, 3), (1, 1))  # no more the same as z
+
+
 def add(_model: Any, _optimizer: Any, held: Held) -> None:
     held.state["deep"][2] = {"a": torch.ones(1)}
 
@@ -141,10 +153,139 @@ def count_versions(model: Any, _optimizer: Any, _held: Held) -> None:
     model[0]._version = True  # which is equal to 1, and is not saved as that
 
 
-CHANGES = (
+def turn_a_parameter_into_a_buffer(model: Any, _optimizer: Any, _held: Held) -> None:
+    weight = model[2].weight.data  # the same memory, which a forward pass may change now
+    del model[2].weight
+    model[2].register_buffer("weight", weight)
+
+
+def register_a_buffer(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[0].register_buffer("mask", torch.ones(2))
+
+
+def leave_a_buffer_out(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[1].register_buffer("running_mean", model[1].running_mean, persistent=False)
+
+
+def drop_a_bias(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[1].bias = None
+
+
+def replace_a_parameter(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[0].weight = nn.Parameter(torch.full((3, 3), 2.0))
+
+
+def freeze(model: Any, _optimizer: Any, _held: Held) -> None:
+    model.requires_grad_(requires_grad=False)
+
+
+def convert(model: Any, _optimizer: Any, _held: Held) -> None:
+    model.to(torch.float64)
+
+
+def stretch(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[2].weight.data = torch.arange(6.0)[::2].expand(3, 3)
+
+
+def set_to_other_memory(model: Any, _optimizer: Any, _held: Held) -> None:
+    weight = model[0].weight.detach()
+    with torch.no_grad():
+        model[0].weight.set_(torch.full_like(weight, 3.0))
+
+
+def add_a_module(model: Any, _optimizer: Any, _held: Held) -> None:
+    model.append(nn.Linear(1, 1))
+
+
+def rename_a_module(model: Any, _optimizer: Any, _held: Held) -> None:
+    model._modules = {f"{name}b": child for name, child in model._modules.items()}
+
+
+def rename_a_parameter(model: Any, _optimizer: Any, _held: Held) -> None:
+    own = model._modules["0"]._parameters
+    own.update({f"{name}b": own.pop(name) for name in list(own)})
+
+
+def share_a_module(model: Any, _optimizer: Any, _held: Held) -> None:
+    model.append(model[0])
+
+
+def empty_a_place(model: Any, _optimizer: Any, _held: Held) -> None:
+    model.add_module("1", None)
+
+
+def exchange_two(model: Any, _optimizer: Any, _held: Held) -> None:
+    first = model._modules.pop("0")
+    model._modules["0"] = first
+
+
+def save_by_a_hook(model: Any, _optimizer: Any, _held: Held) -> None:
+    def hook(_module: Any, state: dict[str, Any], *_: Any) -> None:
+        state["more"] = torch.ones(1)
+
+    model._modules["2"].register_state_dict_post_hook(hook)
+
+
+def save_by_an_own_method(model: Any, _optimizer: Any, _held: Held) -> None:
+    own = {"only": torch.ones(2)}
+    model.state_dict = lambda: own
+
+
+def save_by_a_class(model: Any, _optimizer: Any, _held: Held) -> None:
+    model[0].__class__ = WithMore
+
+
+class WithMore(nn.Linear):
+    """A module that saves more than tensors."""
+
+    @override
+    def get_extra_state(self) -> dict[str, int]:
+        return {"more": 1}
+
+    @override
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        pass
+
+
+def train_another_parameter(model: Any, optimizer: Any, _held: Held) -> None:
+    parameter = optimizer.param_groups[0]["params"].pop(0)
+    optimizer.state.pop(parameter, None)
+    optimizer.add_param_group({"params": [parameter], "lr": 0.5})
+
+
+def train_in_another_order(_model: Any, optimizer: Any, _held: Held) -> None:
+    optimizer.param_groups[0]["params"].reverse()
+
+
+def forget_what_was_learnt(_model: Any, optimizer: Any, _held: Held) -> None:
+    optimizer.state.clear()
+
+
+def learn_more(_model: Any, optimizer: Any, _held: Held) -> None:
+    for state in optimizer.state.values():
+        state["more"] = torch.ones(1)
+
+
+def save_an_optimizer_by_a_hook(_model: Any, optimizer: Any, _held: Held) -> None:
+    def hook(_optimizer: Any, state: dict[str, Any]) -> dict[str, Any]:
+        return {**state, "more": 1}
+
+    optimizer.register_state_dict_post_hook(hook)
+
+
+LAYOUT_CHANGES = (
     *(replace_by_another_type, turn_in_place, put_elsewhere, tie, replace_by_a_like_one),
     *(turn_what_stays, resize_what_stays, unsqueeze_what_stays, view_as_another_type),
     *(add, rename, renumber, change_a_value, ask_for_gradients, train, count_versions),
+    *(turn_a_parameter_into_a_buffer, freeze, convert, set_to_other_memory, replace_a_parameter),
+)
+CHANGES = (
+    *LAYOUT_CHANGES,
+    *(register_a_buffer, leave_a_buffer_out, drop_a_bias, stretch, change_strides_alone),
+    *(rename_a_module, rename_a_parameter, train_in_another_order, add_a_module),
+    *(share_a_module, empty_a_place, exchange_two),
+    *(save_by_a_hook, save_by_an_own_method, save_by_a_class, save_an_optimizer_by_a_hook),
+    *(train_another_parameter, forget_what_was_learnt, learn_more),
 )
 
 
@@ -159,7 +300,17 @@ def test_a_change_is_seen(change: Callable[..., None], times: int) -> None:
         assert_flat_as_anew(tracked, things)
 
 
-@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=8))
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_seen_of_a_module_that_has_a_say_in_its_state(
+    change: Callable[..., None],
+) -> None:
+    *things, tracked = stepped(nn.Module.register_state_dict_pre_hook)
+    change(*things)
+    for _ in range(2):
+        assert_flat_as_anew(tracked, things)
+
+
+@given(changes=st.lists(st.sampled_from(LAYOUT_CHANGES), min_size=1, max_size=8))
 def test_each_save_has_what_there_is_then(changes: Sequence[Callable[..., None]]) -> None:
     *things, tracked = stepped()
     with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +340,6 @@ def assert_flat_as_anew(tracked: Tracked, things: list[Any]) -> Flat:
     assert found.layout == expected.layout
     assert found.volatile == expected.volatile
     assert_equal(found, expected)
-    assert not any(tensor.requires_grad for tensor in found.tensors.values())
     return found
 
 
@@ -207,6 +357,33 @@ def test_what_cannot_be_saved_is_refused_also_later() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="held/flat/x cannot be saved"):
             tracked.flatten()
+
+
+@pytest.mark.parametrize("name", ["state_dict", "_save_to_state_dict", "get_extra_state"])
+def test_a_class_that_gets_a_method_of_its_own_is_asked(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    *things, tracked = stepped()
+    asked: list[object] = []
+    plain = getattr(nn.Module, name)
+    is_extra = name == "get_extra_state"
+
+    def own(*arguments: Any, **more: Any) -> Any:
+        asked.append(arguments[0])
+        return {"a": 1} if is_extra else plain(*arguments, **more)
+
+    monkeypatch.setattr(nn.Linear, name, own)
+    assert_flat_as_anew(tracked, things)
+    assert asked
+
+
+def test_data_that_is_exchanged_after_the_call_is_not_what_is_saved() -> None:
+    model, *_, tracked = stepped()
+    weight = cast("Any", model)[0].weight
+    expected = weight.detach().clone()
+    flat = tracked.flatten()
+    weight.data = torch.zeros(3, 3)  # as in an evaluation with averaged weights
+    assert torch.equal(flat.tensors["model/0.weight"], expected)
 
 
 def test_what_was_replaced_is_not_kept_in_memory() -> None:

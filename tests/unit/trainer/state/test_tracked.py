@@ -177,6 +177,17 @@ def test_loading_goes_into_the_tensors_that_are_there(optimizer: str) -> None:
     assert places == {name: one.data_ptr() for name, one in live.tracked.flatten().tensors.items()}
 
 
+def test_loading_goes_into_tensors_that_require_gradients() -> None:
+    held = Held(x=torch.zeros(2, requires_grad=True))
+    target = tracked(held=held)
+    saved = copied(tracked(held=Held(x=torch.ones(2))).flatten())
+
+    for _ in range(2):  # from the second on its tensors are known
+        target.flatten()
+        landing = target.landing(saved.specs(), saved.values)
+        assert not landing.tensors["held/x"].requires_grad
+
+
 def test_moments_of_half_precision_weights_keep_their_own_type() -> None:
     def half(seed: int) -> tuple[Tracked, Odd]:
         torch.manual_seed(seed)
