@@ -205,6 +205,11 @@ class Restarts(Model):
         None, description="The exit code of the last one, if there was one."
     )
     last_message: LongText | None = Field(None, description="The message of the last one.")
+    last_follows: bool | None = Field(
+        None,
+        description="Whether the last one was of a process that noticed the end or the silence of "
+        "another, which has not said why.",
+    )
     blamed: (
         Annotated[tuple[ShortText, ...], Field(max_length=2 * MOST_AVOIDED + MOST_BLAMED_ONCE)]
         | None

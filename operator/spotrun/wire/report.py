@@ -32,6 +32,7 @@ class Failure:
     generation: int
     exit_code: int
     message: str
+    follows: bool = False  # it noticed the end of a peer, or its silence: the cause is elsewhere
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,7 @@ def _failure(value: object) -> Failure | None:
         generation=whole(content, "generation"),
         exit_code=whole(content, "exitCode", most=MOST_EXIT_CODE),
         message=message(content),
+        follows=content.get("follows") is True,
     )
 
 

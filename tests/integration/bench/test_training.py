@@ -27,3 +27,9 @@ def test_a_change_that_was_planned_costs_a_script_no_failure() -> None:
     changes = [("planned_change_seconds", change) for change in ("up", "down", "suspend")]
     assert figures == [("hook_overhead_percent", None), *changes, ("planned_change_failures", None)]
     assert found[-1]["value"] == 0
+
+
+def test_the_first_cause_of_failing_scripts_is_named() -> None:
+    (found,) = figures_of("scripts_failures", "--quick", timeout_seconds=TIMEOUT_SECONDS)
+    assert found["metric"] == "failures_named"
+    assert (found["value"], found["missing"]) == (found["of"], {})

@@ -70,7 +70,8 @@ def _drop_empty_blocks(manifest: Manifest) -> None:
     if manifest.get("unused") == {"count": 0, "size": 0, "room": 0}:
         del manifest["unused"]
     _drop_empty(manifest, "rejections", "nodes")
-    _drop_empty(manifest, "restarts", "blamed")
+    for name in ("blamed", "lastFollows"):
+        _drop_empty(manifest, "restarts", name)
     _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
     if not manifest.get("restarts"):
         manifest.pop("restarts", None)

@@ -28,6 +28,7 @@ from spotrun_trainer.agent.next_action import place, workers
 from spotrun_trainer.agent.processes.exit_codes import watch_failures, watch_success
 from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
+from spotrun_trainer.agent.processes.output_tail import watch_output
 from spotrun_trainer.agent.processes.sessions import leaders
 from spotrun_trainer.agent.processes.signals import watch_signals
 from spotrun_trainer.agent.processes.stop import Stopping
@@ -35,9 +36,10 @@ from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog
 from spotrun_trainer.checkpoint import make_writable
-from spotrun_trainer.hooks.python_path import watch_processes
+from spotrun_trainer.hooks.python_path import show_fatal_errors, watch_processes
 from spotrun_trainer.process.addresses import split_address
 from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.telemetry.container_usage import oom_kills
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 
 BACKEND = "spotrun"
@@ -157,7 +159,9 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     agent = Agent(settings)
     trace = open_trace()
     watch_processes(os.environ)
+    show_fatal_errors(os.environ)
     interpreters = begin_ahead(os.environ, trace)
+    watch_output(os.environ)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
     notices = NoticeSignal(signal_asked_for(os.environ), lambda: leaders(interpreters.pids))
     watch_signals(agent.leave, stopping.stop)
@@ -170,7 +174,9 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
         agent, parameters.run_id, trace, interpreters, stopping, notice_signal=notices
     )
     watch_success(handler.finish)
-    watch_failures(agent.fail, end_siblings=handler.end_processes)
+    watch_failures(
+        agent.fail, end_siblings=handler.end_processes, oom_kills=lambda: oom_kills(os.getpid())
+    )
     return handler
 
 

@@ -25,6 +25,7 @@ from spotrun.wire import (
 )
 from spotrun_trainer.agent import next_action
 from spotrun_trainer.agent.next_action import Known
+from spotrun_trainer.agent.processes.first_cause import follows_from_a_peer
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress, write_world
@@ -202,7 +203,8 @@ class State:
             if progress.exiting is not None or self._is_superseded(generation, progress):
                 return
             text = progress.failure or message
-            self._failed = Failure(generation, exit_code, text[-MESSAGE_CHARACTERS:])
+            follows = follows_from_a_peer(text)
+            self._failed = Failure(generation, exit_code, text[:MESSAGE_CHARACTERS], follows)
             self.news.notify_all()
 
     @property

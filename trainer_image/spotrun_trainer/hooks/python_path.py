@@ -15,6 +15,14 @@ def watch_processes(environment: MutableMapping[str, str]) -> None:
     environment["PYTHONPATH"] = with_site(environment)
 
 
+def show_fatal_errors(environment: MutableMapping[str, str]) -> None:
+    """Have every Python print its stack when a signal such as SIGSEGV ends it.
+
+    Whoever has set the variable is left alone; an empty one turns it off.
+    """
+    environment.setdefault("PYTHONFAULTHANDLER", "1")
+
+
 def with_site(environment: Mapping[str, str]) -> str:
     """Return PYTHONPATH with our folder before the others, once."""
     before = environment.get("PYTHONPATH", "")

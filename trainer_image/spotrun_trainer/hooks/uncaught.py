@@ -12,7 +12,10 @@ from types import TracebackType
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _MOST_CHARACTERS = 500  # of the exception's own words: a message on the wire has 1,024
+_CAUSE_CHARACTERS = 150
 _MOST_FRAMES = 3
+_OF_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/spotrun_trainer/")
+"""The innermost call may be in one; where the script called it says more than the calls between."""
 
 
 def note_error(error: BaseException, trace: TracebackType | None) -> None:
@@ -28,7 +31,36 @@ def note_error(error: BaseException, trace: TracebackType | None) -> None:
 
 def words_of(error: BaseException, trace: TracebackType | None) -> str:
     """Return the exception, and the frames in which it was raised, the innermost first."""
-    said = f"{type(error).__name__}: {error}".rstrip(": ")[:_MOST_CHARACTERS]
-    frames = traceback.extract_tb(trace)[-_MOST_FRAMES:]
-    where = [f"{Path(one.filename).name}:{one.lineno} in {one.name}" for one in reversed(frames)]
-    return " < ".join([f"{said} at {where[0]}", *where[1:]]) if where else said
+    said = _said(error, _MOST_CHARACTERS)
+    frames = traceback.extract_tb(trace)[::-1]
+    shown = [one for n, one in enumerate(frames) if n == 0 or not _is_of_a_library(one.filename)]
+    where = [
+        f"{Path(one.filename).name}:{one.lineno} in {one.name}" for one in shown[:_MOST_FRAMES]
+    ]
+    placed = " < ".join([f"{said} at {where[0]}", *where[1:]]) if where else said
+    before = _said(_root_of(error), _CAUSE_CHARACTERS)
+    return placed if placed.startswith(before) else f"{placed}, after {before}"
+
+
+def _is_of_a_library(file: str) -> bool:
+    return any(part in file for part in _OF_LIBRARIES)
+
+
+def _said(error: BaseException, characters: int) -> str:
+    """Return the exception in one line; its end is kept, where a loader's has what was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
+    if len(text) <= characters:
+        return text
+    half = (characters - len(" ... ")) // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
+def _root_of(error: BaseException) -> BaseException:
+    """Return the first exception of those that followed from each other."""
+    seen = {id(error)}
+    while True:
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if before is None or id(before) in seen:
+            return error
+        error = before
+        seen.add(id(error))

@@ -64,6 +64,12 @@ def level_v1(files: Mapping[str, str]) -> Level:
     )
 
 
+def oom_kills(events: str) -> int | None:
+    """Return the count of processes killed for memory, from memory.events (v1: oom_control)."""
+    killed = _field(events, "oom_kill")
+    return None if killed is None else int(killed)
+
+
 def _working_set(files: Mapping[str, str], usage: str, droppable: str) -> float | None:
     # As the kubelet counts it: the page cache of files read long ago does not count.
     if usage not in files:

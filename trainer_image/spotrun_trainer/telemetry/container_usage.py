@@ -122,6 +122,15 @@ def memory_left(pid: int, root: Path = Path("/")) -> float:
     return min((of_the_machine, *left))
 
 
+def oom_kills(pid: int, root: Path = Path("/")) -> int | None:
+    """Return how many processes the kernel has killed for memory in a process's cgroup."""
+    paths = cgroup.paths(_content(root / f"proc/{pid}/cgroup"))
+    mount = root / "sys/fs/cgroup"
+    events = _content(mount / paths.get("", "/")[1:] / "memory.events")
+    old = _content(mount / "memory" / paths.get("memory", "/")[1:] / "memory.oom_control")
+    return cgroup.oom_kills(events or old)
+
+
 def _levels(pid: int, root: Path) -> Iterator[Level]:
     paths = cgroup.paths(_content(root / f"proc/{pid}/cgroup"))
     mount = root / "sys/fs/cgroup"

@@ -17,13 +17,22 @@ from spotrun.policies.failures.joining_workers import (
     count_newcomers,
     retry_newcomers_again_seconds,
 )
+from spotrun.policies.failures.noticed_ends import name_those_who_go_on, true_cause
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
+from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
-from spotrun.state.world_members import failed, generation, gone, is_breaking_off, training
+from spotrun.state.world_members import (
+    failed,
+    generation,
+    gone,
+    has_failed_in,
+    is_breaking_off,
+    training,
+)
 
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""
@@ -39,6 +48,7 @@ class Failure:
     exit_code: int | None
     message: str
     node: str | None = None
+    follows: bool = False  # of a peer's end or silence; so its node is not to blame
 
 
 def count_failures(view: View, status: JobState) -> JobState:
@@ -51,7 +61,7 @@ def count_failures(view: View, status: JobState) -> JobState:
     failure = _new_failure(view, status)
     if failure is not None:
         status = _count(view, status, failure)
-    return _judge(view, status)
+    return _judge(view, _with_its_cause(view, status))
 
 
 def note_failed(view: View, status: JobState) -> JobState:
@@ -101,23 +111,59 @@ def _count(view: View, status: JobState, failure: Failure) -> JobState:
     restarts = status.restarts
     failures = 1 if _is_forgiven(status) else restarts.count + 1
     pause = pause_after(failures)
-    code = failure.exit_code
     counted = replace(
         restarts,
         failures=failures,
         counted_since=view.now,
         retry_at=view.now + pause,
         last_world=generation(status),
-        last_reason=failure.reason.value,
-        last_exit_code=code if code is not None and 0 <= code <= 255 else None,
-        last_message=failure.message[:MAX_DETAIL_CHARS],
-        blamed=blamed_with(restarts, (failure.node,) if failure.node else ()),
     )
+    counted = _told_by(counted, failure)
     status = replace(status, restarts=counted)
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
     return record(
         view, status, "Restart", f"{failure.reason}: {failure.message}"[:MAX_MESSAGE_CHARS], said
     )
+
+
+def _told_by(restarts: Restarts, failure: Failure) -> Restarts:
+    """Return the restarts with a failure as the last one; who only noticed it is not blamed."""
+    code = failure.exit_code
+    guilty = (failure.node,) if failure.node and not failure.follows else ()
+    return replace(
+        restarts,
+        last_reason=failure.reason.value,
+        last_exit_code=code if code is not None and 0 <= code <= 255 else None,
+        last_message=failure.message[:MAX_DETAIL_CHARS],
+        last_follows=failure.follows,
+        blamed=blamed_with(restarts, guilty),
+    )
+
+
+def _with_its_cause(view: View, status: JobState) -> JobState:
+    """Put the cause in the place of a failure that only followed from it, if it is told by now.
+
+    Reports of a world's workers overtake each other: it is one failure, and counted already.
+    """
+    restarts, world = status.restarts, status.restarts.last_world
+    if not restarts.last_follows or world is None or not waits_for_retry(view, status):
+        return status
+    # Of that world, though the next one may be prepared by now.
+    worker = true_cause(one for one in view.alive if has_failed_in(one, world))
+    if worker is None:
+        return status
+    failure = _failure_of(worker)
+    status = replace(status, restarts=_told_by(restarts, failure))
+    why = f"the last failure followed from {failure.reason}: {failure.message}"
+    return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
+
+
+def _failure_of(worker: Worker) -> Failure:
+    assert worker.agent is not None, "it has reported a failure"
+    told = worker.agent.report.failed
+    assert told is not None, "as above"
+    node = worker.pod.node
+    return Failure(Reason.EXIT_CODE, told.exit_code, told.message, node, told.follows)
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
@@ -148,12 +194,13 @@ def _hung(view: View, status: JobState) -> Failure | None:
 def _reported(view: View, status: JobState) -> Failure | None:
     if brought_down(status) or is_breaking_off(view, status):
         return None
-    for worker in failed(view, status):
-        failure = worker.agent.report.failed if worker.agent is not None else None
-        if failure is not None:
-            code, node = failure.exit_code, worker.pod.node
-            return Failure(Reason.EXIT_CODE, code, failure.message, node)
-    return None
+    told = [one for one in failed(view, status) if one.agent and one.agent.report.failed]
+    if not told:
+        return None
+    if cause := true_cause(told):
+        return _failure_of(cause)
+    failure = _failure_of(told[0])
+    return replace(failure, message=name_those_who_go_on(view, status, failure.message))
 
 
 def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
@@ -200,7 +247,8 @@ def _was_a_consequence(view: View, status: JobState) -> bool:
 def _take_back(view: View, status: JobState) -> JobState:
     restarts, cause = status.restarts, _somebody_was_taken(view, status)
     assert cause is not None, "there is a reason to"
-    was_hung = restarts.last_reason == Reason.HUNG  # for that no node was blamed
+    # For these no node was blamed.
+    none_blamed = restarts.last_reason == Reason.HUNG or restarts.last_follows
     failures = max(restarts.count - 1, 0)
     forgiven = replace(
         restarts,
@@ -208,7 +256,8 @@ def _take_back(view: View, status: JobState) -> JobState:
         retry_at=None,
         last_reason=cause.value,
         last_exit_code=None,
-        blamed=restarts.blamed if was_hung else restarts.blamed[:-1],
+        last_follows=False,
+        blamed=restarts.blamed if none_blamed else restarts.blamed[:-1],
     )
     status = replace(status, restarts=forgiven)
     why = f"the failure followed from {cause}: {cause.purpose}"

@@ -37,6 +37,7 @@ class Restarts:
     last_reason: str | None = None
     last_exit_code: int | None = None
     last_message: str | None = None
+    last_follows: bool = False  # of a peer's end or silence, as far as is known
     blamed: tuple[str, ...] = ()
     newcomers: Newcomers | None = None
 

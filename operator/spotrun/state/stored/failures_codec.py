@@ -19,6 +19,7 @@ def read_restarts(stored: api.Restarts | None) -> Restarts:
         last_reason=stored.last_reason,
         last_exit_code=stored.last_exit_code,
         last_message=stored.last_message,
+        last_follows=bool(stored.last_follows),
         blamed=stored.blamed or (),
         newcomers=_read_newcomers(stored.newcomers),
     )
@@ -36,6 +37,7 @@ def write_restarts(restarts: Restarts) -> api.Restarts | None:
         last_reason=restarts.last_reason,
         last_exit_code=restarts.last_exit_code,
         last_message=restarts.last_message,
+        last_follows=restarts.last_follows or None,
         blamed=restarts.blamed or None,
         newcomers=_write_newcomers(restarts.newcomers),
     )

@@ -2,11 +2,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.hooks.python_path import with_site
+from spotrun_trainer.hooks.python_path import show_fatal_errors, with_site
+from spotrun_trainer.hooks.uncaught import words_of
 
 RAISES = """
 def step():
@@ -40,3 +42,35 @@ def test_what_ends_a_script_is_noted_for_torchrun(tmp_path: Path, *, starts_sess
         said = json.loads(noted.read_text())["message"]["message"]
         where = "train.py:3 in step < train.py:6 in main < train.py:8 in <module>"
         assert said == f"ArithmeticError: loss is not finite at {where}"
+
+
+def test_the_end_of_a_long_exception_is_kept_and_so_is_the_first_of_several() -> None:
+    error = RuntimeError("Caught KeyError in worker.\n" + "x" * 900 + "\nKeyError: 7")
+    error.__cause__ = FileNotFoundError("tokens.bin")
+    said = words_of(error, None)
+    assert said.startswith("RuntimeError: Caught KeyError in worker. xxx")
+    assert said.endswith("xxx KeyError: 7, after FileNotFoundError: tokens.bin")
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "1"), ({"PYTHONFAULTHANDLER": ""}, "")])
+def test_fatal_errors_print_a_stack_unless_somebody_has_said_otherwise(
+    before: dict[str, str], after: str
+) -> None:
+    show_fatal_errors(before)
+    assert before == {"PYTHONFAULTHANDLER": after}
+
+
+def test_of_the_frames_of_libraries_only_the_innermost_is_told(tmp_path: Path) -> None:
+    library, script = tmp_path / "site-packages" / "lib.py", tmp_path / "train.py"
+    library.parent.mkdir()
+    library.write_text("def a(): b()\ndef b(): c()\ndef c(): 1 / 0\n")
+    script.write_text("def main():\n    a()\n")
+    names: dict[str, Callable[[], None]] = {}
+    for file in (library, script):
+        exec(compile(file.read_text(), str(file), "exec"), names)  # noqa: S102 - the lines above
+    with pytest.raises(ZeroDivisionError) as found:
+        names["main"]()
+    said = words_of(found.value, found.tb)
+    assert said.startswith(
+        "ZeroDivisionError: division by zero at lib.py:3 in c < train.py:2 in main <"
+    )

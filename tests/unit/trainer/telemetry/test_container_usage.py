@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.telemetry.container_usage import SAMPLE_SECONDS, Sample, Usage, memory_left
+from spotrun_trainer.telemetry.container_usage import (
+    SAMPLE_SECONDS,
+    Sample,
+    Usage,
+    memory_left,
+    oom_kills,
+)
 
 PID = 40
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -194,3 +200,23 @@ def test_memory_is_left_until_the_first_limit(machine: Machine) -> None:
     assert left() == 3
     machine.write(v2("pod/trainer/", usec=0, quota="max", limit=str(6 * GIB), used=5 * GIB))
     assert left() == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "file", "killed"),
+    [
+        ("0::/pod/c", "pod/c/memory.events", 2),
+        ("5:memory:/pod/c", "memory/pod/c/memory.oom_control", 2),
+        ("0::/pod/c", "pod/memory.events", None),
+    ],
+    ids=["v2", "v1", "it cannot be read"],
+)
+def test_the_kernels_kills_for_memory_are_counted(
+    tmp_path: Path, paths: str, file: str, killed: int | None
+) -> None:
+    events = tmp_path / "sys/fs/cgroup" / file
+    cgroup = tmp_path / f"proc/{PID}/cgroup"
+    for path, text in ((cgroup, f"{paths}\n"), (events, "low 0\noom 3\noom_kill 2\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    assert oom_kills(PID, tmp_path) == killed

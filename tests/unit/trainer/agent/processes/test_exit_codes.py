@@ -6,7 +6,7 @@ import pytest
 from torch.distributed.elastic.agent.server.api import Worker
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from spotrun_trainer.agent.processes.exit_codes import _first, _rank, _words
+from spotrun_trainer.agent.processes.exit_codes import Death, _first, _rank
 
 
 def failure(exit_code: int, error_file: str = "none", local_rank: int = 0) -> ProcessFailure:
@@ -14,16 +14,29 @@ def failure(exit_code: int, error_file: str = "none", local_rank: int = 0) -> Pr
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "expected"),
+    ("exit_code", "output", "expected"),
     [
-        (3, (3, "rank 5 ended with exit code 3: its log says why")),
-        (300, (255, "rank 5 ended with exit code 300: its log says why")),
-        (-9, (137, "rank 5 was killed by SIGKILL (often: out of memory)")),
-        (-11, (139, "rank 5 was killed by SIGSEGV")),
+        (3, None, (3, "rank 5 ended with exit code 3: its log says why")),
+        (3, "", (3, "rank 5 ended with exit code 3: it printed nothing")),
+        (3, "no data\n", (3, "rank 5 ended with exit code 3: no data")),
+        (300, None, (255, "rank 5 ended with exit code 300: its log says why")),
+        (-9, None, (137, "rank 5 was killed by SIGKILL (often: out of memory)")),
+        (-9, "step 7\n", (137, "rank 5 was killed by SIGKILL (often: out of memory): step 7")),
+        (-11, "", (139, "rank 5 was killed by SIGSEGV")),
     ],
 )
-def test_exit_codes_in_words(exit_code: int, expected: tuple[int, str]) -> None:
-    assert _words(failure(exit_code), 5) == expected
+def test_exit_codes_in_words(exit_code: int, output: str | None, expected: tuple[int, str]) -> None:
+    death = Death(failure(exit_code), 5, output)
+    assert (death.code, death.words) == expected
+
+
+@pytest.mark.parametrize(
+    ("kernel_killed", "hint"),
+    [(None, "often: out of memory"), (True, "out of memory: the"), (False, "not for memory: the")],
+)
+def test_what_the_kernel_counted_is_said_of_a_kill(*, kernel_killed: bool, hint: str) -> None:
+    said = Death(failure(-9), 0, "", kernel_killed).words
+    assert said.startswith(f"rank 0 was killed by SIGKILL ({hint}")
 
 
 @pytest.mark.parametrize(
@@ -38,13 +51,22 @@ def test_what_a_recorded_script_says_is_handed_on(tmp_path: Path, message: objec
     file = tmp_path / "error.json"
     file.write_text(json.dumps({"message": message}))
 
+    death = Death(failure(1, str(file), local_rank=1), 5, "some log")
     said = "rank 5 ended with exit code 1: ArithmeticError: loss is not finite"
-    assert _words(failure(1, str(file), local_rank=1), 5) == (1, said)
+    assert (death.code, death.words) == (1, said)
 
 
 def test_the_first_to_fail_is_the_cause_and_those_killed_with_it_are_not() -> None:
     failures = [failure(-9, local_rank=0), failure(1, local_rank=1), failure(-9, local_rank=2)]
-    assert _first(failures, {1}).local_rank == 1
+    deaths = [Death(one, one.local_rank, "") for one in failures]
+    assert _first(deaths, {1}).rank == 1
+
+
+def test_of_two_that_have_failed_the_one_that_noticed_the_other_is_not_the_cause() -> None:
+    """Both in one second, as torch's files tell it."""
+    noticed = Death(failure(1), 0, "RuntimeError: [gloo/pair.cc:5] Connection closed by peer")
+    raised = Death(failure(1, local_rank=1), 1, "ValueError: no label")
+    assert _first([noticed, raised], {0, 1}) is raised
 
 
 def test_a_rank_is_that_in_the_world_and_not_that_in_the_worker() -> None:

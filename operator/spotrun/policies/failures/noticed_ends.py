@@ -1,0 +1,47 @@
+"""Failures of those who noticed another's: what they say is true, and not the cause.
+
+When a rank raises, its peers' collectives break: they end with "connection closed by peer", and may
+tell it first. When a rank stops taking part they end after a time-out, and it has told nothing.
+"""
+
+from collections.abc import Iterable
+
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
+from spotrun.state.job_state import JobState
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import failed, training
+
+_MOST_NAMES = 3
+
+
+def true_cause(workers: Iterable[Worker]) -> Worker | None:
+    """Return the first of the workers that failed by itself; None if none has said so."""
+    for worker in workers:
+        told = worker.agent.report.failed if worker.agent is not None else None
+        if told is not None and not told.follows:
+            return worker
+    return None
+
+
+def name_those_who_go_on(view: View, status: JobState, message: str) -> str:
+    """Return a message of those who noticed, with the ranks that have not failed."""
+    broken = {worker.serial for worker in failed(view, status)}
+    names = [
+        _name(view, place, serial)
+        for place, serial in enumerate(training(status))
+        if serial not in broken and serial in view.alive_serials
+    ]
+    if not names:
+        return message
+    more = len(names) - _MOST_NAMES
+    named = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    added = f"; {named} had not failed: look there for who stopped taking part"
+    return message[: MAX_DETAIL_CHARS - len(added)] + added
+
+
+def _name(view: View, place: int, serial: int) -> str:
+    processes, worker = view.job.processes, view.by_serial[serial]
+    first, last = place * processes, (place + 1) * processes - 1
+    ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
+    return f"{ranks} ({worker.pod.name} on node {worker.pod.node})"
