@@ -30,7 +30,7 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import Board
 from spotrun.agents.tokens import POD_NAME, POD_UID, ReviewStatus, ReviewUser, Tokens
 from spotrun.api.names import SERVER_NAME, TOKEN_AUDIENCE, Phase
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.http.certificates import Pair, make_authority, sign_serving
 from spotrun.http.tls import Identity
 from spotrun.observe.telemetry.agents import Agents as Heard
@@ -406,7 +406,7 @@ def published(job: int, generation: int) -> Published:
         number=generation,
         members=tuple(range(WORKERS)),
         is_active=True,
-        entry=How.ABORT,
+        entry=Entry.ABORT,
         store=f"10.0.0.1:{30_000 + generation}",
         restore="step-4200.g1",
     )

@@ -163,7 +163,7 @@ async def lives(rig: Rig, agents: Agents, operator: Child, audit: Audit, jobs: i
     await calm(operator)
     writes, workers = audit.new(), jobs * SIZE
     lasting = [write for write in writes if not (write.is_event or write.is_dry)]
-    worlds = sum(one["status"]["world"]["generation"] for one in await all_jobs(rig))
+    worlds = sum(one["status"]["world"]["number"] for one in await all_jobs(rig))
     allowed = (2 * workers + 7 * jobs + worlds) / workers
     facts = {"jobs": jobs, "workers": workers, "allowed": round(allowed, 3), "worlds": worlds}
     say("writes_per_worker", len(lasting) / workers, "writes", **facts, kinds=kinds(lasting))

@@ -47,7 +47,7 @@ def ticker(scene: Scene) -> str:
         return f"{scene.phase or 'the job waits'}: {scene.message or 'no worker yet'}"
     of = f" of {scene.total_steps}" if scene.total_steps else ""
     loss = f", loss {scene.step.loss:.4g}" if scene.step.loss is not None else ""
-    size = f", world {scene.generation} with {len(scene.members)} workers" if scene.members else ""
+    size = f", world {scene.world} with {len(scene.members)} workers" if scene.members else ""
     return f"step {scene.step.number}{of}{loss}{size}; cost {cost(scene)}"
 
 
@@ -91,9 +91,9 @@ def _worker(before: Worker | None, now: Worker) -> Iterator[str]:
 
 
 def _world(before: Scene, now: Scene) -> Iterator[str]:
-    if now.generation != before.generation and now.members:
+    if now.world != before.world and now.members:
         why = f": {now.why}" if now.why else ""
-        yield f"world {now.generation}, workers {names(now.members)} in rank order{why}"
+        yield f"world {now.world}, workers {names(now.members)} in rank order{why}"
 
 
 def _events(before: Scene, now: Scene) -> Iterator[str]:

@@ -88,7 +88,7 @@ class _Patience:
         self._since = 0.0
 
     def look(self, scene: Scene) -> None:
-        news = (scene.phase, scene.message, scene.step, scene.generation, scene.workers)
+        news = (scene.phase, scene.message, scene.step, scene.world, scene.workers)
         if news != self._last:
             self._last, self._since = news, scene.seconds
         elif scene.seconds - self._since > PATIENCE_SECONDS:

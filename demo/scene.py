@@ -75,10 +75,10 @@ class Scene:
     wanted: int = 0
     total_steps: int | None = None
     step: Step | None = None
-    generation: int = 0  # of the world that trains
+    world: int = 0  # the number of the one that trains
     members: tuple[int, ...] = ()  # their serials, in rank order
     why: str = ""  # the operator's words about that world
-    prepared: int | None = None  # the generation that is being prepared meanwhile
+    prepared: int | None = None  # the number of the world that is being prepared meanwhile
     checkpoint: str | None = None
     usd: str | None = None  # None: not metered
     usd_per_hour: str | None = None
@@ -123,7 +123,7 @@ def compose(seen: Seen, seconds: float) -> Scene:
     """Read a scene from objects."""
     spec, status = seen.job.get("spec") or {}, seen.job.get("status") or {}
     progress, cost = status.get("progress") or {}, status.get("cost") or {}
-    generation, members, prepared = read_world(status.get("world") or {})
+    number, members, prepared = read_world(status.get("world") or {})
     return Scene(
         seconds=seconds,
         phase=status.get("phase", ""),
@@ -132,9 +132,9 @@ def compose(seen: Seen, seconds: float) -> Scene:
         wanted=((spec.get("workers") or {}).get("replicas")) or 0,
         total_steps=progress.get("totalSteps") or seen.total_steps,
         step=seen.step,
-        generation=generation,
+        world=number,
         members=members,
-        why=_why(status.get("decisions") or (), generation),
+        why=_why(status.get("decisions") or (), number),
         prepared=prepared,
         checkpoint=(status.get("checkpoint") or {}).get("name"),
         usd=cost.get("usd"),
@@ -148,14 +148,14 @@ def compose(seen: Seen, seconds: float) -> Scene:
 
 
 def read_world(world: Manifest) -> tuple[int, tuple[int, ...], int | None]:
-    """The generation that trains, its members in rank order, and the one that is prepared."""
+    """The number of the world that trains, its members by rank, and the number of the next one."""
     if not world:
         return 0, (), None
-    if world.get("switch"):
-        return world["generation"], serials(world.get("members") or ""), None
-    trained = serials(world.get("trained") or "")
-    prepared = world["generation"] if world.get("members") else None
-    return world.get("trains") or 0, trained if prepared else (), prepared
+    if world.get("active"):
+        return world["number"], serials(world.get("members") or ""), None
+    holders = serials(world.get("stateHolders") or "")
+    prepared = world["number"] if world.get("members") else None
+    return world.get("trainingNumber") or 0, holders if prepared else (), prepared
 
 
 def serials(text: str) -> tuple[int, ...]:
@@ -182,8 +182,8 @@ def read_node(node: Manifest) -> Node:
     )
 
 
-def _why(decisions: Iterable[Manifest], generation: int) -> str:
-    words = [d["why"] for d in decisions if _number(d, "generation") == str(generation)]
+def _why(decisions: Iterable[Manifest], world: int) -> str:
+    words = [d["why"] for d in decisions if _number(d, "world") == str(world)]
     return words[-1] if words else ""
 
 

@@ -65,7 +65,7 @@ def figures(scene: Scene, steps: Sequence[Sighting], done: Sequence[Done]) -> Fi
         job_seconds=scene.seconds,
         first_step_seconds=steps[0][0] if steps else None,
         last_step=max((step.number for _, step in steps), default=0),
-        worlds=scene.generation,
+        worlds=scene.world,
         losses=tuple(losses),
         steps_again=sum(again for _, again in repeats),
     )

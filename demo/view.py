@@ -65,7 +65,7 @@ def _job(scene: Scene) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     phase = Text(scene.phase or "-", style=_COLOURS.get(scene.phase, "cyan"))
     grid.add_row("job", phase.append(f"  {scene.reason}", style="dim"), _short(scene.message))
-    grid.add_row("world", str(scene.generation or "-"), _world(scene))
+    grid.add_row("world", str(scene.world or "-"), _world(scene))
     grid.add_row("step", _step(scene), _bar(scene))
     grid.add_row("cost", cost(scene), "")
     return grid

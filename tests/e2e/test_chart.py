@@ -36,6 +36,6 @@ async def test_an_upgrade_restarts_no_job(
     await site.until_trains(2, since=upgraded_at)
     assert [pod["metadata"]["uid"] for pod in await site.workers()] == workers
     after = await site.status()
-    assert after["world"]["generation"] == before["world"]["generation"]
+    assert after["world"]["number"] == before["world"]["number"]
     assert failures_of(after) == 0
     assert differences(await site.trace(), alone) == set()

@@ -37,7 +37,7 @@ async def test_a_training_does_not_notice_that_each_replica_is_killed(
     killed_at = time.time()
     await site.until_trains(2, since=killed_at)
     after = await site.status()
-    assert after["world"]["generation"] == before["world"]["generation"]
+    assert after["world"]["number"] == before["world"]["number"]
     assert failures_of(after) == 0
     lines = await site.trace()
     for rank in (0, 1):

@@ -17,7 +17,7 @@ async def test_a_job_grows_and_shrinks_under_way(site: Site, alone: dict[int, st
         await site.until_trains(size, since=asked_at)
 
     status = await site.status()
-    assert status["world"]["how"] == "Boundary"
+    assert status["world"]["entry"] == "Boundary"
     assert differences(await site.trace(), alone) == set()
     assert failures_of(status) == 0
 

@@ -18,7 +18,7 @@ _TIMES = frozenset(
         "unpricedSeconds",
     }
 )
-_RANKED = frozenset({"members", "trained"})
+_RANKED = frozenset({"members", "stateHolders"})
 _KEPT_OF_META = ("name", "labels", "annotations", "finalizers", "ownerReferences")
 _OWN_IDENTITY = frozenset({"SPOTRUN_CA"})
 
@@ -86,7 +86,7 @@ def _scrubbed(value: Any, words: Mapping[str, str], key: str = "") -> Any:
         return {
             _text(k, words): _scrubbed(v, words, k) for k, v in value.items() if k not in _TIMES
         }
-    if key == "spent":
+    if key == "usedStores":
         return len(value or ())
     if isinstance(value, list | tuple):
         return [_scrubbed(one, words) for one in value]

@@ -65,8 +65,8 @@ def worlds(events: Iterable[Event]) -> list[frozenset[int]]:
     entered: dict[int, frozenset[int]] = {}
     for event in events:
         world = event.object.get("status", {}).get("world") or {}
-        if event.kind == "TrainingJob" and world.get("switch"):
-            entered[world["generation"]] = frozenset(Serials(world["members"]).numbers)
+        if event.kind == "TrainingJob" and world.get("active"):
+            entered[world["number"]] = frozenset(Serials(world["members"]).numbers)
     return [entered[generation] for generation in sorted(entered)]
 
 

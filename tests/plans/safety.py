@@ -71,24 +71,24 @@ def _job_rules(_: State, old: Manifest | None, event: Event) -> Iterator[str]:
 
 
 def _world_rules(before: Manifest, after: Manifest) -> Iterator[str]:
-    was, now = before.get("generation", 0), after.get("generation", 0)
+    was, now = before.get("number", 0), after.get("number", 0)
     if now < was:
-        yield f"the generation fell from {was} to {now}"
+        yield f"the number of the world fell from {was} to {now}"
     if now > was + 1:
-        yield f"the generation jumped from {was} to {now}"
+        yield f"the number of the world jumped from {was} to {now}"
     if now == was and now:
         # Of a world that nobody is told of only those may be gone who would have brought the state.
         is_told = bool(before.get("members"))
-        has_fewer = numbers(after.get("trained")) < numbers(before.get("trained"))
-        for name in ("members", "how", "trained"):
-            may_change = name == "trained" and has_fewer and not is_told
+        has_fewer = numbers(after.get("stateHolders")) < numbers(before.get("stateHolders"))
+        for name in ("members", "entry", "stateHolders"):
+            may_change = name == "stateHolders" and has_fewer and not is_told
             if before.get(name) != after.get(name) and not may_change:
                 yield f"world {now} changed its {name}: {before.get(name)}, {after.get(name)}"
-        if before["switch"] and not after["switch"]:
-            yield f"world {now} took its switch back"
-        if before.get("switch") and before.get("store") not in {None, after.get("store")}:
+        if before["active"] and not after["active"]:
+            yield f"world {now} was active and is prepared again"
+        if before.get("active") and before.get("store") not in {None, after.get("store")}:
             yield f"world {now} moved from {before['store']} to {after.get('store')}"
-    if now > was and after.get("store") and after["store"] in (before.get("spent") or ()):
+    if now > was and after.get("store") and after["store"] in (before.get("usedStores") or ()):
         yield f"the store {after['store']} is used twice"
 
 
@@ -154,7 +154,7 @@ def numbers(text: Any) -> frozenset[int]:
 
 def _relied_on(status: Manifest) -> frozenset[int]:
     world = status.get("world") or {}
-    return numbers(world.get("members" if world.get("switch") else "trained"))
+    return numbers(world.get("members" if world.get("active") else "stateHolders"))
 
 
 def _is_metered(pod: Manifest) -> bool:

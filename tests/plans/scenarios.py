@@ -28,10 +28,10 @@ class Stage:
 
         def on(status: Any) -> bool:
             world = status.get("world") or {}
-            return bool(world.get("switch")) and numbers(world.get("members")) == set(serials)
+            return bool(world.get("active")) and numbers(world.get("members")) == set(serials)
 
         job = await self.world.until_job(on)
-        generation = job["status"]["world"]["generation"]
+        generation = job["status"]["world"]["number"]
 
         async def arrived() -> bool:
             agents = self.world.play().agents

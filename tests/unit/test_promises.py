@@ -58,13 +58,7 @@ IN_STATE = {
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
-    ("World", "generation"): "number",
-    ("World", "switch"): "is_active",
-    ("World", "how"): "entry",
-    ("World", "trained"): "state_holders",
-    ("World", "spent"): "used_stores",
-    ("World", "trains"): "training_number",
-    ("World", "joined"): "joining",
+    ("World", "active"): "is_active",
     ("World", "planned"): "is_planned",
     ("Orders", "time"): "asked_at",
     ("Restarts", "last_generation"): "last_world",

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from spotrun.api import old_names
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.field_types.bounded import Count, ListedSerials, Long, LongText, ShortText
@@ -11,6 +12,7 @@ from spotrun.api.field_types.text_values import Intervals, Serials, Time
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
+from spotrun.api.old_names import reading
 from spotrun.api.scaling import ScalingStatus
 
 
@@ -40,7 +42,7 @@ class WorkersStatus(Model):
     )
 
 
-class How(Choice):
+class Entry(Choice):
     """The way in which a world is entered."""
 
     BOUNDARY = "Boundary", "all ranks agree on a step, and go on in process"
@@ -51,23 +53,25 @@ class How(Choice):
 class World(Model):
     """The workers that train together, in rank order."""
 
-    generation: Count = Field(description="Counts the worlds of the job; the newest one is this.")
+    model_config = reading(old_names.WORLD)
+
+    number: Count = Field(description="Counts the worlds of the job; the newest one is this.")
     members: Serials = Field(
         description='Serial numbers of the workers in rank order, as intervals, e.g. "0-2,7".'
     )
-    switch: bool = Field(
+    active: bool = Field(
         description="False while the world is prepared, true once its members are to enter it."
     )
-    how: How = Field(description=f"The way in which it is entered. {How.explained()}")
+    entry: Entry = Field(description=f"The way in which it is entered. {Entry.explained()}")
     store: ShortText | None = Field(
         None, description="The members' meeting point: host:port of their store."
     )
-    trained: Serials | None = Field(
+    state_holders: Serials | None = Field(
         None,
         description="Members of the last world that trained: only they have the state, and while "
-        "switch is false they go on training.",
+        "active is false they go on training.",
     )
-    spent: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
+    used_stores: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
         None,
         description="The stores of the last worlds, newest last: each store serves one world only.",
     )
@@ -77,10 +81,10 @@ class World(Model):
     formed_at: Time | None = Field(
         None, description="Time at which it was published, or its members were told to enter it."
     )
-    trains: Count | None = Field(
-        None, description="While switch is false: the generation that trains meanwhile."
+    training_number: Count | None = Field(
+        None, description="While active is false: the number of the world that trains meanwhile."
     )
-    late: Serials | None = Field(
+    late_workers: Serials | None = Field(
         None,
         description="Workers that were left out because they did not arrive in time, once for each "
         "time; one that is late twice is replaced. One that failed on a node that is blamed "
@@ -91,7 +95,7 @@ class World(Model):
         description="True where processes are ended, or started again, though nobody was lost: a "
         "script that saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
     )
-    joined: Serials | None = Field(
+    joining_workers: Serials | None = Field(
         None,
         description="Members that did not train before it. If one fails before it has made a step "
         "the others go on as before.",

@@ -150,7 +150,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
         "spotrun_trainingjob_progress_ratio", "Steps done of steps in all.", labels=_LABELS
     )
     generation = GaugeMetricFamily(
-        "spotrun_trainingjob_world_generation", "Worlds the job has had.", labels=_LABELS
+        "spotrun_trainingjob_world_number", "Worlds the job has had.", labels=_LABELS
     )
     interruptions = CounterMetricFamily(
         "spotrun_trainingjob_interruptions", "Workers taken away.", labels=_LABELS

@@ -7,7 +7,7 @@ second.
 
 from math import inf
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.scenario import Job, Rules
 from spotrun.state.job_state import JobState
@@ -99,10 +99,10 @@ class Training:
             worker.state, worker.state_generation = self._reached, present
 
     def _share_state(
-        self, members: list[Worker], how: How, restore: str | None, holders: frozenset[int]
+        self, members: list[Worker], entry: Entry, restore: str | None, holders: frozenset[int]
     ) -> None:
         """Copy the state from its holders to the others, or restore the checkpoint."""
-        if how is How.RESTART:
+        if entry is Entry.RESTART:
             steps = self._in(restore)
             self._unsaved_seconds = 0.0
         else:

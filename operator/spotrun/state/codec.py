@@ -142,18 +142,18 @@ def _read_world(world: stored.World | None) -> World:
     if world is None:
         return NO_WORLD
     return World(
-        number=world.generation,
+        number=world.number,
         members=world.members.numbers,
-        is_active=world.switch,
-        entry=world.how,
+        is_active=world.active,
+        entry=world.entry,
         store=world.store,
-        state_holders=ordered(world.trained),
-        used_stores=world.spent or (),
+        state_holders=ordered(world.state_holders),
+        used_stores=world.used_stores or (),
         restore=world.restore,
         formed_at=moment_of(world.formed_at),
-        training_number=world.trains,
-        late=ordered(world.late),
-        joining=ordered(world.joined),
+        training_number=world.training_number,
+        late_workers=ordered(world.late_workers),
+        joining_workers=ordered(world.joining_workers),
         breaks=world.breaks or 0,
         is_planned=bool(world.planned),
     )
@@ -163,18 +163,18 @@ def _write_world(world: World) -> stored.World | None:
     if world == NO_WORLD:
         return None
     return stored.World.model_construct(
-        generation=world.number,
+        number=world.number,
         members=Serials.of(world.members),
-        switch=world.is_active,
-        how=world.entry,
+        active=world.is_active,
+        entry=world.entry,
         store=world.store,
-        trained=_serials(world.state_holders),
-        spent=world.used_stores or None,
+        state_holders=_serials(world.state_holders),
+        used_stores=world.used_stores or None,
         restore=world.restore,
         formed_at=time_of(world.formed_at),
-        trains=world.training_number,
-        late=_serials(world.late),
-        joined=_serials(world.joining),
+        training_number=world.training_number,
+        late_workers=_serials(world.late_workers),
+        joining_workers=_serials(world.joining_workers),
         breaks=world.breaks or None,
         planned=world.is_planned or None,
     )

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
 from spotrun.api.names import Phase, SuspendedBy
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.stored.cost import NO_COST, NO_SUMS, Accumulators, Cost
 from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
@@ -37,7 +37,7 @@ class World:
     number: int = 0
     members: tuple[int, ...] = ()
     is_active: bool = False  # False while it is prepared; its members are to enter it once True
-    entry: How = How.RESTART
+    entry: Entry = Entry.RESTART
     store: str | None = None
     # The members of the last world that trained: only they have the state, and while the world is
     # prepared they go on training.
@@ -46,8 +46,10 @@ class World:
     restore: str | None = None  # the checkpoint it starts from where no worker has newer state
     formed_at: datetime | None = None
     training_number: int | None = None  # the world that trains while this one is prepared
-    late: tuple[int, ...] = ()  # ascending; a worker is in it once for each time it was left out
-    joining: tuple[int, ...] = ()  # the members that did not train before it
+    late_workers: tuple[
+        int, ...
+    ] = ()  # ascending; a worker is in it once for each time it was left out
+    joining_workers: tuple[int, ...] = ()  # the members that did not train before it
     breaks: int = 0  # worlds in a row that broke though nobody was lost
     is_planned: bool = False  # whether processes end before it though nobody was lost
 
@@ -64,7 +66,7 @@ class World:
     @cached_property
     def joining_set(self) -> frozenset[int]:
         """The joining members in no order."""
-        return frozenset(self.joining)
+        return frozenset(self.joining_workers)
 
 
 NO_WORLD = World()

@@ -127,17 +127,17 @@ def leaves_at(worker: Worker) -> datetime | None:
 
 def given_up(status: JobState) -> frozenset[int]:
     """Return the workers that were late so often that they are replaced."""
-    times = Counter(status.world.late)
+    times = Counter(status.world.late_workers)
     return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
 
 
 def left_out(status: JobState) -> frozenset[int]:
     """Return who came too late to a world and is in none since, while others have the state."""
     world = status.world
-    if not world.late:
+    if not world.late_workers:
         return frozenset()
     counted = world.holder_set | (world.member_set if world.is_active else frozenset())
-    return frozenset(world.late) - counted
+    return frozenset(world.late_workers) - counted
 
 
 def holds_back(status: JobState) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
 
@@ -163,7 +163,7 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
 def _awaited(job: JobSnapshot) -> Iterator[int]:
     """Yield the warm workers that join a world in process and do not come at once."""
     world = job.status.world
-    if not world.is_active or world.entry is How.RESTART:
+    if not world.is_active or world.entry is Entry.RESTART:
         return
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import whole
 from spotrun.state.snapshot import Worker
@@ -62,7 +62,7 @@ def gone(view: View, status: JobState) -> tuple[int, ...]:
 def failed(view: View, status: JobState) -> list[Worker]:
     """The members whose processes failed in the world that trains, or on their way into it."""
     world, present = status.world, generation(status)
-    in_process = world.is_active and world.entry is not How.RESTART
+    in_process = world.is_active and world.entry is not Entry.RESTART
     bringing = world.holder_set if in_process else frozenset()
     return [
         worker
@@ -87,7 +87,7 @@ def holders(view: View, status: JobState) -> list[Worker]:
     """
     world = status.world
     present = generation(status)
-    is_restarted = world.is_active and world.entry is How.RESTART
+    is_restarted = world.is_active and world.entry is Entry.RESTART
     keepers = () if is_restarted else world.state_holders
     trained = [n for n in world.members if _trains_in(view, n, present)]
     if trained and world.is_active and view.job.spec.workers.per_replica > 1:
@@ -120,7 +120,7 @@ def has_failed_in(worker: Worker, generation: int) -> bool:
 def on_trial(view: View, status: JobState) -> frozenset[int]:
     """Return who joined the present world and made no step in it; the others need none of them."""
     world = status.world
-    if not world.is_active or not world.joining or world.formed_at is None:
+    if not world.is_active or not world.joining_workers or world.formed_at is None:
         return frozenset()
     if view.now - world.formed_at > timedelta(seconds=TRIAL_SECONDS):
         return frozenset()

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState, World
 from spotrun.state.replicas import in_rank_order
@@ -25,10 +25,10 @@ def publish(
     view: View,
     status: JobState,
     chosen: Sequence[Worker],
-    how: How,
+    entry: Entry,
     why: str,
     *,
-    switch: bool,
+    is_active: bool,
     late: Sequence[Worker] = (),
     is_planned: bool = False,
     breaks: int = 0,
@@ -39,44 +39,44 @@ def publish(
     store = spare_store(view, status, members[:1])
     # While a world is prepared the whole last one trains on. Else only those count who have the
     # state, also where too few are left to train: what they hold is still the newest there is.
-    is_prepared = bool(members) and not switch
+    is_prepared = bool(members) and not is_active
     # Who was late and is left out falls behind; who is told to enter this world does not.
     behind = {worker.serial for worker in late}.difference(members)
     keepers = (w.serial for w in holders(view, status) if w.serial not in behind)
     trained = training(status) if is_prepared else tuple(keepers)
-    if not switch or set(trained).isdisjoint(members):
-        how = how if is_prepared else How.RESTART  # nobody brings the state along
+    if not is_active or set(trained).isdisjoint(members):
+        entry = entry if is_prepared else Entry.RESTART  # nobody brings the state along
     world = World(
         number=old.number + 1,
         members=members,
-        is_active=switch,
-        entry=how,
+        is_active=is_active,
+        entry=entry,
         store=store,
         state_holders=trained,
         used_stores=_spend(old, store),
         restore=status.checkpoint.name if status.checkpoint is not None else None,
         formed_at=view.now,
         training_number=generation(status) if is_prepared else None,
-        late=_late(view, old, late),
-        joining=_joining(view, status, members),
+        late_workers=_late(view, old, late),
+        joining_workers=_joining(view, status, members),
         breaks=breaks_in_a_row(view, status) if is_prepared else breaks,
-        is_planned=is_planned and how is How.RESTART,
+        is_planned=is_planned and entry is Entry.RESTART,
     )
-    numbers = {"generation": str(world.number), "size": str(len(members)), "how": how.value}
+    numbers = {"world": str(world.number), "size": str(len(members)), "entry": entry.value}
     return record(view, replace(status, world=world), "World", why, numbers)
 
 
-def fill_in(view: View, status: JobState, *, switch: bool) -> JobState:
+def fill_in(view: View, status: JobState, *, is_active: bool) -> JobState:
     """Add what was missing when the world was published: its store, and the word to enter."""
     world = status.world
     filled = world
-    if switch and not world.is_active:
+    if is_active and not world.is_active:
         filled = replace(world, is_active=True, formed_at=view.now, training_number=None)
-        if world.entry is How.RESTART and status.checkpoint is not None:
+        if world.entry is Entry.RESTART and status.checkpoint is not None:
             # Those who train have saved meanwhile.
             filled = replace(filled, restore=status.checkpoint.name)
     rank0 = world.members[:1]
-    is_bad = switch and not world.is_active and not _is_at(view, world.store, rank0)
+    is_bad = is_active and not world.is_active and not _is_at(view, world.store, rank0)
     if (world.store is None or is_bad) and (store := spare_store(view, status, rank0)):
         filled = replace(filled, store=store, used_stores=_spend(world, store))
     return status if filled is world else replace(status, world=filled)
@@ -85,7 +85,7 @@ def fill_in(view: View, status: JobState, *, switch: bool) -> JobState:
 def give_up(view: View, status: JobState, workers: Sequence[Worker]) -> JobState:
     """Have workers replaced that no world counts on, as if they had been late that often."""
     late = _late(view, status.world, [*workers] * PATIENCE)
-    return replace(status, world=replace(status.world, late=late))
+    return replace(status, world=replace(status.world, late_workers=late))
 
 
 def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | None:
@@ -121,7 +121,7 @@ def _joining(view: View, status: JobState, members: Sequence[int]) -> tuple[int,
 
 def _late(view: View, old: World, late: Sequence[Worker]) -> tuple[int, ...]:
     """Name each worker that is still there once for each time that it was late."""
-    times = Counter(old.late)
+    times = Counter(old.late_workers)
     times.update(worker.serial for worker in late)
     still = sorted(serial for serial in times if serial in view.alive_serials)
     return tuple(serial for serial in still for _ in range(min(times[serial], PATIENCE)))

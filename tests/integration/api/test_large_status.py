@@ -34,7 +34,7 @@ def test_the_status_of_the_largest_job_is_stored_as_it_was_written(
 def test_what_is_no_list_of_numbers_is_refused(
     server: Server, created: Manifest, members: str
 ) -> None:
-    world: dict[str, Any] = {"generation": 1, "members": members, "switch": True, "how": "Restart"}
+    world: dict[str, Any] = {"number": 1, "members": members, "active": True, "entry": "Restart"}
     answer = server.replace({**created, "status": {"world": world}}, "/status")
     assert not answer.accepted
     with pytest.raises(ValueError, match="must be numbers and intervals"):

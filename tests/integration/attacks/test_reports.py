@@ -215,7 +215,7 @@ async def test_a_worker_trains_in_a_world_that_is_yet_to_come(stage: Stage) -> N
     """harmless: worlds are counted by the operator"""
     told = await stage.send({"wire": 1, "ready": True, "arrived": MOST_STEPS})
     assert told.status == 200
-    assert (await stage.job())["status"]["world"]["generation"] < 100
+    assert (await stage.job())["status"]["world"]["number"] < 100
 
 
 async def test_a_worker_accuses_all_its_peers(stage: Stage) -> None:

@@ -46,7 +46,7 @@ async def test_a_crash_counts_once_however_long_a_container_beside_it_runs_on(
         job = await world.until_job(lambda s: failures(s) == 1)
         assert job["status"]["failed"] == "1"
         # Its replacement comes after the pause, before the pod has gone.
-        await world.until_job(lambda s: s["world"]["members"] == "0,2" and s["world"]["switch"])
+        await world.until_job(lambda s: s["world"]["members"] == "0,2" and s["world"]["active"])
         assert "settled" not in (await world.job())["status"]
         job = await world.until_job(lambda s: s.get("settled") == "1" and "failed" not in s)
     restarts = job["status"]["restarts"]

@@ -32,7 +32,7 @@ async def test_a_lost_worker_is_replaced_and_the_others_go_on(world: World) -> N
         await world.until_phase("Running")
         await world.until(lambda: _all_arrived(world, 3))
         await world.kube.delete(_pod(world, (await world.pods())[1]), grace_seconds=0)
-        await world.until_job(lambda s: s["world"]["members"] == "0,2-3" and s["world"]["switch"])
+        await world.until_job(lambda s: s["world"]["members"] == "0,2-3" and s["world"]["active"])
         # Its replacement does not wait for that: the lost one is settled once its kubelet has said
         # that it has ended, which on a busy machine comes later.
         job = await world.until_job(lambda s: s.get("settled") == "1")
@@ -66,14 +66,14 @@ async def test_a_job_made_again_does_not_meet_the_workers_of_its_predecessor(
         await world.kube.patch(at("nodes", None, "a"), {"spec": {"unschedulable": True}})
         await world.create_job(workers=workers)
         job = await world.until_phase("Running")
-        assert job["status"]["world"]["generation"] == 1
+        assert job["status"]["world"]["number"] == 1
         assert job["status"]["nextSerial"] == 2
         new = {pod["metadata"]["name"] for pod in await world.pods()} - old
         assert len(new) == 2
 
         await machine.come_back()
         await world.until(lambda: _are_all_there_is(world, new))
-        assert (await world.job())["status"]["world"]["generation"] == 1
+        assert (await world.job())["status"]["world"]["number"] == 1
 
 
 async def test_a_job_at_which_a_policy_fails_says_so_and_holds_up_no_other(
@@ -164,7 +164,7 @@ async def test_a_claim_of_one_node_is_refused_to_several_workers_before_any_is_m
 
 async def _all_arrived(world: World, count: int) -> bool:
     agents = world.play("job").agents.values()
-    generation: int = (await world.job())["status"]["world"]["generation"]
+    generation: int = (await world.job())["status"]["world"]["number"]
     return sum(agent.report.arrived == generation for agent in agents) == count
 
 

@@ -29,10 +29,10 @@ async def trains(world: World, members: str) -> int:
 
     def holds(status: Manifest) -> bool:
         found = status.get("world")
-        return bool(found and found["switch"] and set(Serials(found["members"]).numbers) == serials)
+        return bool(found and found["active"] and set(Serials(found["members"]).numbers) == serials)
 
     job = await world.until_job(holds)
-    generation: int = job["status"]["world"]["generation"]
+    generation: int = job["status"]["world"]["number"]
 
     async def arrived() -> bool:
         agents = world.play().agents
@@ -66,7 +66,7 @@ async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
         job = await world.until_job(lambda s: s["world"]["members"] in {"0,2", "0,2-3"})
         seconds = asyncio.get_running_loop().time() - began
 
-        assert job["status"]["world"]["how"] == "Abort"
+        assert job["status"]["world"]["entry"] == "Abort"
         # 1 s for an answer and 0.3 s for further losses; a held poll alone would last 17 s or more.
         assert seconds < 12
         await trains(world, "0,2-3")
@@ -116,4 +116,4 @@ async def test_a_worker_that_answers_is_not_lost_because_a_neighbour_misses_it(
         await asyncio.sleep(3)  # three times as long as a silent one is waited for
 
         job = await world.job()
-        assert job["status"]["world"]["generation"] == generation
+        assert job["status"]["world"]["number"] == generation

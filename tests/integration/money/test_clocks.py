@@ -72,7 +72,7 @@ async def _is_decided_about(world: World, *, replicas: int, members: str) -> Non
 
     def holds(status: Manifest) -> bool:
         found = status["world"]
-        is_so = found["members"] == members and found["switch"]
+        is_so = found["members"] == members and found["active"]
         return bool(is_so or status["phase"] == "Failed")
 
     await world.until_job(holds)

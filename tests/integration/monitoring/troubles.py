@@ -94,7 +94,7 @@ async def workers_that_are_taken_away(world: World, prometheus: Prometheus) -> N
 def _trains(members: set[int], status: Manifest) -> bool:
     """Whether these members train; their order of arrival says which of them is the first."""
     world = status.get("world", {"members": ""})
-    return set(Serials(world["members"]).numbers) == members and bool(world.get("switch"))
+    return set(Serials(world["members"]).numbers) == members and bool(world.get("active"))
 
 
 def _has_lost(count: int, status: Manifest) -> bool:

@@ -41,7 +41,7 @@ async def test_a_job_succeeds_with_the_rights_over_all_namespaces(
     labels = f'name="job",namespace="{world.namespace}"'
     assert metrics["spotrun_leader"] == 1
     assert metrics[f'spotrun_trainingjob_info{{{labels},phase="Running"}}'] == 1
-    assert metrics[f"spotrun_trainingjob_world_generation{{{labels}}}"] == 1
+    assert metrics[f"spotrun_trainingjob_world_number{{{labels}}}"] == 1
     world.play().may_finish.set()
     await world.until_phase("Succeeded")
     await world.until_job(lambda status: status.get("settled") == "0-2")
@@ -96,7 +96,7 @@ async def test_a_killed_operator_goes_on_where_it_was(world: World, operator: La
     lost = (await world.pods())[1]["metadata"]["name"]
     await world.kube.delete(f"/api/v1/namespaces/{world.namespace}/pods/{lost}", grace_seconds=0)
     grown = await world.until_job(lambda s: s["world"]["members"] == "0,2-3")
-    assert grown["status"]["world"]["generation"] > before["world"]["generation"]
+    assert grown["status"]["world"]["number"] > before["world"]["number"]
     await world.until_job(lambda s: s.get("settled") == "1")  # once its kubelet says that it ended
     world.play().may_finish.set()
     done = await world.until_job(lambda s: s["phase"] == "Succeeded" and s["settled"] == "0-3")
@@ -125,7 +125,7 @@ async def test_the_standby_takes_over_from_a_killed_leader(
         assert (await second.metrics())["spotrun_leader"] == 1
         await world.kube.delete(_pod(world, (await world.pods())[0]), grace_seconds=0)
         job = await world.until_job(lambda s: s["world"]["members"] == "1-3")
-        assert job["status"]["world"]["generation"] > before["generation"]
+        assert job["status"]["world"]["number"] > before["number"]
         world.play().may_finish.set()
         await world.until_phase("Succeeded")
         assert _refusals(world, second) == []
@@ -189,7 +189,7 @@ async def _pair(world: World, operator: Launcher) -> AsyncIterator[tuple[Relay, 
 
 
 async def _all_arrived(world: World, count: int) -> bool:
-    generation = (await world.job())["status"]["world"]["generation"]
+    generation = (await world.job())["status"]["world"]["number"]
     arrived = [agent.report.arrived for agent in world.play().agents.values()]
     return arrived.count(generation) == count
 

@@ -12,7 +12,7 @@ async def until_trained(world: World, size: int) -> Manifest:
 
     def holds(status: Manifest) -> bool:
         formed = status.get("world", {})
-        return bool(formed.get("switch")) and size_of(formed["members"]) == size
+        return bool(formed.get("active")) and size_of(formed["members"]) == size
 
     job = await world.until_job(holds)
     assert job["spec"]["workers"]["replicas"] == size

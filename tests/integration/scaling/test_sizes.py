@@ -106,7 +106,7 @@ async def test_what_cannot_be_had_is_not_waited_for_and_joins_when_it_comes(worl
     await a_job(world, linear, 2, workers={"template": template})
     async with world.operator():
         job = await world.until_job(
-            lambda s: s.get("world", {}).get("switch") and size_of(s["world"]["members"]) == 3
+            lambda s: s.get("world", {}).get("active") and size_of(s["world"]["members"]) == 3
         )
         assert job["spec"]["workers"]["replicas"] == 4
         allowed = {"size": 3, "reason": "WaitingForCapacity"}

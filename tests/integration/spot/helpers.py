@@ -119,11 +119,11 @@ async def until_training(world: World, *serials: int, **expected: Any) -> Manife
 
     async def on() -> Manifest | None:
         status = (await world.job()).get("status", {})
-        if members(status) != set(serials) or not status["world"]["switch"]:
+        if members(status) != set(serials) or not status["world"]["active"]:
             return None
         agents = [world.play().agents.get(serial) for serial in serials]
         arrived = {one is not None and one.report.arrived for one in agents}
-        return dict(status) if arrived == {status["world"]["generation"]} else None
+        return dict(status) if arrived == {status["world"]["number"]} else None
 
     status: Manifest = await world.until(on)
     assert {key: status["world"][key] for key in expected} == expected

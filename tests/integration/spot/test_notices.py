@@ -42,7 +42,7 @@ async def test_the_replacement_trains_before_the_worker_leaves(
         assert members((await world.job())["status"]) == {0, 1}
         assert replacement["spec"]["nodeName"] != departing["spec"]["nodeName"]
         may_start.set()
-        await until_training(world, 0, 2, generation=2, how="Boundary")
+        await until_training(world, 0, 2, generation=2, entry="Boundary")
         await until_gone(world, 1)
     assert world.agent(0).worlds == [1, 2]
 
@@ -81,7 +81,7 @@ async def test_where_no_replacement_comes_the_world_shrinks_before_the_node_ends
     async with world.operator():
         await until_training(world, 0, 1)
         deadline = await (await node_of(world, 1)).notice(Dialect.NTH_SPOT, 12)
-        status = await until_training(world, 0, generation=2, how="Boundary")
+        status = await until_training(world, 0, generation=2, entry="Boundary")
         assert datetime.now(UTC) < deadline
         assert await _is_pending(world, 2)
     formed_at = datetime.fromisoformat(status["world"]["formedAt"])
@@ -131,7 +131,7 @@ async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None
                 await world.until(lambda: _num_workers_is(world, 2))
         status = (await world.job())["status"]
     assert status["nextSerial"] <= 4
-    assert (status["world"]["generation"], members(status)) == (1, {0, 1})
+    assert (status["world"]["number"], members(status)) == (1, {0, 1})
 
 
 async def _on_a_node(world: World, serial: int) -> dict[str, object] | None:

@@ -34,7 +34,7 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
     assert list(range(1, len(steps) + 1)) == steps
     back_at = min(line["time"] for line in lines if line["size"] == 1)
     print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
-    assert job["status"]["world"]["how"] == "Abort"
+    assert job["status"]["world"]["entry"] == "Abort"
     assert failures_of(job["status"]) == 0
 
 
@@ -52,7 +52,7 @@ async def test_a_worker_that_a_signal_ends_is_left_out_before_it_has_ended(place
         job = await place.job()
     steps = steps_of(lines, survivor)
     assert list(range(1, len(steps) + 1)) == steps
-    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["world"]["entry"] == "Boundary"
     assert failures_of(job["status"]) == 0
 
 
@@ -72,7 +72,7 @@ async def test_a_worker_whose_process_was_killed_comes_back_while_the_others_tra
         job = await place.job()
     steps = steps_of(lines, survivor)
     assert list(range(1, len(steps) + 1)) == steps
-    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["world"]["entry"] == "Boundary"
     assert failures_of(job["status"]) == 1
 
 
@@ -92,7 +92,7 @@ async def test_a_training_grows_and_shrinks_under_way(place: Place) -> None:
     last = lines[-1]["step"]
     assert sorted({line["step"] for line in lines}) == list(range(1, last + 1))
     assert len(steps_of(lines, first)) >= len(lines) // 3
-    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["world"]["entry"] == "Boundary"
     assert failures_of(job["status"]) == 0
 
 
@@ -114,7 +114,7 @@ async def test_too_few_survivors_go_on_with_the_very_next_step_once_a_replacemen
     assert list(range(1, len(steps) + 1)) == steps
     came = next(line["step"] for line in lines if line["pid"] not in {lost, survivor})
     assert came >= max(steps_of(lines, lost))
-    assert job["status"]["world"]["how"] == "Abort"
+    assert job["status"]["world"]["entry"] == "Abort"
     assert failures_of(job["status"]) == 0
 
 
@@ -136,7 +136,7 @@ async def test_a_process_that_hangs_is_left_out_and_comes_back_while_the_others_
         pods = await place.pods()
     steps = steps_of(lines, well)
     assert list(range(1, len(steps) + 1)) == steps, "no step is lost"
-    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["world"]["entry"] == "Boundary"
     assert job["status"]["restarts"]["lastReason"] == "Hung"
     assert failures_of(job["status"]) == 1
     assert len(pods) == 2

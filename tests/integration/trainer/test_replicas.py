@@ -25,7 +25,7 @@ async def test_the_mate_of_a_lost_worker_is_completed_and_goes_on(place: Place) 
         job = await place.job()
         pods = await place.pods()
     print(f"a worker of two copies lost, the other copy goes on: {back_at - lost_at:.2f} s")
-    assert job["status"]["world"]["how"] == "Boundary"
+    assert job["status"]["world"]["entry"] == "Boundary"
     assert failures_of(job["status"]) == 0
     whole_again = [x for x in lines if x["size"] == 4 and x["time"] > back_at]
     assert mate in pids_of(whole_again), "its process lives on"

@@ -62,7 +62,7 @@ async def test_a_training_grows_and_completes(place: Place, alone: Alone) -> Non
         await place.until_trains(2)
         job = await place.until_phase("Succeeded")
         words = (await place.until_all_ended()).values()
-    generation = job["status"]["world"]["generation"]
+    generation = job["status"]["world"]["number"]
     end = {"step": STEPS, "checkpoint": f"step-{STEPS}.g{generation}"}
     assert list(words) == [{**COMPLETED, **end}] * 2
     assert job["status"]["checkpoint"]["name"] == end["checkpoint"]

@@ -12,7 +12,7 @@ from typing import Any, Self
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Decision
@@ -150,11 +150,11 @@ class JobBuilder:
         members: str,
         generation: int = 1,
         *,
-        switch: bool = True,
-        how: How = How.RESTART,
-        trained: str = "",
-        late: str = "",
-        joining: str = "",
+        is_active: bool = True,
+        entry: Entry = Entry.RESTART,
+        state_holders: str = "",
+        late_workers: str = "",
+        joining_workers: str = "",
         formed: float = 60.0,
         **world: Any,
     ) -> Self:
@@ -162,11 +162,11 @@ class JobBuilder:
         made = World(
             number=generation,
             members=Serials(members).numbers,
-            is_active=switch,
-            entry=how,
-            state_holders=Serials(trained).numbers,
-            late=Serials(late).numbers,
-            joining=Serials(joining).numbers,
+            is_active=is_active,
+            entry=entry,
+            state_holders=Serials(state_holders).numbers,
+            late_workers=Serials(late_workers).numbers,
+            joining_workers=Serials(joining_workers).numbers,
             formed_at=ago(formed),
             **world,
         )

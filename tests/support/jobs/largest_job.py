@@ -10,7 +10,7 @@ from decimal import Decimal
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.intervals import Ranges
 from spotrun.api.names import Phase
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Entry
 from spotrun.money.ledger import Segment, cost
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.shares import Resources
@@ -196,11 +196,11 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
         number=GENERATION,
         members=tuple(ring),
         is_active=True,
-        entry=How.ABORT,
+        entry=Entry.ABORT,
         store="10.0.0.1:1",
         state_holders=tuple(ring),
         formed_at=NOW - timedelta(hours=1),
-        late=tuple(serials),
+        late_workers=tuple(serials),
     )
     names = [f"a-long-name-of-a-node-of-some-cloud-{n:05}.internal" for n in range(10_000)]
     blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))

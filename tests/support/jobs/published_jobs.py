@@ -4,7 +4,7 @@ from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.job_state import NO_ORDERS, NO_WORLD, JobState, Orders, World
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 
@@ -31,22 +31,22 @@ def world(
     members: str,
     *,
     generation: int = 1,
-    switch: bool = True,
-    trained: str = "",
-    how: How = How.ABORT,
+    is_active: bool = True,
+    state_holders: str = "",
+    entry: Entry = Entry.ABORT,
     store: str | None = "10.0.0.0:29400",
     restore: str | None = None,
-    late: str = "",
+    late_workers: str = "",
 ) -> World:
     return World(
         number=generation,
         members=Serials(members).numbers,
-        is_active=switch,
-        entry=how,
+        is_active=is_active,
+        entry=entry,
         store=store,
-        state_holders=Serials(trained).numbers,
+        state_holders=Serials(state_holders).numbers,
         restore=restore,
-        late=Serials(late).numbers,
+        late_workers=Serials(late_workers).numbers,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Release, Remove, Resize
@@ -261,7 +261,7 @@ class Cluster:
             assert set(members) <= view.alive_serials, "all are alive"
             templates = {view.by_serial[n].pod.template for n in members}
             assert len(templates) == 1, "a world has one template"
-            assert world.entry is How.RESTART or world.holder_set & set(members)
+            assert world.entry is Entry.RESTART or world.holder_set & set(members)
             slots = [slot_of(view.by_serial[n], view.job.spec.workers) for n in members]
             per_replica = view.job.spec.workers.per_replica
             assert slots == [rank % per_replica for rank in range(len(members))], "whole replicas"
@@ -348,7 +348,7 @@ class Cluster:
             return
         if world.store is None:
             return
-        if pod.failed and world.entry is not How.RESTART and pod.serial in world.holder_set:
+        if pod.failed and world.entry is not Entry.RESTART and pod.serial in world.holder_set:
             return  # it should bring the state along, and has none
         pod.arrived, pod.arrived_at = world.number, self.now
         pod.failed = None
@@ -373,7 +373,7 @@ class Cluster:
         """All are there: state goes from those who have it to the others."""
         self.formed = generation
         world = self.status.world
-        if world.entry is How.RESTART:
+        if world.entry is Entry.RESTART:
             restored = _checkpoint(world.restore)
             step = restored.step if restored else 0
         else:

@@ -8,7 +8,7 @@ from spotrun.act.events import announcements, event, may_announce
 from spotrun.api.field_types.text_values import Serials, Time
 from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
@@ -23,12 +23,12 @@ def status(**fields: Any) -> JobState:
     return JobState(**fields)
 
 
-def world(generation: int = 1, members: str = "0-1", *, switch: bool = True) -> World:
+def world(generation: int = 1, members: str = "0-1", *, is_active: bool = True) -> World:
     return World(
         number=generation,
         members=Serials(members).numbers,
-        is_active=switch,
-        entry=How.ABORT,
+        is_active=is_active,
+        entry=Entry.ABORT,
     )
 
 
@@ -79,9 +79,9 @@ CHANGES = [
         [(Reason.TRAINING, "world 1: 2 workers, entered by Abort; 1 of 3 workers are gone", False)],
         id="a world",
     ),
-    pytest.param(status(), status(world=world(switch=False)), [], id="a world in preparation"),
+    pytest.param(status(), status(world=world(is_active=False)), [], id="a world in preparation"),
     pytest.param(
-        status(world=world(switch=False)),
+        status(world=world(is_active=False)),
         status(world=world()),
         [(Reason.TRAINING, "world 1: 2 workers, entered by Abort", False)],
         id="a world that was prepared",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spotrun.agents.answers import Answers, Published, world_secret
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.money.units import Usd
 from spotrun.state.job_state import World
 from spotrun.state.stored.cost import Cost
@@ -72,7 +72,7 @@ def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
 
 
 def test_all_of_a_world_comes_from_status() -> None:
-    placed = world("0-1", generation=7, how=How.BOUNDARY, restore="step-42.g6")
+    placed = world("0-1", generation=7, entry=Entry.BOUNDARY, restore="step-42.g6")
 
     answer = Answers(job(placed, processes=2), KEY).answer(1)
 
@@ -87,7 +87,7 @@ def test_all_of_a_world_comes_from_status() -> None:
 
 def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_it() -> None:
     answers = Answers(
-        job(world("1-3", generation=5, switch=False, trained="0-1"), processes=4), KEY
+        job(world("1-3", generation=5, is_active=False, state_holders="0-1"), processes=4), KEY
     )
 
     worlds = {serial: answers.answer(serial).world for serial in range(4)}
@@ -104,9 +104,11 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
 @pytest.mark.parametrize(
     "published",
     [
-        pytest.param(job(world("1-3", trained="0-1")), id="left out of a world that has begun"),
+        pytest.param(
+            job(world("1-3", state_holders="0-1")), id="left out of a world that has begun"
+        ),
         pytest.param(job(), id="no world yet"),
-        pytest.param(job(world("", switch=False)), id="a world of nobody"),
+        pytest.param(job(world("", is_active=False)), id="a world of nobody"),
         pytest.param(job(world("0-3"), phase=Phase.SUCCEEDED), id="succeeded"),
         pytest.param(job(world("0-3"), phase=Phase.FAILED), id="failed"),
     ],
@@ -119,7 +121,7 @@ def test_no_world(published: Published) -> None:
 
 @pytest.mark.parametrize("is_planned", [True, False])
 def test_who_is_in_no_world_is_told_whether_that_was_planned(*, is_planned: bool) -> None:
-    nobody = replace(world("", switch=False), is_planned=is_planned)
+    nobody = replace(world("", is_active=False), is_planned=is_planned)
     found = read_answer(write_answer(Answers(job(nobody, phase=Phase.RECOVERING), KEY).answer(0)))
     assert (found.world, found.planned) == (None, is_planned)
 
@@ -127,23 +129,39 @@ def test_who_is_in_no_world_is_told_whether_that_was_planned(*, is_planned: bool
 @pytest.mark.parametrize(
     ("placed", "expected"),
     [
-        pytest.param(world("0,2", trained="0,2", late="1"), {1}, id="the others train"),
-        pytest.param(world("", switch=False, trained="0,2", late="1"), {1}, id="or wait with it"),
         pytest.param(
-            world("0-2", switch=False, trained="0,2", late="1"), {1}, id="or will take it in again"
+            world("0,2", state_holders="0,2", late_workers="1"), {1}, id="the others train"
         ),
-        pytest.param(world("0-2", trained="0,2", late="1"), set(), id="it is taken in again"),
         pytest.param(
-            world("0-2", switch=False, trained="0-1", late="1"), set(), id="it trains by now"
+            world("", is_active=False, state_holders="0,2", late_workers="1"),
+            {1},
+            id="or wait with it",
         ),
-        pytest.param(world("", switch=False, trained="1", late="1"), set(), id="it has the state"),
+        pytest.param(
+            world("0-2", is_active=False, state_holders="0,2", late_workers="1"),
+            {1},
+            id="or will take it in again",
+        ),
+        pytest.param(
+            world("0-2", state_holders="0,2", late_workers="1"), set(), id="it is taken in again"
+        ),
+        pytest.param(
+            world("0-2", is_active=False, state_holders="0-1", late_workers="1"),
+            set(),
+            id="it trains by now",
+        ),
+        pytest.param(
+            world("", is_active=False, state_holders="1", late_workers="1"),
+            set(),
+            id="it has the state",
+        ),
     ],
 )
 def test_who_came_too_late_is_told_that_the_others_have_the_state(
     placed: World, expected: set[int]
 ) -> None:
     answers = Answers(job(placed), KEY)
-    unmarked = Answers(job(replace(placed, late=())), KEY)
+    unmarked = Answers(job(replace(placed, late_workers=())), KEY)
     assert {serial for serial in range(3) if answers.answer(serial).left_out} == expected
     differ = {n for n in range(3) if answers.version(n) != unmarked.version(n)}
     assert differ == expected
@@ -181,9 +199,9 @@ def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
 # What each change below touches is answers to the worker, so its version must change.
 CHANGES = {
     "generation": job(world("0-2", generation=2)),
-    "switch": job(world("0-2", switch=False)),
+    "switch": job(world("0-2", is_active=False)),
     "store": job(world("0-2", store=None)),
-    "how": job(world("0-2", how=How.RESTART)),
+    "how": job(world("0-2", entry=Entry.RESTART)),
     "restore": job(world("0-2", restore="step-1.g1")),
     "size": job(world("0-1")),
     "rank": job(world("1,0,2")),
@@ -218,10 +236,10 @@ members = st.lists(st.integers(0, 60), unique=True, max_size=30)
 
 @given(members, members, st.integers(1, 8), st.booleans())
 def test_ranks_cover_the_world_once(
-    chosen: list[int], trained: list[int], processes: int, switch: bool
+    chosen: list[int], trained: list[int], processes: int, is_active: bool
 ) -> None:
     text, before = (",".join(map(str, serials)) for serials in (chosen, trained))
-    placed = world(text, switch=switch, trained=before)
+    placed = world(text, is_active=is_active, state_holders=before)
     published = job(placed, pods=61, processes=processes)
     here, there = Answers(published, KEY), Answers(published, KEY)
 

@@ -177,7 +177,7 @@ async def test_the_place_of_a_pod(board: Board) -> None:
 async def test_two_replicas_tell_the_same() -> None:
     boards = Board(KEY), Board(KEY)
     for board in boards:
-        board.publish(job(world("0-2", switch=False, trained="1,3"), pods=9), version=10)
+        board.publish(job(world("0-2", is_active=False, state_holders="1,3"), pods=9), version=10)
 
     for serial in range(9):
         assert boards[0].answer(worker(serial)) == boards[1].answer(worker(serial))

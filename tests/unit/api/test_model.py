@@ -11,7 +11,7 @@ from spotrun.api.names import Phase
 from spotrun.api.spec.limits import OnExceeded
 from spotrun.api.spec.selector import LabelSelector
 from spotrun.api.spec.workers import ScalingMode
-from spotrun.api.status import How, TrainingJobStatus, World
+from spotrun.api.status import Entry, TrainingJobStatus, World
 from tests.support.api.manifest_cases import FULL, FULL_POOL, Manifest, changed, job
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
@@ -63,11 +63,11 @@ def test_what_is_absent_is_not_written_and_what_is_passed_through_stays() -> Non
     status = TrainingJobStatus(
         phase=Phase.RUNNING,
         message=None,
-        world=World(generation=1, members=Serials.of((0, 1, 4)), switch=True, how=How.BOUNDARY),
+        world=World(number=1, members=Serials.of((0, 1, 4)), active=True, entry=Entry.BOUNDARY),
     )
     assert status.manifest() == {
         "phase": "Running",
-        "world": {"generation": 1, "members": "0-1,4", "switch": True, "how": "Boundary"},
+        "world": {"number": 1, "members": "0-1,4", "active": True, "entry": "Boundary"},
     }
 
 

@@ -24,7 +24,7 @@ WAITING = with_worker(TRAINING, Worker(3, "job-x-3", "Pending"))
         ),
         pytest.param(
             TRAINING,
-            without_workers(TRAINING, [1], generation=2, why="1 of 3 workers are gone"),
+            without_workers(TRAINING, [1], world=2, why="1 of 3 workers are gone"),
             ["worker 1 is gone", "world 2, workers 2 and 0 in rank order: 1 of 3 workers are gone"],
             id="a loss",
         ),

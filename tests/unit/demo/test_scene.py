@@ -54,12 +54,12 @@ def test_a_scene_is_read_from_objects() -> None:
         "reason": "Training",
         "message": "2 workers train",
         "progress": {"step": 100, "totalSteps": 400},
-        "world": {"generation": 3, "members": "2,0", "switch": True},
+        "world": {"number": 3, "members": "2,0", "active": True},
         "checkpoint": {"name": "step-80.g2", "step": 80},
         "interruptions": {"count": 1},
         "decisions": [
-            {"what": "World", "why": "all workers are ready", "numbers": {"generation": "2"}},
-            {"what": "World", "why": "1 of 3 workers are gone", "numbers": {"generation": "3"}},
+            {"what": "World", "why": "all workers are ready", "numbers": {"world": "2"}},
+            {"what": "World", "why": "1 of 3 workers are gone", "numbers": {"world": "3"}},
         ],
     }
     seen = Seen(
@@ -82,7 +82,7 @@ def test_a_scene_is_read_from_objects() -> None:
         wanted=3,
         total_steps=400,
         step=Step(120, 3.2),
-        generation=3,
+        world=3,
         members=(2, 0),
         why="1 of 3 workers are gone",
         checkpoint="step-80.g2",
@@ -130,20 +130,26 @@ def test_costs_are_shown_as_the_operator_states_them() -> None:
     [
         pytest.param({}, (0, (), None), id="none yet"),
         pytest.param(
-            {"generation": 1, "members": "0-2", "switch": True}, (1, (0, 1, 2), None), id="one"
+            {"number": 1, "members": "0-2", "active": True}, (1, (0, 1, 2), None), id="one"
         ),
         pytest.param(
-            {"generation": 2, "members": "0-1,3", "trained": "0-2", "trains": 1, "switch": False},
+            {
+                "number": 2,
+                "members": "0-1,3",
+                "stateHolders": "0-2",
+                "trainingNumber": 1,
+                "active": False,
+            },
             (1, (0, 1, 2), 2),
             id="another one is prepared while it trains",
         ),
         pytest.param(
-            {"generation": 1, "members": "0-2", "switch": False},
+            {"number": 1, "members": "0-2", "active": False},
             (0, (), 1),
             id="the first one is prepared",
         ),
         pytest.param(
-            {"generation": 3, "members": "", "trained": "0", "switch": False},
+            {"number": 3, "members": "", "stateHolders": "0", "active": False},
             (0, (), None),
             id="too few are left",
         ),

@@ -25,9 +25,7 @@ DONE = (
     Done(6.0, TakeBack("spot-b-1")),
     Done(20.0, CUT),
 )
-END = Scene(
-    40.0, "Succeeded", "Completed", "the training is complete", generation=4, total_steps=60
-)
+END = Scene(40.0, "Succeeded", "Completed", "the training is complete", world=4, total_steps=60)
 
 
 def lines(*moments: tuple[float, int]) -> list[Sighting]:

@@ -52,7 +52,7 @@ def test_a_jobs_series_come_from_its_status() -> None:
         'spotrun_trainingjob_workers{name="job",namespace="team",state="ready"}': 6,
         'spotrun_trainingjob_workers{name="job",namespace="team",state="spot"}': 4,
         'spotrun_trainingjob_progress_ratio{name="job",namespace="team"}': 0.42,
-        'spotrun_trainingjob_world_generation{name="job",namespace="team"}': 3,
+        'spotrun_trainingjob_world_number{name="job",namespace="team"}': 3,
         'spotrun_trainingjob_interruptions_total{name="job",namespace="team"}': 2,
         'spotrun_trainingjob_failures_total{name="job",namespace="team"}': 0,
     }

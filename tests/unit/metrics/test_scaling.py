@@ -46,6 +46,6 @@ def test_a_job_of_mode_manual_has_none() -> None:
 
 
 def test_a_world_that_is_prepared_does_not_train() -> None:
-    published = job(world("0-3", switch=False))
+    published = job(world("0-3", is_active=False))
     status = replace(published.status, scaling=ScalingState(size=4))
     assert series(replace(published, status=status)) == {'scaling_workers{state="justified"}': 4}

@@ -112,7 +112,7 @@ async def test_of_thousands_that_train_none_is_looked_at_twice(
     seen: list[str] = []
     monkeypatch.setattr(caches, "snapshot", lambda key, *_: seen.append(key.name))
     if trains:
-        world = {"generation": 1, "members": "0-1", "switch": "2026-03-02T11:30:00Z"}
+        world = {"number": 1, "members": "0-1", "active": "2026-03-02T11:30:00Z"}
         job = caches.jobs.get(Key("ns", "job"))
         assert job is not None
         status = msgspec.Raw(msgspec.json.encode({"nextSerial": 2, "world": world}))

@@ -46,6 +46,6 @@ def a_pod(
     return Event(version, kind, {"kind": "Pod", "metadata": metadata, "status": {"phase": phase}})
 
 
-def a_world(generation: int, members: str, **world: Any) -> Manifest:
+def a_world(number: int, members: str, **world: Any) -> Manifest:
     """A world as the status has it."""
-    return {"generation": generation, "members": members, "switch": True, "how": "Abort", **world}
+    return {"number": number, "members": members, "active": True, "entry": "Abort", **world}

@@ -8,7 +8,7 @@ import pytest
 from tests.plans.endstate import differences, end_state, summary
 from tests.unit.plans.objects import a_pod
 
-WORLD = {"generation": 2, "members": "0,2", "store": "10.0.0.1:20000", "spent": ["a", "b"]}
+WORLD = {"number": 2, "members": "0,2", "store": "10.0.0.1:20000", "usedStores": ["a", "b"]}
 JOB: dict[str, Any] = {
     "metadata": {"name": "job", "uid": "uid-of-the-run", "resourceVersion": "7"},
     "spec": {"suspend": False},
@@ -59,7 +59,7 @@ def changed(of: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("status.time", "later"),
         ("status.world.store", "10.0.0.9:20007"),
         ("status.world.members", "2,0"),
-        ("status.world.spent", ["c", "d"]),
+        ("status.world.usedStores", ["c", "d"]),
     ],
 )
 def test_what_differs_between_any_two_runs_is_left_out(path: str, value: Any) -> None:
@@ -80,9 +80,13 @@ def _of_uid(path: str, value: Any) -> dict[str, Any]:
             ".trainingjobs/job.status.phase: 'Failed' instead of 'Succeeded'",
         ),
         ("status.settled", "0-1", ".trainingjobs/job.status.settled: '0-1' instead of '0-2'"),
-        ("status.world.generation", 3, ".trainingjobs/job.status.world.generation: 3 instead of 2"),
+        ("status.world.number", 3, ".trainingjobs/job.status.world.number: 3 instead of 2"),
         ("status.world.store", None, ".trainingjobs/job.status.world.store: False instead of True"),
-        ("status.world.spent", ["a"], ".trainingjobs/job.status.world.spent: 1 instead of 2"),
+        (
+            "status.world.usedStores",
+            ["a"],
+            ".trainingjobs/job.status.world.usedStores: 1 instead of 2",
+        ),
         ("spec.suspend", True, ".trainingjobs/job.spec.suspend: True instead of False"),
     ],
 )

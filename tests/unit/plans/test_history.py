@@ -26,10 +26,10 @@ async def test_it_is_waited_for_every_kind_that_is_behind() -> None:
     await asyncio.wait_for(waiting, 5)
 
 
-def test_a_world_counts_from_its_switch_and_once() -> None:
+def test_a_world_counts_once_it_is_active_and_only_once() -> None:
     told = [
         a_job(1, world=a_world(1, "0-1")),
-        a_job(2, world=a_world(2, "0-2", switch=False)),
+        a_job(2, world=a_world(2, "0-2", active=False)),
         a_job(3, world=a_world(3, "0,2")),
         a_job(4, world=a_world(3, "0,2")),
     ]

@@ -9,7 +9,7 @@ from tests.plans.safety import violations
 from tests.unit.plans.objects import a_job, a_pod, a_world
 
 BEGINNING = [a_job(1, "ADDED"), a_job(2, nextSerial=2), a_pod(3, serial=0), a_pod(4, serial=1)]
-WORLD = a_world(1, "0-1", store="a:1", spent=["a:1"])
+WORLD = a_world(1, "0-1", store="a:1", usedStores=["a:1"])
 TRAINS = a_job(5, nextSerial=2, world=WORLD)
 
 
@@ -25,7 +25,7 @@ def after(*status: dict[str, Any]) -> list[str]:
 
 
 def test_a_life_without_a_fault_breaks_no_rule() -> None:
-    smaller = a_world(2, "0", trained="0", store="a:2", spent=["a:1", "a:2"])
+    smaller = a_world(2, "0", stateHolders="0", store="a:2", usedStores=["a:1", "a:2"])
     assert found(
         *BEGINNING,
         TRAINS,
@@ -52,23 +52,23 @@ def test_a_life_without_a_fault_breaks_no_rule() -> None:
         ),
         (
             {"nextSerial": 2, "world": a_world(3, "0")},
-            "the generation jumped from 1 to 3",
+            "the number of the world jumped from 1 to 3",
         ),
         (
             {"nextSerial": 2, "world": a_world(1, "0", store="a:1")},
             "world 1 changed its members: 0-1, 0",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", how="Restart")},
-            "world 1 changed its how: Abort, Restart",
+            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", entry="Restart")},
+            "world 1 changed its entry: Abort, Restart",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", trained="0")},
-            "world 1 changed its trained: None, 0",
+            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", stateHolders="0")},
+            "world 1 changed its stateHolders: None, 0",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", switch=False)},
-            "world 1 took its switch back",
+            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", active=False)},
+            "world 1 was active and is prepared again",
         ),
         (
             {"nextSerial": 2, "world": a_world(1, "0-1", store="b:9")},
@@ -92,7 +92,7 @@ def test_a_status_that_goes_wrong(status: dict[str, Any], complaint: str) -> Non
         (
             {"world": a_world(2, "0")},
             {"world": a_world(1, "0-1")},
-            "the generation fell from 2 to 1",
+            "the number of the world fell from 2 to 1",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_status_that_goes_back(
 
 def test_only_of_a_world_that_nobody_is_told_of_may_those_with_the_state_be_lost() -> None:
     def changes(members: str, before: str, after: str) -> list[str]:
-        told = (a_world(2, members, switch=False, trained=kept) for kept in (before, after))
+        told = (a_world(2, members, active=False, stateHolders=kept) for kept in (before, after))
         events = [a_job(n, nextSerial=3, world=world) for n, world in enumerate(told, 1)]
         return violations(events, removed=set(), doomed=set())
 

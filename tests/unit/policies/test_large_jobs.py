@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, How
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Entry
 from spotrun.policies.failures.backoff import blamed_with
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.state.stored.failures import Restarts
@@ -71,12 +71,12 @@ def test_a_newcomer_that_has_failed_is_not_put_into_the_next_world_however_many_
         ],
     )
     world: dict[str, Any] = {
-        "switch": False,
-        "how": How.BOUNDARY,
+        "is_active": False,
+        "entry": Entry.BOUNDARY,
         "training_number": 1,
         "formed": 5.0,
     }
-    job = job.with_world("0-199", 2, trained="0-99", store="10.0.0.1:1", **world)
+    job = job.with_world("0-199", 2, state_holders="0-99", store="10.0.0.1:1", **world)
     status = job.decide().status
     again = next_status(job, status).decide(later(0.1)).status
     assert held_back(job.view(), again) == frozenset(failed)

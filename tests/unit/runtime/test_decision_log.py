@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.runtime.decision_log import entries
 from spotrun.state.actions import Create, Decision, DeleteJob, Release, Remove, Withdraw
 from spotrun.state.job_state import JobState, World
@@ -10,8 +10,8 @@ from spotrun.state.job_state import JobState, World
 RUNNING = JobState(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 
 
-def world(generation: int, *members: int, switch: bool = True) -> World:
-    return World(number=generation, members=members, is_active=switch, entry=How.BOUNDARY)
+def world(generation: int, *members: int, is_active: bool = True) -> World:
+    return World(number=generation, members=members, is_active=is_active, entry=Entry.BOUNDARY)
 
 
 def test_nothing_new_is_nothing_to_say() -> None:
@@ -41,7 +41,7 @@ def test_what_changes_is_said_in_order() -> None:
 
 def test_a_world_is_prepared_and_then_entered() -> None:
     before = replace(RUNNING, world=world(1, 0))
-    prepared = replace(RUNNING, world=world(2, 0, 1, switch=False))
+    prepared = replace(RUNNING, world=world(2, 0, 1, is_active=False))
     entered = replace(RUNNING, world=world(2, 0, 1))
 
     assert list(entries(before, Decision(prepared))) == ["world 2: workers 0-1, being prepared"]

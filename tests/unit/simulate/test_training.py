@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.simulate.cluster import Cluster
 from spotrun.simulate.scenario import Rules
 from spotrun.simulate.training import Training
@@ -27,7 +27,7 @@ def begun(workers: int = 2, rules: Rules = PUBLISHED, picture: str = "44444") ->
     return training
 
 
-def a_status(workers: int, number: int = 1, entry: How = How.RESTART, **world: Any) -> JobState:
+def a_status(workers: int, number: int = 1, entry: Entry = Entry.RESTART, **world: Any) -> JobState:
     made = World(
         number=number,
         members=tuple(range(workers)),
@@ -130,7 +130,7 @@ def test_survivors_bring_the_state_along() -> None:
 
     training.follow(a_status(2))
     assert training.pace == 0
-    training.follow(a_status(1, 2, entry=How.ABORT, state_holders=(0,)))
+    training.follow(a_status(1, 2, entry=Entry.ABORT, state_holders=(0,)))
 
     assert training.lost_steps == 0
     assert training._cluster.workers[0].state == 90

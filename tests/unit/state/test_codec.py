@@ -26,6 +26,8 @@ from tests.support.api.status_strategies import statuses
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.stored_state import stored
 
+_LISTS_OF_A_WORLD = ("stateHolders", "usedStores", "lateWorkers", "joiningWorkers")
+
 
 def normal_form(status: TrainingJobStatus) -> Manifest:
     """Return the status as it is written: sets ascend, and what says nothing is left out.
@@ -50,10 +52,10 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
 
 def _drop_empty_world(manifest: Manifest) -> None:
     world = manifest.get("world", {})
-    for name in ("trained", "spent", "late", "joined", "breaks", "planned"):
+    for name in (*_LISTS_OF_A_WORLD, "breaks", "planned"):
         if not world.get(name):
             world.pop(name, None)
-    if world == {"generation": 0, "members": "", "switch": False, "how": "Restart"}:
+    if world == {"number": 0, "members": "", "active": False, "entry": "Restart"}:
         del manifest["world"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.placement.policy import retiring
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import state
@@ -59,7 +59,7 @@ def test_neighbouring_ranks_hold_one_copy_part_by_part(slots: dict[int, int], me
     job = pairs()
     for serial, slot in slots.items():
         job = job.with_worker(serial, ready=True, slot=slot)
-    assert told(job) == (1, members, True, How.RESTART, None)
+    assert told(job) == (1, members, True, Entry.RESTART, None)
 
 
 def test_parts_of_a_copy_are_near_each_other_where_that_can_be() -> None:
@@ -117,7 +117,7 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
     one: int, others: str, survivors: str
 ) -> None:
     job = lost(training(pairs(), 0, 1, 2, 3), one)
-    assert told(job) == (2, others, True, How.ABORT, survivors)
+    assert told(job) == (2, others, True, Entry.ABORT, survivors)
     after = job.with_state(job.decide().status).without(one).decide().actions
     new = [action for action in after if isinstance(action, Create)]
     assert [(action.serial, action.slot) for action in new] == [(4, one % 2)]
@@ -126,47 +126,47 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
 
 def test_mates_of_two_lost_workers_make_up_a_copy() -> None:
     job = lost(training(pairs(), 0, 1, 2, 3), 0, 3)
-    assert told(job) == (2, "2,1", True, How.ABORT, "1-2")
+    assert told(job) == (2, "2,1", True, Entry.ABORT, "1-2")
 
 
 def test_a_warm_spare_completes_the_copy_at_once() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_worker(4, ready=True, slot=1)
-    assert told(lost(job, 3)) == (2, "0-2,4", True, How.ABORT, "0-2")
+    assert told(lost(job, 3)) == (2, "0-2,4", True, Entry.ABORT, "0-2")
 
 
 def test_a_part_that_nobody_holds_any_more_comes_from_the_checkpoint() -> None:
     job = lost(training(pairs().with_checkpoint(50), 0, 1, 2, 3), 1, 3)
-    assert told(job) == (2, "", False, How.RESTART, "0,2")
+    assert told(job) == (2, "", False, Entry.RESTART, "0,2")
     decision = job.decide()
     assert "a part of the model is lost with them" in str(decision.status.decisions)
     job = job.with_status(world=decision.status.world).without(1).without(3)
     job = job.with_worker(5, ready=True, slot=1).with_worker(7, ready=True, slot=1)
     new = job.decide().status.world
-    assert (new.members, new.entry, new.restore) == ((0, 5, 2, 7), How.RESTART, "step-50.g1")
+    assert (new.members, new.entry, new.restore) == ((0, 5, 2, 7), Entry.RESTART, "step-50.g1")
 
 
 def test_who_was_left_out_cannot_stand_in_for_a_part_that_is_lost() -> None:
     job = training(pairs().with_checkpoint(50), 0, 1, 2)
-    job = job.with_world("0-1", 2, how=How.ABORT, trained="0-2", store="s:1")
+    job = job.with_world("0-1", 2, entry=Entry.ABORT, state_holders="0-2", store="s:1")
     for serial in (0, 1):
         job = job.with_worker(serial, ready=True, arrived=2, slot=serial)
     new = lost(job, 0).decide().status.world
-    assert (new.members, new.entry, new.restore) == ((2, 1), How.RESTART, "step-50.g1")
+    assert (new.members, new.entry, new.restore) == ((2, 1), Entry.RESTART, "step-50.g1")
 
 
 def test_who_is_about_to_be_left_out_still_holds_its_part() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_worker(4, ready=False, slot=1)
     job = job.with_world(
-        "0-2,4", 2, switch=False, how=How.BOUNDARY, trained="0-3", training_number=1
+        "0-2,4", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-3", training_number=1
     )
-    assert told(lost(job, 1)) == (3, "0,3", True, How.ABORT, "0,2-3")
+    assert told(lost(job, 1)) == (3, "0,3", True, Entry.ABORT, "0,2-3")
 
 
 def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
     job = training(pairs(), 0, 1, 2, 3)
     failure = Failure(1, 1, "boom")
     job = job.with_worker(1, ready=False, arrived=1, failed=failure, slot=1)
-    assert told(job) == (2, "0,3", True, How.ABORT, "0,2-3")
+    assert told(job) == (2, "0,3", True, Entry.ABORT, "0,2-3")
 
 
 # growth -----------------------------------------------------------------------------------------
@@ -174,11 +174,11 @@ def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
 
 def test_the_mate_and_its_new_partner_join_together() -> None:
     job = training(pairs(), 0, 1).with_worker(2, ready=True, arrived=0, slot=0, ready_for=60)
-    assert told(job) == (1, "0-1", True, How.RESTART, None)  # the mate alone is no copy
+    assert told(job) == (1, "0-1", True, Entry.RESTART, None)  # the mate alone is no copy
     job = job.with_worker(4, ready=False, slot=1)
-    assert told(job) == (2, "0-2,4", False, How.BOUNDARY, "0-1")
+    assert told(job) == (2, "0-2,4", False, Entry.BOUNDARY, "0-1")
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, How.BOUNDARY, "0-1")
+    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-1")
 
 
 def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
@@ -188,7 +188,7 @@ def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
     assert decision.actions == (Create(4, ("node-3",), slot=1),)
     job = job.with_state(decision.status)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, How.BOUNDARY, "0-3")
+    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
 
 
 def test_the_only_holder_of_a_part_leaves_once_that_is_saved() -> None:
@@ -199,9 +199,9 @@ def test_the_only_holder_of_a_part_leaves_once_that_is_saved() -> None:
     )
     orders = job.decide().status.orders
     assert orders is not None
-    assert (told(job), orders.checkpoint) == ((1, "0-1", True, How.RESTART, None), 1)
+    assert (told(job), orders.checkpoint) == ((1, "0-1", True, Entry.RESTART, None), 1)
     job = job.with_checkpoint(100, seconds_ago=0)
-    assert told(job) == (2, "0,2", True, How.RESTART, "0-1")
+    assert told(job) == (2, "0,2", True, Entry.RESTART, "0-1")
 
 
 def test_holders_of_a_part_who_all_leave_hand_it_over_in_two_steps() -> None:
@@ -210,12 +210,12 @@ def test_holders_of_a_part_who_all_leave_hand_it_over_in_two_steps() -> None:
         job = job.with_worker(serial, ready=True, arrived=1, slot=1, leaves_in=120)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
     job = job.with_worker(5, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, How.BOUNDARY, "0-3")
+    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
 
 
 def test_fewer_are_wanted_of_each_part() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_spec(2, min=2, max=8, perReplica=2)
-    assert told(job) == (2, "0-1", True, How.BOUNDARY, "0-3")
+    assert told(job) == (2, "0-1", True, Entry.BOUNDARY, "0-3")
     job = training(job, 0, 1)
     for serial in (2, 3):
         job = job.with_worker(serial, ready=True, slot=serial % 2)
@@ -237,7 +237,7 @@ def test_too_many_of_one_part_who_hold_the_state_take_no_place_of_another_part()
     job = a_job(4, min=4, max=4, perReplica=2)
     for serial, slot in {0: 0, 1: 1, 3: 1, 5: 1}.items():
         job = job.with_worker(serial, ready=True, arrived=1, slot=slot)
-    job = job.with_world("", 2, switch=False, trained="0-1,3,5")
+    job = job.with_world("", 2, is_active=False, state_holders="0-1,3,5")
     decision = job.decide()
     assert [(a.serial, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
     again = job.with_state(decision.status).decide()

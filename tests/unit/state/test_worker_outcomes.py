@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
 from spotrun.state.worker_outcomes import Fate, in_doubt, missed_by_both
 from spotrun.wire import Ending
@@ -265,7 +265,7 @@ def test_suspects_are_ranks_of_the_world_that_trains_not_of_the_prepared_one() -
         .with_worker(0, ready=True, arrived=1, suspects=(1,))
         .with_worker(1, ready=True, arrived=1, heard=9.0)
         .with_worker(2, ready=False, heard=9.0)
-        .with_world("0,2", 2, switch=False, trained="0-1", training_number=1)
+        .with_world("0,2", 2, is_active=False, state_holders="0-1", training_number=1)
     )
     assert in_doubt(job.snapshot()) == {1}
     assert set(job.view().ends) == {1}
@@ -283,7 +283,7 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
         a_job(2)
         .training(0, generation=3, broken=broken)
         .with_worker(1, ready=True, arrived=3, heard=heard)
-        .with_world("0-1", 3, how=How.BOUNDARY, trained="0", joining="1")
+        .with_world("0-1", 3, entry=Entry.BOUNDARY, state_holders="0", joining_workers="1")
     )
     assert in_doubt(job.snapshot()) == (frozenset((0, 1)) if broken == 3 else frozenset())
     assert fate(job, 1) == expected
@@ -291,22 +291,22 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
 
 
 @pytest.mark.parametrize(
-    ("how", "arrived", "heard", "expected"),
+    ("entry", "arrived", "heard", "expected"),
     [
-        (How.BOUNDARY, 2, 5.0, SILENCE),
-        (How.BOUNDARY, 2, 0.5, None),
-        (How.BOUNDARY, 3, 5.0, None),
-        (How.RESTART, 2, 5.0, None),
+        (Entry.BOUNDARY, 2, 5.0, SILENCE),
+        (Entry.BOUNDARY, 2, 0.5, None),
+        (Entry.BOUNDARY, 3, 5.0, None),
+        (Entry.RESTART, 2, 5.0, None),
     ],
 )
 def test_a_warm_newcomer_that_does_not_come_is_asked_whether_it_lives(
-    how: How, arrived: int, heard: float, expected: Fate | None
+    entry: Entry, arrived: int, heard: float, expected: Fate | None
 ) -> None:
     job = (
         a_job(2)
         .training(0, generation=3)
         .with_worker(1, ready=True, arrived=arrived, heard=heard)
-        .with_world("0-1", 3, how=how, trained="0", joining="1")
+        .with_world("0-1", 3, entry=entry, state_holders="0", joining_workers="1")
     )
     assert fate(job, 1) == expected
 
@@ -317,7 +317,7 @@ def test_a_replacement_that_has_to_start_first_is_not_doubted_while_it_does() ->
         a_job(2)
         .training(0, generation=3)
         .with_worker(1, ready=True, in_process=False, heard=5.0)
-        .with_world("0-1", 3, how=How.ABORT, trained="0", joining="1")
+        .with_world("0-1", 3, entry=Entry.ABORT, state_holders="0", joining_workers="1")
     )
     assert in_doubt(job.snapshot()) == frozenset()
     assert fate(job, 1) is None

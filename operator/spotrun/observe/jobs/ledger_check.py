@@ -35,9 +35,12 @@ def why_impossible(status: TrainingJobStatus) -> str | None:
 def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, Serials]]:
     found = {"lost": status.lost, "failed": status.failed}
     if (world := status.world) is not None:
-        of_world = (world.members, world.trained, world.late, world.joined)
-        names = ("members", "trained", "late", "joined")
-        found |= {f"world.{name}": one for name, one in zip(names, of_world, strict=True)}
+        found |= {
+            "world.members": world.members,
+            "world.stateHolders": world.state_holders,
+            "world.lateWorkers": world.late_workers,
+            "world.joiningWorkers": world.joining_workers,
+        }
     yield from ((name, serials) for name, serials in found.items() if serials is not None)
     newcomers = status.restarts.newcomers if status.restarts is not None else None
     for held in (newcomers.held or ()) if newcomers is not None else ():

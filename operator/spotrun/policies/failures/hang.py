@@ -7,7 +7,7 @@ time.
 
 from statistics import median
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent
 from spotrun.state.view import View, holds_back
@@ -69,7 +69,7 @@ def _has_stepped(progress: Progress | None, status: JobState) -> bool:
     if not world.is_active:  # how the world that still trains was entered is not kept
         return progress.step_seconds is not None
     restored = step_of(world.restore) if world.restore is not None else 0
-    return world.entry is not How.RESTART or progress.step > restored
+    return world.entry is not Entry.RESTART or progress.step > restored
 
 
 def _limit_seconds(view: View, stepping: list[Agent]) -> float:

@@ -5,7 +5,7 @@ it was formed, and again, has a link that does not work: it is left to the agent
 failure after 30 s.
 """
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all
 from spotrun.state.view import View
@@ -43,4 +43,4 @@ def meet_anew(view: View, status: JobState) -> JobState:
     why = "the workers lost touch with each other, and none of them is lost"
     breaks = breaks_in_a_row(view, status) + 1
     crew = members(view, status)
-    return publish(view, status, crew, How.ABORT, why, switch=True, breaks=breaks)
+    return publish(view, status, crew, Entry.ABORT, why, is_active=True, breaks=breaks)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.names import ConditionType
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.policy import retiring
 from spotrun.policies.policy import Policy
@@ -57,7 +57,7 @@ def is_saved(view: View, status: JobState) -> bool:
 def is_restart_planned(view: View, status: JobState) -> bool:
     """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
     world = status.world
-    if world.is_active or world.entry is not How.RESTART or not training(status):
+    if world.is_active or world.entry is not Entry.RESTART or not training(status):
         return False
     if view.job.spec.checkpoint is None:
         return False

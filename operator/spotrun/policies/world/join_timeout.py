@@ -7,7 +7,7 @@ Where the others hold the newest state and are too few without it, they wait wit
 from collections.abc import Sequence
 from datetime import timedelta
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState, World
 from spotrun.state.replicas import bring_all, holds_all, whole
 from spotrun.state.snapshot import Worker
@@ -32,15 +32,15 @@ RESTART_LATE_SECONDS = 120.0
 Those of a script that is told to end first may save for as long as its pod's grace period."""
 LET_GO_SECONDS = 2.0
 """Who was left out tells within this that its process has not let go of the world before."""
-NOBODY_SECONDS = {How.BOUNDARY: 30.0, How.ABORT: 30.0, How.RESTART: 600.0}
+NOBODY_SECONDS = {Entry.BOUNDARY: 30.0, Entry.ABORT: 30.0, Entry.RESTART: 600.0}
 """So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
-_ALLOWED_STEPS = {How.BOUNDARY: 3.0, How.ABORT: 1.0}
+_ALLOWED_STEPS = {Entry.BOUNDARY: 3.0, Entry.ABORT: 1.0}
 """Newcomers come at once, the others after their step; who breaks off does so at a microbatch."""
 
 _STRONGER = {
-    How.BOUNDARY: How.ABORT,
-    How.ABORT: How.RESTART,
-    How.RESTART: How.RESTART,
+    Entry.BOUNDARY: Entry.ABORT,
+    Entry.ABORT: Entry.RESTART,
+    Entry.RESTART: Entry.RESTART,
 }
 
 
@@ -58,15 +58,15 @@ def arrival_again_seconds(view: View, status: JobState) -> float | None:
     formed_seconds = _formed_seconds(view, world)
     present = [w for w in members(view, status) if has_arrived(w, world.number)]
     starts = any(map(_is_starting, absent))
-    how = How.RESTART if starts and not _can_go_on(view, status, present) else world.entry
+    entry = Entry.RESTART if starts and not _can_go_on(view, status, present) else world.entry
     if not present:
-        return NOBODY_SECONDS[how] + _step_allowance(view, status) - formed_seconds
+        return NOBODY_SECONDS[entry] + _step_allowance(view, status) - formed_seconds
     told = (w.agent.arrived_seconds for w in present if w.agent is not None)
     ages = [age for age in told if age is not None]
     saves_seconds = view.job.grace_seconds if world.is_planned else 0.0
     if not ages:
         return RESTART_LATE_SECONDS + saves_seconds - formed_seconds
-    if how is How.RESTART:
+    if entry is Entry.RESTART:
         return RESTART_LATE_SECONDS + saves_seconds - max(ages)
     # Processes that start side by side do not leave one step together: the last one counts.
     return LATE_SECONDS + _step_allowance(view, status) - (min(ages) if starts else max(ages))
@@ -78,25 +78,25 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     everybody = members(view, status)
     late = {worker.serial for worker in absent}
     present = [worker for worker in everybody if worker.serial not in late]
-    how = How.RESTART if world.entry is How.RESTART else How.ABORT
+    entry = Entry.RESTART if world.entry is Entry.RESTART else Entry.ABORT
     why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.entry}"
     on_time = whole(present, view.job.spec.workers)
-    if on_time and _can_enter(view, status, on_time, how):
-        return publish(view, status, on_time, how, why, switch=True, late=absent)
-    if how is How.ABORT and _can_wait(view, status, present):
+    if on_time and _can_enter(view, status, on_time, entry):
+        return publish(view, status, on_time, entry, why, is_active=True, late=absent)
+    if entry is Entry.ABORT and _can_wait(view, status, present):
         why += "; too few are left to train, and they keep the state"
-        return publish(view, status, [], How.RESTART, why, switch=False, late=absent)
+        return publish(view, status, [], Entry.RESTART, why, is_active=False, late=absent)
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
-    blamed = absent if present or world.entry is How.RESTART else []
-    late_before = frozenset(world.late)
+    blamed = absent if present or world.entry is Entry.RESTART else []
+    late_before = frozenset(world.late_workers)
     doomed = {worker.serial for worker in blamed if worker.serial in late_before}
     crew = [worker for worker in everybody if worker.serial not in doomed]
     harder = _STRONGER[world.entry]
-    chosen = _with_spares(view, status, crew, in_process=harder is not How.RESTART)
-    how = harder if _can_enter(view, status, chosen, harder) else How.RESTART
-    if not chosen and world.entry is not How.RESTART:  # nobody goes on without who is late once
+    chosen = _with_spares(view, status, crew, in_process=harder is not Entry.RESTART)
+    entry = harder if _can_enter(view, status, chosen, harder) else Entry.RESTART
+    if not chosen and world.entry is not Entry.RESTART:  # nobody goes on without who is late once
         blamed = [worker for worker in blamed if worker.serial in doomed]
-    return publish(view, status, chosen, how, why, switch=bool(chosen), late=blamed)
+    return publish(view, status, chosen, entry, why, is_active=bool(chosen), late=blamed)
 
 
 def just_left_out(view: View, status: JobState) -> frozenset[int]:
@@ -120,7 +120,7 @@ def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
 def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came need nobody else: they are enough, and have all of the state."""
     on_time = whole(present, view.job.spec.workers)
-    return bool(on_time) and _can_enter(view, status, on_time, How.ABORT)
+    return bool(on_time) and _can_enter(view, status, on_time, Entry.ABORT)
 
 
 def _with_spares(
@@ -144,9 +144,9 @@ def _formed_seconds(view: View, world: World) -> float:
     return (view.now - (world.formed_at or view.now)) / timedelta(seconds=1)
 
 
-def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], how: How) -> bool:
+def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], entry: Entry) -> bool:
     """Whether these can enter: in process only together with those who have all of the state."""
-    if how is How.RESTART:
+    if entry is Entry.RESTART:
         return True
     inside = {worker.serial for worker in chosen}
     keepers = [worker for worker in holders(view, status) if worker.serial in inside]

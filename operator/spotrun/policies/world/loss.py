@@ -1,7 +1,7 @@
 """Loss: members are gone, or their processes failed, and the others go on at once."""
 
 from spotrun.api.names import Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.state.job_state import JobState
@@ -57,11 +57,11 @@ def after_hang(view: View, status: JobState) -> JobState:
     crew = members(view, status)
     if len(crew) > 1 and _goes_on_in_process(view, crew) and not _hangs_again(view, status):
         why = "no step was finished for long; who hangs is left out"
-        return publish(view, status, crew, How.ABORT, why, switch=True)
+        return publish(view, status, crew, Entry.ABORT, why, is_active=True)
     if waits_for_retry(view, status):
         return status
     crew = [*_staying_first(view, crew), *_spares(view, status, crew, in_process=False)]
-    return _enter(view, status, crew, How.RESTART, "no step was finished for long")
+    return _enter(view, status, crew, Entry.RESTART, "no step was finished for long")
 
 
 def _hangs_again(view: View, status: JobState) -> bool:
@@ -98,11 +98,11 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
     spares = _spares(view, status, crew, in_process=in_process)
     crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
     if not in_process:
-        return _enter(view, status, crew, How.RESTART, why)
+        return _enter(view, status, crew, Entry.RESTART, why)
     workers = view.job.spec.workers
     if not bring_all(keepers, whole(crew, workers), workers):
         crew = led_by(keepers, crew, workers)
-    return _enter(view, status, crew, How.ABORT, why)
+    return _enter(view, status, crew, Entry.ABORT, why)
 
 
 def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
@@ -116,13 +116,13 @@ def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
     return well if whole(well, view.job.spec.workers) else crew
 
 
-def _enter(view: View, status: JobState, crew: list[Worker], how: How, why: str) -> JobState:
+def _enter(view: View, status: JobState, crew: list[Worker], entry: Entry, why: str) -> JobState:
     """The first of them, as many as are allowed; nobody where they are too few."""
     chosen = whole(crew, view.job.spec.workers)
     if not chosen:
         why += "; too few are left to train"
-        return publish(view, status, [], How.RESTART, why, switch=False)
-    return publish(view, status, chosen, how, why, switch=True)
+        return publish(view, status, [], Entry.RESTART, why, is_active=False)
+    return publish(view, status, chosen, entry, why, is_active=True)
 
 
 def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:

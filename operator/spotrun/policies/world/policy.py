@@ -7,7 +7,7 @@ and the newcomers get warm.
 
 from collections.abc import Callable
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.policies.policy import Conclude, Policy
 from spotrun.policies.world.broken_group import has_lost_touch, meet_anew
@@ -50,7 +50,7 @@ def is_restart(before: JobState, after: JobState) -> bool:
     what they restore from the same place.
     """
     old, new = before.world, after.world
-    if not new.is_active or new.entry is not How.RESTART or not training(before):
+    if not new.is_active or new.entry is not Entry.RESTART or not training(before):
         return False
     return not old.is_active or old.number < new.number
 
@@ -111,7 +111,7 @@ def _disband(view: View, status: JobState) -> JobState:
     if not world.members and not world.state_holders:
         return status
     why = "no workers are wanted"
-    return publish(view, status, [], How.RESTART, why, switch=False, is_planned=True)
+    return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
 
 
 WORLD = Policy(next_world, wake_after=again_seconds)

@@ -1,12 +1,12 @@
 """Growth and notices: newcomers join, departing and surplus workers leave, at a step boundary.
 
-Growth has two phases. The next world is published with `switch: false`, so that newcomers get warm
+Growth has two phases. The next world is published with `active: false`, so that newcomers get warm
 while the others train; once they are ready it is entered.
 """
 
 from datetime import timedelta
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
@@ -52,7 +52,7 @@ def resize(view: View, status: JobState) -> JobState:
     if some_unheard(view, members(view, status)):
         return status
     if missing(view, status) and not hurry:
-        return fill_in(view, status, switch=False)  # one change at a time
+        return fill_in(view, status, is_active=False)  # one change at a time
     chosen = _choose(view, status, with_unready=True)
     if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(
         view, status, chosen
@@ -61,7 +61,7 @@ def resize(view: View, status: JobState) -> JobState:
         if {worker.serial for worker in at_once} != set(training(status)):
             chosen = at_once
     if not hurry and _are_more_to_come(view, status, chosen):
-        return fill_in(view, status, switch=False)
+        return fill_in(view, status, is_active=False)
     return _change_to(view, status, chosen)
 
 
@@ -113,29 +113,29 @@ def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> boo
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     world, crew = status.world, set(training(status))
     serials = {worker.serial for worker in chosen}
-    switch = _all_ready(view, status, chosen)
+    is_active = _all_ready(view, status, chosen)
     is_world = serials == world.member_set
     # A process that failed while it got warm comes to no world that it was in before.
     if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
         waits = save_again_seconds(view, status) > 0
-        return fill_in(view, status, switch=switch and not waits)
+        return fill_in(view, status, is_active=is_active and not waits)
     if serials == crew:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     if not chosen:
         why = "too few workers stay: their script saves when it is ended"
-        return publish(view, status, [], How.RESTART, why, switch=False, is_planned=True)
+        return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
     joins, stay = len(serials - crew), len(serials & crew)
     brings_state = stay and _with_the_state(view, status, chosen)
-    how = How.BOUNDARY if brings_state and _is_in_process(view, status) else How.RESTART
+    entry = Entry.BOUNDARY if brings_state and _is_in_process(view, status) else Entry.RESTART
     why = f"{joins} join, {len(crew)} train, {len(serials)} will"
-    if how is How.RESTART and _should_save_first(view, status):
-        switch = False
+    if entry is Entry.RESTART and _should_save_first(view, status):
+        is_active = False
     # A trainer that saves on order has saved by then: it needs no time to end, and nobody waits so
     # much longer for who does not come back.
     is_planned = not can_be_asked_to_save(view, status)
-    return publish(view, status, chosen, how, why, switch=switch, is_planned=is_planned)
+    return publish(view, status, chosen, entry, why, is_active=is_active, is_planned=is_planned)
 
 
 def save_again_seconds(view: View, status: JobState) -> float:

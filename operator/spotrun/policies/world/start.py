@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
@@ -39,12 +39,12 @@ def start(view: View, status: JobState) -> JobState:
     if goes_on:
         new = sum(worker.serial not in known for worker in chosen)
         why = f"{len(chosen) - new} with the state, {new} others"
-        return publish(view, status, chosen, How.ABORT, why, switch=True)
+        return publish(view, status, chosen, Entry.ABORT, why, is_active=True)
     everybody = len(chosen) >= wanted(workers)
     if not everybody and _gathers_seconds(view) > 0:
         return status
     why = "all workers are ready" if everybody else "the rest did not come in time"
-    return publish(view, status, chosen, How.RESTART, why, switch=True)
+    return publish(view, status, chosen, Entry.RESTART, why, is_active=True)
 
 
 def _forget_lost_holders(view: View, status: JobState) -> JobState:

@@ -34,7 +34,7 @@ from tests.support.jobs.builders import a_spec
 UID = "job-uid"
 TEMPLATE = template_hash(a_spec(2))
 NOW = datetime(2026, 3, 2, 13, 0, tzinfo=UTC)
-WORLD = {"generation": 1, "switch": True, "how": "Restart"}
+WORLD = {"number": 1, "active": True, "entry": "Restart"}
 NODES = {"n0": Node("n0"), "n1": Node("n1", gone=True)}
 
 
@@ -182,7 +182,7 @@ def test_that_devices_cannot_be_counted_is_said() -> None:
 
 def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
     bench = Bench()
-    world = {"generation": 1, "members": "0-1", "switch": True, "how": "Restart"}
+    world = {"number": 1, "members": "0-1", "active": True, "entry": "Restart"}
     trains = job(status={"world": world, "nextSerial": 2})
     assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
     assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.0}
@@ -194,7 +194,7 @@ def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
 
 def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None:
     bench = Bench()
-    world = {"generation": 1, "members": "0-2", "switch": True, "how": "Restart"}
+    world = {"number": 1, "members": "0-2", "active": True, "entry": "Restart"}
     trains = job(status={"world": world, "nextSerial": 3})
     pods = (pod(0, "n0"), pod(1, "n0"), pod(2, "n0"))
     bench.agents.take_report(UID, 0, Report(arrived=1, suspects=(1,)))
@@ -208,7 +208,7 @@ def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None
 
 
 def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
-    world = {"generation": 1, "members": "0", "switch": True, "how": "Restart"}
+    world = {"number": 1, "members": "0", "active": True, "entry": "Restart"}
     trains = job(status={"world": world, "nextSerial": 1})
     bench = Bench()
     bench.agents.take_report(UID, 0, Report())

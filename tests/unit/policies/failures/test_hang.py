@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.hang import hang_again_seconds, is_hung
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import Restarts
@@ -113,7 +113,7 @@ def test_while_the_next_world_is_prepared_the_last_one_can_hang(
     step_seconds: float | None, expected: float | None
 ) -> None:
     job = standing(999.0, step_seconds=step_seconds).with_worker(1, ready=False)
-    job = job.with_world("0-1", 2, switch=False, trained="0", training_number=1)
+    job = job.with_world("0-1", 2, is_active=False, state_holders="0", training_number=1)
     assert left(job) == expected
 
 
@@ -131,7 +131,7 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     status = standing(999.0, 999.0, 999.0).decide().status
     assert (status.restarts.failures, status.restarts.last_reason) == (1, Reason.HUNG)
     world = status.world
-    assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 1, 2))
+    assert (world.entry, world.members, world.state_holders) == (Entry.ABORT, (0, 1, 2), (0, 1, 2))
     decision = status.decisions[-1]
     assert decision.why == "no step was finished for long; who hangs is left out"
 
@@ -149,8 +149,8 @@ def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
 
 def test_who_hangs_is_left_out_and_the_others_keep_every_step() -> None:
     world = broken_off(0, 2).decide().status.world
-    assert (world.entry, world.members, world.state_holders, world.late) == (
-        How.ABORT,
+    assert (world.entry, world.members, world.state_holders, world.late_workers) == (
+        Entry.ABORT,
         (0, 2),
         (0, 2),
         (1,),
@@ -160,7 +160,7 @@ def test_who_hangs_is_left_out_and_the_others_keep_every_step() -> None:
 def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
     job = broken_off(0, 2, least=3)
     status = job.decide().status
-    assert (status.world.members, status.world.state_holders, status.world.late) == (
+    assert (status.world.members, status.world.state_holders, status.world.late_workers) == (
         (),
         (0, 2),
         (1,),
@@ -175,13 +175,13 @@ def test_where_too_few_are_left_they_wait_with_the_state_for_who_hung() -> None:
     assert stuck.decide(later(60)).status.world == status.world
     again = job.with_worker(1, ready=True, arrived=1, in_process=False)
     world = again.decide(later(60)).status.world
-    assert (world.entry, world.members, world.state_holders) == (How.ABORT, (0, 1, 2), (0, 2))
+    assert (world.entry, world.members, world.state_holders) == (Entry.ABORT, (0, 1, 2), (0, 2))
 
 
 def test_where_nobody_breaks_off_all_start_again() -> None:
     job = broken_off()
     world = job.decide(later(60)).status.world
-    assert (world.entry, world.members, world.late) == (How.RESTART, (0, 1, 2), ())
+    assert (world.entry, world.members, world.late_workers) == (Entry.RESTART, (0, 1, 2), ())
 
 
 def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
@@ -192,14 +192,14 @@ def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
     first = job.decide(later(999))
     assert first.status.restarts.failures == 2
     again = job.with_state(first.status).decide(later(1_100))
-    assert (again.status.world.number, again.status.world.entry) == (3, How.RESTART)
+    assert (again.status.world.number, again.status.world.entry) == (3, Entry.RESTART)
 
 
 def test_who_hangs_alone_starts_again() -> None:
     job = standing(999.0)
     job = job.with_state(job.decide().status)
     world = job.decide(later(10)).status.world
-    assert (world.number, world.entry) == (2, How.RESTART)
+    assert (world.number, world.entry) == (2, Entry.RESTART)
 
 
 @pytest.mark.parametrize("why", [{"in_process": False}, {"needs_boundary": True}])
@@ -217,7 +217,7 @@ def test_a_hang_is_a_failure_and_all_start_again_after_the_pause(why: dict[str, 
 
     assert after.status.restarts == restarts, "it is counted once"
     world = after.status.world
-    assert (world.number, world.entry, world.members) == (2, How.RESTART, (0, 1))
+    assert (world.number, world.entry, world.members) == (2, Entry.RESTART, (0, 1))
 
 
 def test_a_hang_that_followed_from_a_lost_node_leaves_other_nodes_their_blame() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase, Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove
@@ -92,15 +92,15 @@ def preparing(workers: int = 3, **newcomer: Any) -> JobBuilder:
     """Worker 2 gets warm in world 5, while 0 and 1 train in world 4."""
     job = a_job(workers).training(0, 1, generation=4)
     job = job.with_worker(2, ready=True, in_process=False, **newcomer)
-    world: dict[str, Any] = {"switch": False, "how": How.BOUNDARY, "trained": "0-1"}
-    return job.with_world("0-2", 5, training_number=4, joining="2", **world)
+    world: dict[str, Any] = {"is_active": False, "entry": Entry.BOUNDARY, "state_holders": "0-1"}
+    return job.with_world("0-2", 5, training_number=4, joining_workers="2", **world)
 
 
-def having_joined(how: How = How.BOUNDARY, **newcomer: Any) -> JobBuilder:
+def having_joined(entry: Entry = Entry.BOUNDARY, **newcomer: Any) -> JobBuilder:
     """Worker 2 came with world 5, in which 0 and 1 train."""
-    job = a_job(3).training(0, 1, generation=5, in_process=how is not How.RESTART)
+    job = a_job(3).training(0, 1, generation=5, in_process=entry is not Entry.RESTART)
     job = job.with_worker(2, **{"ready": True, "in_process": False, **newcomer})
-    return job.with_world("0-2", 5, how=how, trained="0-1", joining="2")
+    return job.with_world("0-2", 5, entry=entry, state_holders="0-1", joining_workers="2")
 
 
 FAILED = Failure(5, 3, BOOM)
@@ -112,7 +112,7 @@ HELD = Newcomers(failures=1, retry_at=later(10), held=(HeldBack((2,), world=5),)
     [
         preparing(failed=FAILED),
         having_joined(failed=FAILED),
-        having_joined(How.RESTART, failed=FAILED),
+        having_joined(Entry.RESTART, failed=FAILED),
     ],
     ids=["while it gets warm", "at its first step", "where all were started again"],
 )
@@ -133,10 +133,10 @@ def test_its_failure_is_said_and_blames_its_node_and_counts_against_nothing(
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"), [(How.BOUNDARY, How.ABORT), (How.RESTART, How.RESTART)]
+    ("entry", "expected"), [(Entry.BOUNDARY, Entry.ABORT), (Entry.RESTART, Entry.RESTART)]
 )
-def test_the_others_go_on_at_once_without_it(how: How, expected: How) -> None:
-    world = having_joined(how, failed=FAILED).decide().status.world
+def test_the_others_go_on_at_once_without_it(entry: Entry, expected: Entry) -> None:
+    world = having_joined(entry, failed=FAILED).decide().status.world
     assert (world.number, world.members, world.is_active, world.entry) == (
         6,
         (0, 1),
@@ -146,15 +146,15 @@ def test_the_others_go_on_at_once_without_it(how: How, expected: How) -> None:
 
 
 def test_what_its_peers_report_follows_from_it() -> None:
-    job = having_joined(How.RESTART, failed=FAILED)
+    job = having_joined(Entry.RESTART, failed=FAILED)
     job = job.with_worker(0, ready=True, in_process=False, failed=Failure(5, 1, "reset by peer"))
     assert job.decide().status.restarts == Restarts(blamed=("node-2",), newcomers=HELD)
 
 
 def test_of_several_newcomers_in_a_world_the_first_that_failed_is_the_cause() -> None:
-    job = having_joined(How.RESTART, failed=FAILED, ready_for=0.1).with_spec(4)
+    job = having_joined(Entry.RESTART, failed=FAILED, ready_for=0.1).with_spec(4)
     job = job.with_worker(3, ready=True, failed=Failure(5, 1, "boom"), ready_for=0.4)
-    job = job.with_world("0-3", 5, trained="0-1", joining="2-3")
+    job = job.with_world("0-3", 5, state_holders="0-1", joining_workers="2-3")
     restarts = job.decide().status.restarts
     assert restarts.blamed == ("node-3",)
 
@@ -176,12 +176,12 @@ def test_who_has_made_steps_is_no_newcomer_any_more() -> None:
 def test_of_a_script_that_tells_no_steps_ten_minutes_are_taken_for_training(
     seconds: float, expected: set[int]
 ) -> None:
-    job = having_joined(How.RESTART).with_world("0-2", 5, joining="2", formed=seconds)
+    job = having_joined(Entry.RESTART).with_world("0-2", 5, joining_workers="2", formed=seconds)
     assert on_trial(job.view(), job.status) == expected
 
 
 def test_without_whom_too_few_would_train_is_no_newcomer() -> None:
-    job = having_joined(How.RESTART, failed=FAILED).with_spec(3, min=3)
+    job = having_joined(Entry.RESTART, failed=FAILED).with_spec(3, min=3)
     restarts = job.decide().status.restarts
     assert (restarts.failures, restarts.newcomers) == (1, None)
 
@@ -256,7 +256,7 @@ def test_a_newcomer_that_is_told_to_end_has_not_failed(
 def test_where_another_one_trains_on_its_node_it_is_tried_there_again() -> None:
     job = again().with_worker(1, ready=True, arrived=4, node="node-2")
     status = job.decide().status
-    assert status.world.late == ()
+    assert status.world.late_workers == ()
 
 
 def test_who_fails_within_a_pause_makes_it_no_longer() -> None:
@@ -282,7 +282,7 @@ def test_it_is_looked_at_again_when_the_pause_is_over() -> None:
 
 def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None:
     pausing = Restarts(failures=1, retry_at=later(5), last_world=5)
-    job = having_joined(How.RESTART, failed=FAILED).with_status(restarts=pausing)
+    job = having_joined(Entry.RESTART, failed=FAILED).with_status(restarts=pausing)
     assert job.decide().status.restarts == pausing
 
 

@@ -15,7 +15,7 @@ def test_any_member_may_say_that_the_training_is_complete() -> None:
 def test_it_is_also_complete_while_another_world_is_prepared() -> None:
     job = a_job(2).training(0).with_worker(0, ready=True, arrived=1, completed=True)
     job = job.with_worker(1, ready=False)
-    job = job.with_world("0-1", 2, switch=False, trained="0", training_number=1)
+    job = job.with_world("0-1", 2, is_active=False, state_holders="0", training_number=1)
     assert phase(job)[0] is Phase.SUCCEEDED
 
 

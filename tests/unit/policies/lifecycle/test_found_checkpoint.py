@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import Phase
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.cost.goodput.steps import first_step
 from spotrun.policies.failures.hang import is_hung
 from spotrun.state.job_state import JobState
@@ -78,7 +78,7 @@ def test_the_next_world_is_told_of_it() -> None:
     for _ in range(3):  # without members, with new ones, and with its store
         lost = replace(lost, status=lost.decide().status).with_workers(2, 3, ready=True)
     world = lost.status.world
-    assert (world.members, world.entry, world.restore) == ((2, 3), How.RESTART, FOUND)
+    assert (world.members, world.entry, world.restore) == ((2, 3), Entry.RESTART, FOUND)
 
 
 def test_a_training_that_was_complete_already_says_so() -> None:

@@ -76,7 +76,7 @@ def test_nobody_is_moved_oftener_than_checkpoints_are_written() -> None:
 def test_while_a_gang_is_broken_none_of_it_goes_back_to_spot() -> None:
     whole = working(working(a_job(2, min=2, checkpoint=ON_CLAIM), OD, 0), SPOT, 1)
     assert asked(on_market(whole, SPOT, OD)) == ["Spot"]
-    broken = on_market(whole.with_world("", 2, switch=False, trained=""), SPOT, OD)
+    broken = on_market(whole.with_world("", 2, is_active=False, state_holders=""), SPOT, OD)
     assert asked(broken) == []
 
 

@@ -103,7 +103,7 @@ def test_a_spot_worker_that_trains_stays_also_then_as_long_as_its_work_is_saved(
 def test_a_gang_that_breaks_when_no_time_is_left_starts_anew_without_spot() -> None:
     # Who is left of it might be lost next, and each loss costs all of them a changeover.
     job = due(10.3, 10, workers=2).with_status(pace=Pace(step_seconds=Decimal(1), workers=2))
-    gang = working(job, SPOT, 0).with_world("", 2, switch=False, trained="0")
+    gang = working(job, SPOT, 0).with_world("", 2, is_active=False, state_holders="0")
     assert asked(on_market(gang, SPOT, OD)) == ["OnDemand", "OnDemand"]
 
 

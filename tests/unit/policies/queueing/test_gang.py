@@ -144,7 +144,7 @@ def test_survivors_with_the_state_do_not_give_their_nodes_back() -> None:
     survivor = (
         a_job(2, min=2)
         .with_worker(0, ready=True, arrived=1)
-        .with_world("", 2, switch=False, trained="0")
+        .with_world("", 2, is_active=False, state_holders="0")
         .with_facts(may_hold_nodes=False)
     )
     assert all(action.serial != 0 for action in survivor.decide().actions)  # type: ignore[union-attr]
@@ -175,7 +175,7 @@ def test_a_gang_larger_than_its_quota_says_what_it_needs_and_what_it_does() -> N
 
 def test_survivors_with_the_state_are_kept_when_a_quota_refuses_the_rest() -> None:
     job = a_job(2, min=2).with_worker(0, ready=True, arrived=1)
-    job = job.with_world("", 2, switch=False, trained="0").with_status(phase="Recovering")
+    job = job.with_world("", 2, is_active=False, state_holders="0").with_status(phase="Recovering")
     decision = short_for(600, job).with_facts(may_hold_nodes=False).decide()
     assert not any(isinstance(action, Remove) for action in decision.actions)
     assert decision.status.reason == "QuotaExceeded"

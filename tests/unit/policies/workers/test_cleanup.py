@@ -89,7 +89,7 @@ def test_once_all_have_ended_there_is_nothing_to_look_at_again() -> None:
 
 
 def test_who_trained_while_the_next_world_was_prepared_has_last_work() -> None:
-    job = succeeded(300).with_world("0-1", 2, switch=False, trained="0", training_number=1)
+    job = succeeded(300).with_world("0-1", 2, is_active=False, state_holders="0", training_number=1)
     assert removed(job) == [SPARE]
 
 

@@ -57,7 +57,7 @@ def broken(seconds: float, unsaved: int = 0, **spec: Any) -> JobBuilder:
     """Five of eight are left of a world, and wait with the state for the others."""
     job = a_gang(seconds, **spec)
     job = job.with_workers(*range(5), ready=True, arrived=1, scheduled_at=ago(seconds + 3600))
-    job = job.with_world("", 2, switch=False, trained="0-4", formed=seconds)
+    job = job.with_world("", 2, is_active=False, state_holders="0-4", formed=seconds)
     return at_step(100 + unsaved, job.with_status(phase=Phase.RECOVERING))
 
 
@@ -347,7 +347,7 @@ def test_survivors_whose_state_is_of_no_use_are_not_kept_for_it(
         worker = {"ready": True, "arrived": 1, "slot": serial, **process}
         job = job.with_worker(serial, scheduled_at=ago(90_000), **worker)
     job = job.with_worker(7, node=None, unschedulable=NO_NODE, created_at=ago(KEPT), slot=7)
-    job = job.with_world("", 2, switch=False, trained="0-6", formed=KEPT)
+    job = job.with_world("", 2, is_active=False, state_holders="0-6", formed=KEPT)
     assert going(at_step(100_000, job)) == list(range(7))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spotrun.api.names import Reason
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.world.broken_group import MOST_BREAKS
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_RESTARTS
@@ -13,13 +13,13 @@ from spotrun.state.world_members import CALM_SECONDS
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, told, world
 
-AS_BEFORE = (2, "0-2", True, How.ABORT, "0-1")
+AS_BEFORE = (2, "0-2", True, Entry.ABORT, "0-1")
 
 
 def broken(*serials: int, **others: object) -> JobBuilder:
     """Three that train in world 2, of whom these say that its group broke."""
     job = a_job(3, min=1).training(0, 1, 2, generation=2, **others)
-    job = job.with_world("0-2", 2, how=How.ABORT, trained="0-1")
+    job = job.with_world("0-2", 2, entry=Entry.ABORT, state_holders="0-1")
     for serial in serials:
         job = job.with_worker(serial, ready=True, arrived=2, broken=2, **others)
     return job
@@ -27,7 +27,7 @@ def broken(*serials: int, **others: object) -> JobBuilder:
 
 def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     job = broken(0, 1, 2)
-    assert told(job) == (3, "0-2", True, How.ABORT, "0-2")
+    assert told(job) == (3, "0-2", True, Entry.ABORT, "0-2")
     decided = job.decide().status
     assert decided.world.breaks == 1
     assert decided.restarts == NO_RESTARTS  # it is no failure
@@ -49,12 +49,12 @@ def test_what_was_said_of_the_world_before_counts_for_nothing() -> None:
 
 def test_a_loss_explains_it() -> None:
     job = broken(0, 1, 2).with_worker(2, node=Node("n", gone=True), broken=2)
-    assert told(job.with_facts(lost_seconds={2: 0.3})) == (3, "0-1", True, How.ABORT, "0-1")
+    assert told(job.with_facts(lost_seconds={2: 0.3})) == (3, "0-1", True, Entry.ABORT, "0-1")
 
 
 def test_a_failure_explains_it() -> None:
     job = broken(0, 1).with_worker(2, ready=True, arrived=2, failed=Failure(2, 1, "boom"))
-    assert told(job) == (3, "0-1", True, How.ABORT, "0-1")
+    assert told(job) == (3, "0-1", True, Entry.ABORT, "0-1")
 
 
 def test_over_nccl_only_new_processes_can_go_on() -> None:
@@ -62,15 +62,17 @@ def test_over_nccl_only_new_processes_can_go_on() -> None:
 
 
 def test_who_has_no_state_yet_does_not_go_on_alone() -> None:
-    job = broken(0, 1, 2, progress=Progress(1, 0)).with_world("0-2", 2, how=How.RESTART)
-    assert told(job) == (2, "0-2", True, How.RESTART, None)
+    job = broken(0, 1, 2, progress=Progress(1, 0)).with_world("0-2", 2, entry=Entry.RESTART)
+    assert told(job) == (2, "0-2", True, Entry.RESTART, None)
 
 
 def test_while_the_next_world_is_prepared_those_who_train_meet_anew() -> None:
     job = a_job(3).training(0, 1).with_workers(0, 1, ready=True, arrived=1, broken=1)
     job = job.with_worker(2, ready=False)
-    job = job.with_world("0-2", 2, switch=False, how=How.BOUNDARY, trained="0-1", training_number=1)
-    assert told(job) == (3, "0-1", True, How.ABORT, "0-1")
+    job = job.with_world(
+        "0-2", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-1", training_number=1
+    )
+    assert told(job) == (3, "0-1", True, Entry.ABORT, "0-1")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,9 @@ def test_while_the_next_world_is_prepared_those_who_train_meet_anew() -> None:
 )
 def test_breaks_in_a_row_are_counted(breaks: int, age: float, expected: int | None) -> None:
     job = broken(0, 1, 2)
-    job = job.with_world("0-2", 2, how=How.ABORT, trained="0-1", formed=age, breaks=breaks)
+    job = job.with_world(
+        "0-2", 2, entry=Entry.ABORT, state_holders="0-1", formed=age, breaks=breaks
+    )
     new = world(job)
     assert new.number == (2 if expected is None else 3)
     assert new.breaks == (breaks if expected is None else expected)

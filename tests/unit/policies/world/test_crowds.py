@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.world.policy import is_restart
 from spotrun.policies.world.resize import newcomers_again_seconds
 from spotrun.wire import Failure
@@ -85,15 +85,15 @@ def test_who_goes_on_in_process_waits_for_nobodys_turn() -> None:
 def test_a_first_world_is_no_restart() -> None:
     job = a_job(1).with_worker(0, ready=True).with_facts(restart_seconds=9.0)
     status = job.decide().status
-    assert status.world.entry is How.RESTART
+    assert status.world.entry is Entry.RESTART
     assert not is_restart(job.status, status)
 
 
 def test_a_restart_is_one_once() -> None:
     before = a_job(1).training(0).status
     world = before.world
-    after = replace(before, world=replace(world, number=2, entry=How.RESTART))
+    after = replace(before, world=replace(world, number=2, entry=Entry.RESTART))
     assert is_restart(before, after)
     assert not is_restart(after, after)
-    abort = replace(world, number=2, entry=How.ABORT)
+    abort = replace(world, number=2, entry=Entry.ABORT)
     assert not is_restart(before, replace(before, world=abort))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.field_types.text_values import Serials
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.world.join_timeout import arrival_again_seconds
 from spotrun.policies.world.policy import again_seconds
@@ -50,7 +50,7 @@ def test_a_notice_for_several_is_one_swap() -> None:
     assert (prepared.world.members, prepared.world.is_active) == ((0, 3, 4, 5), False)
     done = job.with_status(world=prepared.world).with_worker(5, ready=True).decide().status
     assert (done.world.number, done.world.is_active) == (2, True)
-    assert done.world.entry is How.BOUNDARY
+    assert done.world.entry is Entry.BOUNDARY
 
 
 def test_the_first_replacement_of_several_waits_a_moment_for_the_others() -> None:
@@ -86,7 +86,7 @@ def test_who_is_told_to_end_by_a_signal_is_left_out_at_once() -> None:
     """A machine that shuts down sends SIGTERM to all, and its kubelet may say nothing."""
     job = a_job(2, min=1).training(0, 1).with_worker(1, ready=True, arrived=1, leaving=True)
     world = job.decide().status.world
-    assert (world.members, world.entry, world.is_active) == ((0,), How.BOUNDARY, True)
+    assert (world.members, world.entry, world.is_active) == ((0,), Entry.BOUNDARY, True)
     (made,) = created(job.with_status(next_serial=3))
     assert made.avoid_nodes == ("node-1",)
 
@@ -107,7 +107,7 @@ def test_of_several_who_all_leave_one_hands_the_state_over() -> None:
     job = a_notice(a_job(2, min=1).training(0, 1), 0, 1, leaves_in=120)
     job = job.with_workers(2, 3, ready=True, ready_for=5)
     world = job.decide().status.world
-    assert (world.members, world.entry, world.is_active) == ((0, 2), How.BOUNDARY, True)
+    assert (world.members, world.entry, world.is_active) == ((0, 2), Entry.BOUNDARY, True)
     after = job.with_status(world=world).with_worker(0, ready=True, arrived=2, leaves_in=110)
     after = after.with_worker(2, ready=True, arrived=2, progress=Progress(2, 120))
     assert members(after) == "2-3"
@@ -121,7 +121,7 @@ def test_one_that_trains_alone_saves_for_its_replacement() -> None:
     assert members(job) == "0"
     order = Orders(1, ago(3))
     world = job.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
-    assert (world.members, world.entry, world.is_active) == ((1,), How.RESTART, True)
+    assert (world.members, world.entry, world.is_active) == ((1,), Entry.RESTART, True)
     assert world.restore == "step-100.g1"
 
 
@@ -146,7 +146,7 @@ def a_script(**worker: Any) -> JobBuilder:
 def test_before_a_planned_restart_they_save() -> None:
     status = a_script().with_checkpoint(50).decide().status
     world = status.world
-    assert (world.members, world.entry, world.is_active) == ((0, 2), How.RESTART, False)
+    assert (world.members, world.entry, world.is_active) == ((0, 2), Entry.RESTART, False)
     told = a_script().with_checkpoint(50).with_status(world=world)
     ordered = told.decide().status
     assert ordered.orders.checkpoint == 1
@@ -160,7 +160,13 @@ def test_it_is_not_waited_for_ever_for_a_script_that_does_not_save() -> None:
     world = a_script().decide().status.world
     waits = a_script(ready_for=CHECKPOINT_SECONDS - 1).with_status(world=world)
     formed = waits.with_world(
-        "0,2", 2, switch=False, how=How.RESTART, trained="0-1", training_number=1, formed=200
+        "0,2",
+        2,
+        is_active=False,
+        entry=Entry.RESTART,
+        state_holders="0-1",
+        training_number=1,
+        formed=200,
     )
     assert again_seconds(formed.view(), formed.status) == 1
     assert _switches(formed) is False
@@ -244,7 +250,7 @@ def test_survivors_that_are_too_few_have_no_time_to_save() -> None:
 
 def test_processes_that_save_first_may_come_so_much_later() -> None:
     job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
-    job = job.with_world("0,1", 2, how=How.RESTART, formed=1)
+    job = job.with_world("0,1", 2, entry=Entry.RESTART, formed=1)
     job = job.with_worker(0, ready=False, arrived=2, arrived_for=0.0, in_process=False)
     usual = arrival_again_seconds(job.view(), job.status)
     world = replace(job.status.world, is_planned=True)

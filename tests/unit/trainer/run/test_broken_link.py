@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import chaos_links, chaos_training
 from bench.chaos import compare
 from bench.chaos_operator import Operated
-from spotrun.api.status import How
+from spotrun.api.status import Entry
 from spotrun.state.stored.failures import NO_RESTARTS
 from spotrun_trainer.agent.state import BROKEN_SECONDS
 
@@ -68,7 +68,7 @@ def test_all_go_on_in_process_at_once_and_nothing_is_lost(tmp_path: Path) -> Non
     finally:
         errors = job.close()
     assert errors == []
-    assert (world.number, world.entry, world.breaks) == (before.number + 1, How.ABORT, 1)
+    assert (world.number, world.entry, world.breaks) == (before.number + 1, Entry.ABORT, 1)
     assert world.members == before.members
     assert restarts == NO_RESTARTS
     assert stall_seconds < BROKEN_SECONDS  # nobody waited for what the agents do in the end
