@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from spotrun_trainer.data.sharding import block_of
+from spotrun_trainer.data.sharding import Share, block_of
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.data.source import open_source
 
@@ -76,7 +76,7 @@ def ours(dataset: Tokens | Images, workers: int) -> Loading:
     source = open_source(dataset, microbatch=MICROBATCH, seed=SEED, num_workers=workers)
     try:
         for start in range(0, LENGTH, GLOBAL_BATCH):
-            yield from source.microbatches(block_of(start, GLOBAL_BATCH, MICROBATCH, 1, 0))
+            yield from source.microbatches(block_of(start, GLOBAL_BATCH, MICROBATCH, Share()))
     finally:
         source.close()
 

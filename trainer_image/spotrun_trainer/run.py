@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, ParamSpec, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.parallel import Parallel
+from spotrun_trainer.parallel.mesh import shard as shard_blocks
+from spotrun_trainer.parallel.mesh import sum_gradients
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
@@ -31,6 +34,9 @@ from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.totals import check_names
 from spotrun_trainer.step.tree_sum import check_leaves
 from spotrun_trainer.telemetry.console import Value
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 M = TypeVar("M", bound=nn.Module)
 P = ParamSpec("P")
@@ -60,9 +66,11 @@ class Run:
     every           how often to save: "auto" (as often as pays), seconds, "10m", "500 steps";
                     default: SPOTRUN_CHECKPOINT_EVERY, else "auto"
     keep            the number of checkpoints to keep; default: SPOTRUN_CHECKPOINT_KEEP, else 3
-    shards          the number of processes that hold one copy of the model, each a part of it; they
-                        are torch.distributed's default group, and its rank is the number of the
-                        part
+    parallel        the processes that hold one copy of the model together, by torch's own means:
+                        Parallel(shard=2); `run.mesh` is torch's DeviceMesh of them
+    shards          the same for a model that you divide yourself: each process computes its part
+                        on the same samples; the processes are torch.distributed's default group,
+                        and its rank is the number of the part
     device          the device; default: one of this machine's GPUs for each of its processes, or
     CPU
     """
@@ -76,8 +84,11 @@ class Run:
         every: float | str | None = None,
         keep: int | None = None,
         shards: int = 1,
+        parallel: Parallel | None = None,
         device: torch.device | str | None = None,
     ) -> None:
+        if parallel is not None:
+            _check_parallel(shards, deterministic=deterministic)
         WATCH.turn_off()  # steps are told by the loop, which knows more of them
         self._context = open_context(
             seed,
@@ -86,6 +97,7 @@ class Run:
             keep=int(os.environ.get("SPOTRUN_CHECKPOINT_KEEP", KEEP)) if keep is None else keep,
             device=device,
             shards=shards,
+            parallel=parallel,
         )
         if every is None:
             every = os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto")
@@ -98,6 +110,17 @@ class Run:
     def device(self) -> torch.device:
         """The device that this process computes on."""
         return self._context.device
+
+    @property
+    def mesh(self) -> "DeviceMesh":
+        """The processes of one copy of the model, as torch's fully_shard and others take them."""
+        if self._context.mesh is None:
+            raise ValueError(
+                "run.mesh is there where several processes hold a copy of the model together: "
+                "Run(parallel=Parallel(shard=2)), and a multiple of 2 processes"
+            )
+        mesh: DeviceMesh = self._context.mesh
+        return mesh
 
     @property
     def rank(self) -> int:
@@ -125,10 +148,18 @@ class Run:
             self._context.rank_info, self._onces, lambda: prepare(*args, **kwargs)
         )
 
-    def prepare(self, model: M) -> M:
-        """Move a model to this process's device, and return it."""
-        check_plain("the model", model)
-        return model.to(self._context.device)
+    def prepare(self, model: M, *, shard: bool = False) -> M:
+        """Move a model to this process's device, and return it.
+
+        `shard=True` divides it among the processes of `parallel`: each entry of an `nn.ModuleList`
+        by itself, then all that is left, as torch's `fully_shard` does. With one process for a copy
+        it stays whole.
+        """
+        check_plain("the model", model, self._context.mesh)
+        model = model.to(self._context.device)
+        if shard and self._context.mesh is not None:
+            shard_blocks(model, self._context.mesh)
+        return model
 
     def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:
         """Track the objects that make up the training: modules, optimizers, all with a state_dict.
@@ -141,7 +172,9 @@ class Run:
         if self._loop is not None:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
-            check_plain(name, thing)
+            check_plain(name, thing, self._context.mesh)
+            if isinstance(thing, nn.Module) and self._context.mesh is not None:
+                sum_gradients(thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
             if buffers is not None:
@@ -176,6 +209,8 @@ class Run:
         check_unwrapped(self._context.things)
         schedule_check.check_tracked(self._context.things)
         batch = Batch(global_batch, microbatch)
+        if self._context.mesh is not None:
+            batch.check_parts(self._context.rank_info.shards)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
         check_names(sums)
@@ -260,3 +295,13 @@ class Run:
         # A process that joins the others later evaluates here alone, before it meets them.
         group = Group() if context.rank_info.joins else context.group
         return attempt(Participants(group))
+
+
+def _check_parallel(shards: int, *, deterministic: bool) -> None:
+    if shards > 1:
+        raise ValueError("shards= and parallel= both say who holds a copy: give one of them")
+    if deterministic:
+        raise ValueError(
+            "deterministic=True cannot be kept with parallel=: torch adds up a copy's gradients in "
+            "an order of its own"
+        )

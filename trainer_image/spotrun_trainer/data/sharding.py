@@ -7,6 +7,24 @@ NOBODY: AbstractSet[int] = frozenset()
 
 
 @dataclass(frozen=True)
+class Share:
+    """A process's place among those that a step's microbatches are dealt to.
+
+    They are dealt to copies of the model. Where several processes hold one copy together, all of
+    them compute the same microbatches, or each of its `parts` computes as many of its own.
+    """
+
+    size: int = 1
+    """The copies of the model."""
+    rank: int = 0
+    """The number of this copy."""
+    idle: AbstractSet[int] = NOBODY
+    """The copies that get none."""
+    parts: int = 1
+    part: int = 0
+
+
+@dataclass(frozen=True)
 class Block:
     """Consecutive microbatches of one step, dealt to one process."""
 
@@ -20,6 +38,13 @@ class Block:
 
     It lets a source load ahead into the next steps. 0: no step follows.
     """
+
+
+def deal_to(microbatches: int, share: Share) -> range:
+    """Return a process's microbatches of a step; all parts of a copy get the same number."""
+    dealt = deal(microbatches // share.parts, share.size, share.rank, share.idle)
+    first = dealt.start * share.parts + share.part * len(dealt)
+    return range(first, first + len(dealt))
 
 
 def deal(microbatches: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> range:
@@ -36,17 +61,9 @@ def deal(microbatches: int, size: int, rank: int, idle: AbstractSet[int] = NOBOD
     return range(first, first + share + (rank < greater))
 
 
-def block_of(
-    step_start: int,
-    global_batch: int,
-    microbatch: int,
-    size: int,
-    rank: int,
-    *,
-    idle: AbstractSet[int] = NOBODY,
-) -> Block:
-    """Return `rank`'s block of the step that begins with sample `step_start`."""
-    dealt = deal(global_batch // microbatch, size, rank, idle)
+def block_of(step_start: int, global_batch: int, microbatch: int, share: Share) -> Block:
+    """Return a process's block of the step that begins with sample `step_start`."""
+    dealt = deal_to(global_batch // microbatch, share)
     start = step_start + dealt.start * microbatch
     return Block(start, len(dealt), microbatch, stride=global_batch)
 

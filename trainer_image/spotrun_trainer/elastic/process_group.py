@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
-from spotrun_trainer.data.sharding import NOBODY
+from spotrun_trainer.data.sharding import NOBODY, Share
 from spotrun_trainer.elastic import background_call
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
@@ -66,13 +66,16 @@ class Group:
         connections: Connections | None = None,
         peers: "Group | None" = None,
         replica: "Group | None" = None,
+        own_microbatches: bool = False,
     ) -> None:
         self.rank = rank
         self.size = size
         self.idle: AbstractSet[int] = NOBODY  # ranks that compute nothing in the present step
         self.is_nccl = is_nccl
         self.replica = replica
+        self.lost: PeerLostError | None = None  # noticed where it could not be raised
         self._peers = peers
+        self._own_microbatches = own_microbatches
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -116,9 +119,24 @@ class Group:
         """The processes that hold the same part of the model."""
         return self._peers or self  # not stored in itself: only the garbage collector would free it
 
+    @property
+    def addends(self) -> "Group":
+        """The processes that compute different microbatches, so that their sums are added up."""
+        return self if self._own_microbatches else self.peers
+
+    @property
+    def share(self) -> Share:
+        """The place of this process among those that microbatches are dealt to."""
+        peers, replica = self.peers, self.replica
+        if replica is None or not self._own_microbatches:
+            return Share(peers.size, peers.rank, peers.idle)
+        return Share(peers.size, peers.rank, peers.idle, replica.size, replica.rank)
+
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
         self._connections.check()
+        if self.replica is not None and self.replica.lost is not None:
+            raise self.replica.lost
 
     def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
         """Begin a collective of torch's own on the backend."""
@@ -236,13 +254,22 @@ def _connect(
 ) -> Group:
     """Connect to the others, by NCCL if each has a GPU."""
 
-    def group(name: str, rank: int, size: int, **parts: Group) -> Group:
+    def group(
+        name: str, rank: int, size: int, peers: Group | None = None, replica: Group | None = None
+    ) -> Group:
         if size == 1:
             return Group(connections=connections)
         own = PrefixStore(name, store)
-        backend = _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu)
-        is_nccl = gpu is not None
-        return Group(rank, size, backend, is_nccl=is_nccl, connections=connections, **parts)
+        return Group(
+            rank,
+            size,
+            _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu),
+            is_nccl=gpu is not None,
+            connections=connections,
+            peers=peers,
+            replica=replica,
+            own_microbatches=rank_info.own_microbatches,
+        )
 
     if rank_info.shards == 1:
         return group("world", rank_info.rank, rank_info.size)

@@ -32,6 +32,7 @@ class RankInfo:
     elastic: bool = False  # under spotrun: another world follows one that broke
     joins: bool = False  # the others have the state
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
+    own_microbatches: bool = False  # each of these computes microbatches of its own
 
     @property
     def shard(self) -> int:
@@ -49,7 +50,7 @@ class RankInfo:
         return self.size // self.shards
 
 
-def with_shards(rank_info: RankInfo, shards: int) -> RankInfo:
+def with_shards(rank_info: RankInfo, shards: int, *, own_microbatches: bool = False) -> RankInfo:
     """Return the rank info with so many processes for a copy; raises ValueError if it is wrong."""
     if shards < 1:
         raise ValueError(f"shards={shards}: at least one process holds the model")
@@ -59,7 +60,7 @@ def with_shards(rank_info: RankInfo, shards: int) -> RankInfo:
             "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
             "workers.perReplica, so that it always has whole copies"
         )
-    return replace(rank_info, shards=shards)
+    return replace(rank_info, shards=shards, own_microbatches=own_microbatches and shards > 1)
 
 
 def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
-from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.process.rng import key_of
 
@@ -21,21 +22,29 @@ _ProcessGroup: Any = distributed.ProcessGroup  # whose stubs have another form o
 
 
 class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
-    """Collectives over one copy of the model, in whichever world there is."""
+    """Collectives over one copy of the model, in whichever world there is.
 
-    def __init__(self, shard: int, shards: int) -> None:
+    Where torch shards the model, its modules call collectives amid forward and backward passes, and
+    an error in there would leave them in a state that they do not come out of. So collectives of a
+    broken world then end at once, with results of no use, and the error is raised after the
+    microbatch (`Group.lost`), whose gradients are dropped.
+    """
+
+    def __init__(self, shard: int, shards: int, *, raises_later: bool = False) -> None:
         super().__init__(shard, shards)
         self._group: Group | None = None
+        self._raises_later = raises_later
+        self._name = ""
 
     @classmethod
-    def make_default(cls, shard: int, shards: int) -> "ReplicaGroup":
+    def make_default(cls, shard: int, shards: int, *, raises_later: bool = False) -> "ReplicaGroup":
         """Make one the default group of `torch.distributed`; no other process needs to be there."""
         if distributed.is_initialized():
             raise ValueError(
                 "torch.distributed has a default group already: Run(shards=...) makes it the "
                 "processes of one copy of the model, so leave init_process_group out"
             )
-        group = cls(shard, shards)
+        group = cls(shard, shards, raises_later=raises_later)
         distributed.Backend.register_backend(
             _BACKEND, lambda *_: group, extended_api=True, devices=["cpu", "cuda"]
         )
@@ -59,6 +68,18 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         """Begin to copy each process's tensors to all."""
         return self._begin(lambda backend: backend.allgather(outputs, tensors, options), tensors)
 
+    def all_gather_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
+        """Begin to copy each process's tensor into one tensor of all."""
+        return self._begin(lambda one: _all_gather(one)(output, tensor, options), [tensor])
+
+    def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
+        """Begin to sum, and to give each process its part."""
+        return self._begin(lambda one: _reduce_scatter(one)(output, tensor, options), [tensor])
+
+    # Their names until torch 2.14.
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to send a tensor to one process."""
         return self._begin(lambda backend: backend.send(tensors, rank, tag), tensors)
@@ -71,13 +92,64 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         """Return the name for `torch.distributed.get_backend`."""
         return _BACKEND
 
+    def getGroupName(self) -> str:  # noqa: N802 - torch's name
+        """Return the name that torch knows the group by, for a DeviceMesh."""
+        return self._name
+
+    def getGroupDesc(self) -> str:  # noqa: N802 - torch's name
+        """Return the words that torch's messages name it with."""
+        return "one copy of the model"
+
+    def name_as(self, name: str) -> None:
+        """Take the name that torch has registered the group by."""
+        self._name = name
+
     def _begin(self, collective: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
         if self._group is None:
             raise ValueError(
                 "the processes that hold the model together meet when the first step begins: call "
                 "what needs all of them inside `with step:` or run.evaluate"
             )
-        return self._group.begin(collective, tensors[0])
+        if not self._raises_later:
+            return self._group.begin(collective, tensors[0])
+        return _begin_and_raise_later(self._group, collective, tensors[0])
+
+
+def _all_gather(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
+    return getattr(backend, "all_gather_single", None) or backend._allgather_base  # noqa: SLF001
+
+
+def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
+    return getattr(backend, "reduce_scatter_single", None) or backend._reduce_scatter_base  # noqa: SLF001
+
+
+def _begin_and_raise_later(
+    group: Group, collective: Callable[[Any], Any], tensor: Tensor
+) -> Pending:
+    if group.lost is not None:
+        return Done()
+    try:
+        return _RaisedLater(group.begin(collective, tensor), group)
+    except PeerLostError as error:
+        group.lost = error
+        return Done()
+
+
+class _RaisedLater:
+    """A collective of which a loss is noted, not raised."""
+
+    def __init__(self, pending: Pending, group: Group) -> None:
+        self._pending = pending
+        self._group = group
+
+    def wait(self) -> None:
+        """Return once the host may use the result, or the world is broken."""
+        if self._group.lost is not None:
+            return
+        try:
+            self._pending.wait()
+        except PeerLostError as error:
+            self._group.lost = error
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -25,6 +25,8 @@ from spotrun_trainer.elastic.rank_info import (
 )
 from spotrun_trainer.elastic.replica_group import ReplicaGroup
 from spotrun_trainer.elastic.world_watch import Watch
+from spotrun_trainer.parallel.mesh import make_mesh
+from spotrun_trainer.parallel.plan import Parallel
 from spotrun_trainer.process.device import default_device
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import GRACE_SECONDS, Interrupt
@@ -69,6 +71,7 @@ class Context:
     is_left_to_the_agent: bool = False  # only a new process can go on in its place
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together
+    mesh: Any = None  # torch's view of these processes, if it divides the model among them
     _group: Group | None = None
     _watch: Watch | None = None
     _checkpoints: Checkpoints | None = None
@@ -234,12 +237,17 @@ def open_context(
     keep: int,
     device: torch.device | str | None,
     shards: int = 1,
+    parallel: Parallel | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> Context:
     """Make the context from the environment, and seed the process."""
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
     world_file = WorldFile(directory) if directory else None
-    rank_info = with_shards(_find_rank_info(env, world_file), shards)
+    rank_info = with_shards(
+        _find_rank_info(env, world_file),
+        parallel.size if parallel else shards,
+        own_microbatches=parallel is not None,
+    )
     if rank_info.elastic:
         wait_shortly(os.environ)
     device = torch.device(device) if device else default_device(rank_info.local_rank)
@@ -257,6 +265,12 @@ def open_context(
         open_place(place)  # raises before a model is made, and before peers are met
     _set_up_torch(device, deterministic=deterministic)
     seed_all(seed, 0)
+    replica = mesh = None
+    if rank_info.shards > 1:
+        replica = ReplicaGroup.make_default(
+            rank_info.shard, rank_info.shards, raises_later=parallel is not None
+        )
+        mesh = make_mesh(device, parallel) if parallel else None
     return Context(
         rank_info=rank_info,
         seed=seed,
@@ -270,7 +284,9 @@ def open_context(
         console_log=ConsoleLog(is_printed=rank_info.rank == 0),
         place=place,
         keep=keep,
-        replica=ReplicaGroup.make_default(rank_info.shard, shards) if shards > 1 else None,
+        tracked=Tracked(mesh),
+        replica=replica,
+        mesh=mesh,
     )
 
 

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from spotrun_trainer.data.sharding import NOBODY
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.membership import Membership
@@ -172,8 +174,9 @@ class Loop:
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
         # The first step after this the others compute alone.
-        samples, group = self._samples + self._batch.global_batch, self._context.group.peers
-        self._source.expect(self._batch.block(samples, group.size, group.rank))
+        samples = self._samples + self._batch.global_batch
+        share = replace(self._context.group.share, idle=NOBODY)
+        self._source.expect(self._batch.block(samples, share))
 
     def wait(self) -> None:
         """Look after saves while waiting for a world: they may become durable."""

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.state_transfer import parts
+from spotrun_trainer.parallel.local import local
 from spotrun_trainer.process.rng import key_of
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.commit import CHECKSUM_BITS
@@ -57,9 +58,9 @@ def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: i
 
 
 def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
-    """Return all that optimizers update, in their order."""
+    """Return all that optimizers update here, in their order."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    return [weight for group in groups for weight in group["params"]]
+    return [local(weight) for group in groups for weight in group["params"]]
 
 
 def _number_of(tensors: Iterable[Tensor]) -> int:

@@ -10,12 +10,14 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from typing import Any, cast
 
 import torch
 from torch import Tensor
+
+from spotrun_trainer.parallel.local import divided, divided_by, local
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
@@ -154,12 +156,16 @@ class _Flattener:
         return self._container(value, path, depth + 1)
 
     def _tensor(self, tensor: Tensor, path: str) -> JSON:
-        if why := _unfit(tensor):
+        part = local(tensor)
+        if why := _unfit(part):
             raise ValueError(f"{path} cannot be saved: {why}")
         if path in self._tensors:
             raise ValueError(f"two tensors are called {path}: rename one of the keys")
-        self._tensors[path] = tensor.detach()
-        return {"$tensor": path}
+        self._tensors[path] = part.detach()
+        if part is tensor:
+            return {"$tensor": path}
+        mark: JSON = {"$tensor": path}
+        return {"$part": [mark, [*tensor.shape], [*divided_by(tensor)]]}
 
     def _container(self, value: object, path: str, depth: int) -> JSON:
         if isinstance(value, list):
@@ -266,44 +272,62 @@ def _name(kind: type) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-def unflatten(value: JSON, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401  # any tree
-    """Rebuild the tree; raises ValueError for a value that `flatten` did not make."""
-    return _unflatten(value, tensors, 0)
+def unflatten(  # any tree
+    value: JSON, tensors: Mapping[str, Tensor], mesh: object = None
+) -> Any:  # noqa: ANN401
+    """Rebuild the tree; raises ValueError for a value that `flatten` did not make.
+
+    `mesh` are the processes that torch divides tensors among.
+    """
+    marks: _Marks = {**_MARKS, "$part": partial(_part, mesh)}
+    return _unflatten(value, tensors, marks, 0)
 
 
-def _unflatten(value: JSON, tensors: Mapping[str, Tensor], depth: int) -> Any:  # noqa: ANN401
+_Marks = Mapping[str, Callable[[Any], Any]]
+
+
+def _unflatten(value: JSON, tensors: Mapping[str, Tensor], marks: _Marks, depth: int) -> Any:  # noqa: ANN401
     if depth > 3 * MOST_DEPTH:  # marks are levels too
         raise ValueError("its values are nested too deeply")
     if isinstance(value, list):
-        return [_unflatten(item, tensors, depth + 1) for item in value]
+        return [_unflatten(item, tensors, marks, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     mark, inner = next(iter(value.items()), ("", None))
     if len(value) != 1 or not mark.startswith("$"):
-        return {key: _unflatten(item, tensors, depth + 1) for key, item in value.items()}
+        return {key: _unflatten(item, tensors, marks, depth + 1) for key, item in value.items()}
     if mark == "$tensor":
         if not isinstance(inner, str) or inner not in tensors:
             raise ValueError(f"its values name a tensor {str(inner)[:80]!r} that it does not have")
         return tensors[inner]
-    if mark not in _MARKS:
+    if mark not in marks:
         raise ValueError(f"its values have a mark {mark[:20]!r} that is not known here")
-    content = _content(mark, inner, tensors, depth + 1)
+    content = _content(mark, inner, tensors, marks, depth + 1)
     try:
-        return _MARKS[mark](content)
+        return marks[mark](content)
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
         raise ValueError(f"its values have a {mark} that is none: {str(inner)[:80]}") from error
 
 
-def _content(mark: str, inner: JSON, tensors: Mapping[str, Tensor], depth: int) -> object:
+def _content(
+    mark: str, inner: JSON, tensors: Mapping[str, Tensor], marks: _Marks, depth: int
+) -> object:
     if mark != "$dict":
-        return _unflatten(inner, tensors, depth)
+        return _unflatten(inner, tensors, marks, depth)
     if not isinstance(inner, list) or any(not _is_pair(pair) for pair in inner):
         raise ValueError("its values have a $dict that is no list of pairs")
-    return [_unflatten(pair, tensors, depth + 1) for pair in inner]
+    return [_unflatten(pair, tensors, marks, depth + 1) for pair in inner]
 
 
 def _is_pair(value: JSON) -> bool:
     return isinstance(value, list) and len(value) == 2
+
+
+def _part(mesh: object, content: Any) -> Tensor:  # noqa: ANN401  # may be anything
+    if mesh is None:
+        raise TypeError("no processes are there to divide a tensor among")
+    part, shape, by = content
+    return divided(part, mesh, shape, by)
 
 
 def _module_state(content: Any) -> OrderedDict[str, Any]:  # noqa: ANN401  # may be anything

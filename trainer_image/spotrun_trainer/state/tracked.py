@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
+from spotrun_trainer.parallel.local import local
 from spotrun_trainer.state.cache import LastFlat
 from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
 from spotrun_trainer.state.plain_modules import PlainModule
@@ -61,7 +62,9 @@ class _Optimizer:
 class Tracked:
     """The objects that make up a training, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, mesh: object = None) -> None:
+        """Start with none; `mesh` are the processes that torch divides their tensors among."""
+        self._mesh = mesh
         self._things: dict[str, Stateful] = {}
         self._branches: dict[str, Branch] = {}
         self._modules: dict[str, _Module] = {}
@@ -175,7 +178,7 @@ class Tracked:
     def load(self, flat: Flat) -> None:
         """Give each object its state; tensors that `landing` returned are not copied."""
         for name, thing in self._things.items():
-            state = unflatten(flat.values[name], flat.tensors)
+            state = unflatten(flat.values[name], flat.tensors, self._mesh)
             try:
                 with torch.no_grad():
                     thing.load_state_dict(state)
@@ -243,7 +246,7 @@ def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
 
 def _settled(module: Module) -> list[int]:
     """Return the addresses of the parameters: what is there changes in an update only."""
-    return [parameter.data_ptr() for parameter in module.parameters()]
+    return [local(parameter).data_ptr() for parameter in module.parameters()]
 
 
 def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:

@@ -5,21 +5,35 @@ from collections.abc import Iterable
 
 from torch import distributed, nn
 
+from spotrun_trainer.parallel.local import is_divided
+
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
 """Wrappers by name, for importing the second takes a quarter of a second."""
 
 
-def check_plain(name: str, thing: object) -> None:
-    """Raise ValueError if a module is or contains what `step.update` cannot work with."""
+def check_plain(name: str, thing: object, mesh: object = None) -> None:
+    """Raise ValueError if a module is or contains what `step.update` cannot work with.
+
+    `mesh` are the processes of one copy, where torch may divide tensors among them.
+    """
     if not isinstance(thing, nn.Module):
         return
     for part in thing.modules():
         if kind := _wrapper(type(part)):
             raise ValueError(_refusal(name, kind))
-    if any(hasattr(parameter, "device_mesh") for parameter in thing.parameters()):
+    parameters = list(thing.parameters())
+    divided = [one for one in parameters if is_divided(one)]
+    if any(getattr(one, "device_mesh", None) != mesh for one in divided):
         raise ValueError(
-            f"{name} has parameters that torch has sharded (DTensor), which cannot be tracked yet: "
-            "with Run(shards=...) let each process hold its part as plain tensors"
+            f"{name} has parameters that torch has divided (DTensor) over other processes than "
+            "those of run.mesh: make the run with Run(parallel=Parallel(shard=...)) first, and "
+            "give its run.mesh to fully_shard"
+        )
+    if divided and len(divided) < len(parameters):
+        raise ValueError(
+            f"{name} has {len(divided)} parameters that torch has divided among processes, and "
+            f"{len(parameters) - len(divided)} that it has not, whose gradients would not be added "
+            "up: call fully_shard(model, mesh=run.mesh) on the whole model, after its blocks"
         )
 
 

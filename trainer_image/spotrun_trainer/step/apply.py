@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
+from spotrun_trainer.parallel.local import like
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import why_not_by_norm, why_not_by_sums
 from spotrun_trainer.step.step_context import StepContext
@@ -20,10 +21,12 @@ def apply(
     clip: float | None,
     *,
     some_missing: bool,
+    square: Tensor | None = None,
 ) -> tuple[Tensor | None, str]:
     """Set the gradients for the optimizer, and update buffers.
 
-    Return the gradient's norm, and why nothing is to be applied, if so.
+    `square` is that of the gradient's norm, where this process has only a part of it. Return the
+    norm, and why nothing is to be applied, if so.
     """
     pairs = [
         (parameter, gradient)
@@ -37,7 +40,9 @@ def apply(
     # First, for squares of scaled gradients could overflow in the norm.
     if context.scaler is not None and sums:
         torch._foreach_mul_(sums, 1 / context.scaler.scale)
-    norm = get_total_norm(sums) if clip is not None or context.looks_at_gradients else None
+    norm = None if square is None else square.sqrt().squeeze()
+    if norm is None and (clip is not None or context.looks_at_gradients):
+        norm = get_total_norm(sums)
     # One wait for a GPU, for all of them.
     known = (
         totals[:2] if norm is None else torch.cat([totals[:2], norm.reshape(1).to(totals.device)])
@@ -46,7 +51,8 @@ def apply(
     if skipped := why_not_by_sums(loss, weight):
         return (norm / weight if norm is not None and weight else norm), skipped
     # Parts of a model have norms of their own, and would not agree.
-    if norms and context.group.replica is None and (skipped := why_not_by_norm(norms[0])):
+    is_whole = context.group.replica is None or square is not None
+    if norms and is_whole and (skipped := why_not_by_norm(norms[0])):
         return norm, skipped
     if not sums:
         raise ValueError(
@@ -60,6 +66,6 @@ def apply(
         factor = (clip / (norm + _CLIP_EPSILON)).clamp(max=1) / weight
     torch._foreach_mul_(sums, factor)
     for parameter, gradient in pairs:
-        parameter.grad = gradient.to(parameter.dtype)
+        parameter.grad = like(gradient.to(parameter.dtype), parameter)
     context.buffers.apply(totals[2 + len(context.sum_names) :], context.batch.microbatches)
     return norm, ""

@@ -1,9 +1,8 @@
 """The arithmetic of a step: numbers of samples, microbatches and steps."""
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from spotrun_trainer.data.sharding import NOBODY, Block, block_of
+from spotrun_trainer.data.sharding import Block, Share, block_of
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,18 @@ class Batch:
         """The number of microbatches in a step, of all processes together."""
         return self.global_batch // self.microbatch
 
-    def block(self, samples: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> Block:
-        """Return `rank`'s part of the step that begins after so many samples."""
-        return block_of(samples, self.global_batch, self.microbatch, size, rank, idle=idle)
+    def block(self, samples: int, share: Share) -> Block:
+        """Return a process's part of the step that begins after so many samples."""
+        return block_of(samples, self.global_batch, self.microbatch, share)
+
+    def check_parts(self, parts: int) -> None:
+        """Raise ValueError if a copy's parts would not get the same number of microbatches."""
+        if self.microbatches % parts:
+            raise ValueError(
+                f"{self.microbatches} microbatches cannot be divided evenly among the {parts} "
+                "processes of a copy of the model, which compute together: let global_batch be a "
+                f"multiple of microbatch x {parts}"
+            )
 
 
 def total_steps(

@@ -8,6 +8,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel.local import local
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
 
@@ -17,15 +18,14 @@ class Bucket:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
-        sizes = [parameter.numel() for parameter in parameters]
+        parts = [local(parameter) for parameter in parameters]
+        sizes = [part.numel() for part in parts]
         first = parameters[0]
         self.flat = torch.zeros(
             sum(sizes) + len(sizes), dtype=accumulation_dtype(first), device=first.device
         )
         *pieces, self._marks = torch.split(self.flat, [*sizes, len(sizes)])
-        self.views = [
-            piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)
-        ]
+        self.views = [piece.view_as(part) for piece, part in zip(pieces, parts, strict=True)]
         self._has = [False] * len(parameters)
         # The marks of the step before, for they hardly change, and copying new ones stalls a GPU.
         self._marked, self._known = list(self._has), self._marks.clone()
@@ -58,7 +58,7 @@ class Bucket:
         for index, parameter in enumerate(self.parameters):
             if parameter.grad is not None:
                 check_dense(parameter)
-                pair = (self.views[index], parameter.grad)
+                pair = (self.views[index], local(parameter.grad))
                 (more if self._has[index] else new).append(pair)
                 self._has[index] = True
                 parameter.grad = None
@@ -146,7 +146,7 @@ def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn
     room: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
     for parameter in parameters:
         dtype = accumulation_dtype(parameter)
-        size = parameter.numel() * dtype.itemsize
+        size = local(parameter).numel() * dtype.itemsize
         part, left = room.get((parameter.device, dtype), ([], 0))
         if size > left:
             part, left = [], bucket_bytes

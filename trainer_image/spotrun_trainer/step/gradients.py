@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel.local import is_divided, local
 from spotrun_trainer.step.gradient_buckets import (
     BUCKET_BYTES,
     Bucket,
@@ -89,7 +90,10 @@ class LocalGradients:
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """Return the gradients themselves."""
-        return [parameter.grad for parameter in self.parameters]
+        return [
+            None if parameter.grad is None else local(parameter.grad)
+            for parameter in self.parameters
+        ]
 
     def drop(self) -> None:
         """Drop the gradients."""
@@ -159,7 +163,8 @@ class BucketedGradients:
 
     def follow(self, group: Group) -> bool:
         """Use another group with the same flat tensors; with one process they are of no use."""
-        if group.size > 1 and not self._hooks:
+        # Where torch divides parameters it adds gradients up itself, within a backward.
+        if group.size > 1 and not self._hooks and not any(map(is_divided, self.parameters)):
             self._hooks = [
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                     functools.partial(self._note, bucket)

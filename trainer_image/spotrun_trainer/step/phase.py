@@ -7,15 +7,17 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.amp import GradScaler
+from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.data.sharding import deal_to
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import commit
 from spotrun_trainer.step.apply import apply
 from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import sum_over
+from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
 from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
@@ -66,8 +68,7 @@ class Phase:
         self.outcome = outcome
         self._key = (context.seed, step, number)
         self._number = number
-        peers = context.group.peers
-        dealt = deal(context.batch.microbatches, peers.size, peers.rank, peers.idle)
+        dealt = deal_to(context.batch.microbatches, context.group.share)
         self._dealt = dealt[:1] if context.is_rehearsal else dealt
         self._sums = [] if context.deterministic else [Sums(context.device, context.sum_names)]
         self._is_begun = False
@@ -140,7 +141,9 @@ class Phase:
             return self.outcome
         self._check_through()
         context = self._context
-        if clip is not None and context.group.replica is not None:
+        context.group.check()  # the last microbatch may be of a broken world
+        is_in_own_parts = context.group.addends is context.group.peers
+        if clip is not None and context.group.replica is not None and is_in_own_parts:
             raise ValueError(
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
@@ -154,10 +157,13 @@ class Phase:
         context.check_unfrozen(optimizers)
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
+            square = self._square(gradients, clip)
             votes, totals = self._commit(missing)
         context.before_change()
         some_missing = votes.missing > 0
-        norm, skipped = apply(context, gradients, totals, clip, some_missing=some_missing)
+        norm, skipped = apply(
+            context, gradients, totals, clip, some_missing=some_missing, square=square
+        )
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:
@@ -222,11 +228,26 @@ class Phase:
                 "`for batch in step` by its end, never by break, or the sums are of another batch"
             )
 
+    def _square(self, gradients: Sequence[Gradients], clip: float | None) -> Tensor | None:
+        """Return the square of the whole gradient's norm, if its parts are in several processes.
+
+        Before the commit, after which nothing may fail.
+        """
+        context = self._context
+        replica = context.group.replica
+        is_needed = clip is not None or context.looks_at_gradients
+        if replica is None or context.group.addends is context.group.peers or not is_needed:
+            return None
+        sums = [one for each in gradients for one in each.sums(some_missing=False)]
+        square = get_total_norm([one for one in sums if one is not None]).double().pow(2).reshape(1)
+        replica.all_reduce(square).wait()
+        return square
+
     def _commit(self, missing: int) -> tuple[StepVote, Tensor]:
         """Commit: return the votes and sums of all, which either all processes get or none."""
         context = self._context
         changed = set[int]().union(*(one.changed for one in self._sums))
-        context.buffers.agree(context.group.peers, changed, context.batch.microbatches)
+        context.buffers.agree(context.group.addends, changed, context.batch.microbatches)
         unknown = len(changed.difference(context.buffers.agreed))
         own = replace(context.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(context.buffers) for one in self._sums]
@@ -252,7 +273,7 @@ class Phase:
 
     def _totals(self, vectors: list[Tensor]) -> Tensor:
         if not self._context.deterministic:
-            self._context.group.peers.all_reduce(vectors[0]).wait()
+            self._context.group.addends.all_reduce(vectors[0]).wait()
             return vectors[0]
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):

@@ -67,6 +67,8 @@ class Step:
             self._observer.done(sum_votes([outcome.votes for outcome in self._observer.settled]))
             return False
         self._context.discard()
+        if isinstance(error, Exception) and not isinstance(error, _DISCARDING):
+            error = self._context.lost() or error  # numbers of a broken world are of no use
         if not isinstance(error, _DISCARDING):
             return False
         self._observer.discarded(error)
@@ -173,8 +175,8 @@ class Step:
         if self._kept:
             yield from self._kept
             return
-        context, peers = self._context, self._context.group.peers
-        block = context.batch.block(self._samples, peers.size, peers.rank, peers.idle)
+        context = self._context
+        block = context.batch.block(self._samples, context.group.share)
         if context.is_rehearsal:
             block = replace(block, microbatches=1, stride=0)
         for batch in context.source.microbatches(block):

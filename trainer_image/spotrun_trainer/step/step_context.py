@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from spotrun_trainer.data.source import Source
+from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel.local import local
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
@@ -86,7 +88,7 @@ class StepContext:
     def gradient_bytes(self) -> int:
         """Return the bytes of gradients that all processes add up in a step."""
         return sum(
-            parameter.numel() * accumulation_dtype(parameter).itemsize
+            local(parameter).numel() * accumulation_dtype(parameter).itemsize
             for gradients in self._gradients.values()
             for parameter in gradients.parameters
         )
@@ -102,6 +104,10 @@ class StepContext:
         self.buffers.keep()  # a newcomer received these with the state
         self.buffers.forget_agreement()  # newcomers have no part in it
         self._updated.clear()  # nor in this
+
+    def lost(self) -> PeerLostError | None:
+        """Return the loss of a peer amid a microbatch, where it could not be raised."""
+        return self.group.replica.lost if self.group.replica is not None else None
 
     def check(self) -> None:
         """Raise if this step cannot be finished."""
@@ -148,7 +154,7 @@ class StepContext:
                 )
         tracked = {tensor.data_ptr() for tensor in self.tracked.flatten().tensors.values()}
         for parameter in (one for optimizer in optimizers for one in parameters_of(optimizer)):
-            if parameter.data_ptr() not in tracked:
+            if local(parameter).data_ptr() not in tracked:
                 raise ValueError(
                     f"an optimizer updates a parameter of shape {tuple(parameter.shape)} of a "
                     "module that is not tracked, so a worker that joins would go on with another "

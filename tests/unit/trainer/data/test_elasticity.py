@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, block_of
+from spotrun_trainer.data.sharding import Block, Share, block_of
 from spotrun_trainer.data.shuffle import Order, Sample
 
 
@@ -37,7 +37,8 @@ class Training:
 
     def _step(self, order: Order, start: int, size: int) -> list[Sample]:
         blocks = [
-            block_of(start, self.global_batch, self.microbatch, size, rank) for rank in range(size)
+            block_of(start, self.global_batch, self.microbatch, Share(size, rank))
+            for rank in range(size)
         ]
         return [order.sample(number) for block in blocks for number in numbers(block)]
 

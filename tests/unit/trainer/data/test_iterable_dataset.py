@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from spotrun_trainer.data.iterable_dataset import FromStream
 from spotrun_trainer.data.load import Json, Request
-from spotrun_trainer.data.sharding import Block, block_of
+from spotrun_trainer.data.sharding import Block, Share, block_of
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Forgetful, Stream
 
@@ -26,7 +26,7 @@ def opened(dataset: Any, num_workers: int = 0) -> Source:
 
 def step(number: int, *, size: int = 1, rank: int = 0) -> Block:
     """A block of a step of 12 samples."""
-    return block_of(12 * number, 12, 2, size, rank)
+    return block_of(12 * number, 12, 2, Share(size, rank))
 
 
 def take(source: Source, *blocks: Block) -> list[list[float]]:

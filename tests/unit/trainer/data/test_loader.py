@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, block_of
+from spotrun_trainer.data.sharding import Block, Share, block_of
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Augmented, Numbers
 
@@ -28,7 +28,7 @@ def taken(source: Source, blocks: list[Block]) -> list[Any]:
 
 def steps(count: int, *, size: int = 1, rank: int = 0) -> list[Block]:
     """Blocks of steps of 16 samples."""
-    return [block_of(16 * step, 16, 4, size, rank) for step in range(count)]
+    return [block_of(16 * step, 16, 4, Share(size, rank)) for step in range(count)]
 
 
 def indices(batches: list[Any]) -> list[int]:

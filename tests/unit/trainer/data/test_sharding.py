@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, block_of, deal, earliest, upcoming
+from spotrun_trainer.data.sharding import Block, Share, block_of, deal, earliest, upcoming
 
 COUNTS = st.integers(0, 200)
 SIZES = st.integers(1, 40)
@@ -41,8 +41,8 @@ def test_the_idle_get_nothing_and_the_others_what_they_would_without_them(
 
 def test_a_block_is_a_part_of_its_step() -> None:
     # 5 microbatches of 4 samples for 2 processes, in the step that begins with sample 60.
-    assert Block(60, microbatches=3, microbatch=4, stride=20) == block_of(60, 20, 4, 2, rank=0)
-    assert Block(72, microbatches=2, microbatch=4, stride=20) == block_of(60, 20, 4, 2, rank=1)
+    assert Block(60, microbatches=3, microbatch=4, stride=20) == block_of(60, 20, 4, Share(2, 0))
+    assert Block(72, microbatches=2, microbatch=4, stride=20) == block_of(60, 20, 4, Share(2, 1))
 
 
 def test_what_comes_next_is_the_rest_of_the_block_and_the_same_part_of_later_steps() -> None:
@@ -65,6 +65,6 @@ def test_the_earliest_sample_that_a_step_may_begin_with_is_never_after_its_first
 ) -> None:
     rank = data.draw(st.integers(0, size - 1))
     step_start = step * microbatches * microbatch
-    block = block_of(step_start, microbatches * microbatch, microbatch, size, rank)
+    block = block_of(step_start, microbatches * microbatch, microbatch, Share(size, rank))
 
     assert step_start - microbatches * microbatch <= earliest(block) <= step_start

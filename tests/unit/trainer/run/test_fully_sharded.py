@@ -1,0 +1,176 @@
+"""torch divides a model among the processes of a copy: copies are lost, completed and joined."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from spotrun.wire import How
+from spotrun_trainer import Parallel, Run
+from tests.support.processes.trainer_world import Ended, run_alone, run_world
+from tests.unit.trainer.run.elastic import Job, Jobs
+from tests.unit.trainer.run.fully_sharded import (
+    Blocks,
+    DieAmid,
+    FullySharded,
+    train_fully_sharded,
+)
+from tests.unit.trainer.run.scripts import Trained
+from tests.unit.trainer.run.sharded import Both, DieBeforeCommit
+from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
+
+PLAN = FullySharded()
+FOUR = ("a0", "a1", "b0", "b1")  # two copies of the model in two parts each
+
+
+@cache
+def alone(plan: FullySharded) -> Trained:
+    """What one process comes to that holds the whole model."""
+    return values([run_alone(train_fully_sharded, replace(plan, shard=1, nuisance=None))])[0]
+
+
+def values(ended: Sequence[Ended]) -> tuple[Trained, ...]:
+    assert [one.error for one in ended] == [""] * len(ended), "\n".join(one.said for one in ended)
+    return tuple(one.value for one in ended)
+
+
+def whole(parts: Sequence[Trained]) -> dict[str, Tensor]:
+    """The tensors of the model, put together from the parts of one copy; buffers are whole."""
+    return {
+        name: first if name == "seen" else torch.cat([part.weights[name] for part in parts])
+        for name, first in parts[0].weights.items()
+    }
+
+
+def assert_like_alone(plan: FullySharded, parts: Sequence[Trained]) -> None:
+    """The processes of a copy have the losses and weights of a process alone, within rounding."""
+    expected = alone(plan)
+    learned = whole(parts)
+    assert set(learned) == set(expected.weights)
+    for name, weights in expected.weights.items():
+        torch.testing.assert_close(learned[name], weights, atol=1e-4, rtol=1e-3)
+    for part in parts:  # each loss is one of a step that it was there for
+        assert part.losses
+        for loss in part.losses:
+            assert min(abs(loss - one) for one in expected.losses) < 1e-5
+
+
+def assert_undisturbed(plan: FullySharded, job: Job, *workers: str) -> None:
+    trained = values(job.ended(*workers))
+    for first in range(0, len(trained), plan.shard):
+        assert_like_alone(plan, trained[first : first + plan.shard])
+
+
+@pytest.mark.parametrize(
+    ("shard", "processes", "clip"),
+    [(2, 2, 0.5), (2, 4, None), (4, 4, 0.5), (2, 6, 0.5), (1, 2, 0.5)],
+)
+def test_every_division_learns_what_one_process_does(
+    shard: int, processes: int, clip: float | None
+) -> None:
+    plan = replace(PLAN, shard=shard, clip=clip, global_batch=24, evaluates=True)
+    trained = values(run_world(processes, train_fully_sharded, plan))
+    for first in range(0, processes, shard):
+        assert_like_alone(plan, trained[first : first + shard])
+
+
+DEATHS = [
+    DieInForward("b1"),
+    DieInForward("a0"),
+    *(
+        DieInCollective(worker, number, takes_part)
+        for worker, number in (("a1", 1), ("b0", 3), ("b1", 4))
+        for takes_part in (False, True)
+    ),
+    *(
+        DieAmid(worker, 0, number, takes_part)
+        for worker, number in (("a1", 1), ("b0", 2), ("b1", 5), ("a0", 7), ("b0", 9), ("a1", 11))
+        for takes_part in (False, True)
+    ),
+]
+
+
+@pytest.mark.parametrize("death", DEATHS, ids=str)
+def test_the_other_copy_goes_on_as_if_nobody_had_died(
+    jobs: Jobs, death: DieInForward | DieInCollective | DieAmid
+) -> None:
+    plan = replace(PLAN, nuisance=death)
+    job = jobs.start(train_fully_sharded, plan, workers=FOUR)
+    job.until_dead(death.worker)
+    other = "b" if death.worker.startswith("a") else "a"
+    mate = death.worker[0] + str(1 - int(death.worker[1]))
+    job.publish(How.ABORT, f"{other}0", f"{other}1")
+    assert_undisturbed(plan, job, f"{other}0", f"{other}1")
+    assert job.is_alive(mate)
+    assert (job.progress(mate).broken, job.progress(mate).in_process) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "death", [DieInForward("b1"), DieInForward("a0"), DieAmid("b1", 0, 2, False)], ids=str
+)
+def test_the_mate_of_a_lost_worker_waits_with_its_part_and_is_completed(
+    jobs: Jobs, tmp_path: Path, death: DieInForward | DieAmid
+) -> None:
+    lost = death.worker
+    plan = replace(PLAN, nuisance=Both(death, Hold(tmp_path, at=5)))
+    job = jobs.start(train_fully_sharded, plan, workers=FOUR)
+    job.until_dead(lost)
+    others = [worker for worker in FOUR if worker[0] != lost[0]]
+    job.publish(How.ABORT, *others)
+    job.until((tmp_path / "held").exists)
+    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
+    job.bring_in(How.BOUNDARY, *again)
+    (tmp_path / "go").touch()
+    assert_undisturbed(plan, job, *again)
+
+
+def test_mates_of_two_lost_workers_make_up_a_whole_copy(jobs: Jobs) -> None:
+    plan = replace(PLAN, nuisance=Both(DieAmid("a0", 0, 3, False), DieInForward("b1")))
+    job = jobs.start(train_fully_sharded, plan, workers=FOUR)
+    job.until_dead("a0")
+    job.until_dead("b1")
+    job.publish(How.ABORT, "b0", "a1")
+    assert_undisturbed(plan, job, "b0", "a1")
+
+
+def test_a_loss_in_an_evaluation_leaves_the_other_copy_whole(jobs: Jobs) -> None:
+    plan = replace(PLAN, evaluates=True)
+    job = jobs.start(train_fully_sharded, plan, DieBeforeCommit("b1", 6), workers=FOUR)
+    job.until_dead("b1")
+    job.publish(How.ABORT, "a0", "a1")
+    assert_undisturbed(plan, job, "a0", "a1")
+
+
+def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Path) -> None:
+    plan = replace(PLAN, total=4, checkpoint=str(tmp_path), every="2 steps")
+    values(run_world(4, train_fully_sharded, plan))
+    assert_like_alone(PLAN, values(run_world(2, train_fully_sharded, replace(plan, total=6))))
+    refused = run_alone(train_fully_sharded, replace(plan, shard=1)).error
+    assert "there 2 processes hold a copy of the model together, here 1" in refused
+
+
+def test_what_cannot_be_is_said() -> None:
+    uneven = run_world(2, train_fully_sharded, replace(PLAN, global_batch=18))
+    assert "global_batch be a multiple of microbatch x 2" in uneven[0].error
+    partly = run_world(2, shard_one_block)
+    assert "call fully_shard(model, mesh=run.mesh) on the whole model" in partly[0].error
+    with pytest.raises(ValueError, match="adds up a copy's gradients in an order of its own"):
+        Run(parallel=Parallel(shard=2), deterministic=True)
+    with pytest.raises(ValueError, match="give one of them"):
+        Run(parallel=Parallel(shard=2), shards=2)
+    with pytest.raises(ValueError, match="at least one process"):
+        Parallel(shard=0)
+
+
+def shard_one_block() -> None:
+    # Not for all processes of this file: it takes them a second.
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
+
+    run = Run(parallel=Parallel(shard=2))
+    model = Blocks()
+    fully_shard(model.blocks[0], mesh=run.mesh)
+    run.track(model=model)

@@ -1,0 +1,22 @@
+"""The processes of one copy of the model, and what each of them does."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """The number of processes that hold one copy of the model, by how they divide the work.
+
+    shard   each holds a part of every tensor, and trains on samples of its own (FSDP2)
+    """
+
+    shard: int = 1
+
+    def __post_init__(self) -> None:
+        if self.shard < 1:
+            raise ValueError(f"Parallel(shard={self.shard}): at least one process holds the model")
+
+    @property
+    def size(self) -> int:
+        """The number of processes of a copy."""
+        return self.shard
