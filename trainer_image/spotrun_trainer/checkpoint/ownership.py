@@ -4,7 +4,8 @@ Each would take the other's checkpoints for its own, and delete them. So the fir
 training writes a small file into the folder, and rewrites it every few seconds. A training that
 finds another's file watches it. If the file changes, the other training runs, and the folder is
 refused; if not, that training is over and the folder is taken over, as by a job that was created
-again. A training that ends in order removes its file. No clocks are compared, for those of two
+again. Processes that wait for a world without a first one renew it in its place. A training that
+ends in order removes its file. No clocks are compared, for those of two
 machines may differ.
 
 Where nothing can be written, as on a full disk, the old file stays in the folder that was taken
@@ -70,6 +71,7 @@ class Ownership:
         self._watch_seconds = watch_seconds
         self._lost: Claim | None = None
         self._taken_from: Claim | None = None  # of a training that is over; its file may remain
+        self._stands_in = False  # for a first process that may have ended
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None  # None: another process renews it
 
@@ -93,6 +95,16 @@ class Ownership:
 
     def keep(self) -> None:
         """Renew the claim from now on: this process is the first of its training."""
+        self._stands_in = False
+        self._begin()
+
+    def stand_in(self) -> None:
+        """Renew the claim while no other process of this training does, until `keep` or `leave`."""
+        if self._thread is None:
+            self._stands_in = True
+            self._begin()
+
+    def _begin(self) -> None:
         if self._thread is None:
             self._closing.clear()
             self._thread = threading.Thread(target=self._run, name="owner", daemon=True)
@@ -115,9 +127,13 @@ class Ownership:
             raise FolderInUseError(self._refusal(self._lost))
 
     def _run(self) -> None:
+        before: Claim | None = None
         while not self._closing.wait(self._beat_seconds):
             with suppress(OSError):
                 claim = read_claim(self._folder)
+                is_left, before = is_abandoned(claim, before, self._claim), claim
+                if self._stands_in and not is_left:
+                    continue
                 is_own = claim is None or claim.training == self._claim.training
                 if not is_own and claim != self._taken_from:
                     self._lost = claim
@@ -193,6 +209,11 @@ class Ownership:
             "goes on from its newest checkpoint; or choose another place (in a TrainingJob: give "
             "the job another name, or another volume)"
         )
+
+
+def is_abandoned(found: Claim | None, before: Claim | None, own: Claim) -> bool:
+    """Whether the own training's claim was not renewed since the last look; it is not yet over."""
+    return found is not None and found == before and found.training == own.training
 
 
 def read_claim(folder: Path) -> Claim | None:

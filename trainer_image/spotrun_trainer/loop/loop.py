@@ -185,6 +185,8 @@ class Loop:
                 self._context, self._saving, "told to end while waiting for the next world"
             )
         self._saving.look_while_waiting()
+        if self._step_context is not None and not self._step_context.is_rehearsal:
+            self._saving.keep_place_while_waiting()  # it has a state that goes on
 
     def met(self) -> None:
         """Let the first process keep other trainings out, also while it takes or evaluates."""

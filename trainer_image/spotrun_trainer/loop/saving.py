@@ -62,6 +62,11 @@ class Saving:
         elif self._owner is not None:
             self._owner.leave(is_over=False)
 
+    def keep_place_while_waiting(self) -> None:
+        """Keep other trainings out while there is no world: its first process may be lost."""
+        if self._owner is not None:
+            self._owner.stand_in()
+
     def leave_place(self) -> None:
         """Give up the folder: this process trains no more, while others of its job may."""
         rank_info = self._context.rank_info

@@ -11,11 +11,13 @@ from typing import Protocol
 
 import pytest
 
+from spotrun_trainer.checkpoint import ownership
 from spotrun_trainer.checkpoint.ownership import (
     OWNER,
     Claim,
     FolderInUseError,
     Ownership,
+    is_abandoned,
     process_named,
     read_claim,
 )
@@ -39,8 +41,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
         return made[-1]
 
     yield one
-    for ownership in made:
-        ownership.leave(is_over=False)
+    for each in made:
+        each.leave(is_over=False)
 
 
 def until_it_raises(check: Callable[[], None]) -> None:
@@ -125,6 +127,50 @@ def test_who_stood_still_so_long_that_it_was_taken_over_is_told(make: Make, tmp_
     finally:
         first.leave(is_over=True)
     assert owner(tmp_path) == "b", "it is not its folder any more"
+
+
+AGAIN = replace(A, beat="1")
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "expected"),
+    [
+        (A, A, True),
+        (AGAIN, A, False),  # renewed meanwhile
+        (A, None, False),  # seen for the first time
+        (None, None, False),  # over
+        (None, A, False),
+        (B, B, False),
+    ],
+)
+def test_a_claim_of_ones_own_training_that_nobody_renews_is_abandoned(
+    found: Claim | None, before: Claim | None, expected: bool
+) -> None:
+    assert is_abandoned(found, before, AGAIN) is expected
+
+
+def test_one_that_stands_in_keeps_others_out_and_leaves_it_to_the_next(
+    make: Make, tmp_path: Path
+) -> None:
+    first, other = make(A), make(A)
+    first.take()
+    first.leave(is_over=False)  # as a machine that is lost
+    other.stand_in()
+    with pytest.raises(FolderInUseError):
+        make(B).take()
+    other.keep()
+    (tmp_path / OWNER).unlink()
+    wait_for(lambda: owner(tmp_path) == "a", other.check)
+
+
+def test_one_that_stands_in_writes_no_claim_of_a_training_that_is_over(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[Path]()
+    monkeypatch.setattr(ownership, "read_claim", looks.append)
+    make(A).stand_in()
+    wait_for(lambda: len(looks) > 3, lambda: None)
+    assert not (tmp_path / OWNER).exists()
 
 
 def test_of_two_that_begin_at_the_same_time_one_is_refused(make: Make, tmp_path: Path) -> None:

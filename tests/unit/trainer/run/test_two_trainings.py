@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from spotrun.wire import How
 from spotrun_trainer.checkpoint import Checkpoints
+from spotrun_trainer.checkpoint.ownership import Ownership, read_claim
 from tests.support.processes.trainer_world import PATIENCE_SECONDS, Process, run_alone
-from tests.unit.trainer.run.scripts import Plan, train
-from tests.unit.trainer.run.test_worlds import Hold
+from tests.unit.trainer.run.elastic import Jobs
+from tests.unit.trainer.run.scripts import Plan, Trained, train
+from tests.unit.trainer.run.test_worlds import DieInForward, Hold
 
 
 @contextmanager
@@ -63,3 +66,25 @@ def test_what_was_killed_is_gone_on_with_at_once(tmp_path: Path) -> None:
     assert second.error == "", second.said
     assert "is taken over" not in second.said, "it was not waited for a process that has ended"
     assert f"going on from {newest}" in second.said
+
+
+def train_with_quick_claims(plan: Plan) -> Trained:
+    assert Ownership.__init__.__kwdefaults__ is not None
+    Ownership.__init__.__kwdefaults__["beat_seconds"] = 0.05
+    return train(plan)
+
+
+def test_who_survives_the_first_process_keeps_others_out_until_there_is_a_world(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    place = tmp_path / "checkpoints"
+    plan = Plan(total=6, checkpoint=str(place), nuisance=DieInForward("a"))
+    job = jobs.start(train_with_quick_claims, plan, workers="abc")
+    job.until(lambda: all(job.progress(each).broken for each in "bc"))
+    for _ in range(3):
+        known = read_claim(place)
+        job.until(lambda known=known: read_claim(place) != known)  # type: ignore[misc]
+    job.publish(How.ABORT, "b", "c")
+    for ended in job.ended(*"bc"):
+        assert ended.error == "", ended.said
+    assert read_claim(place) is None
