@@ -18,9 +18,12 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a step takes longer")
     parser.add_argument("--hang-at", type=int, help="the step at which rank 1 stops for good")
     parser.add_argument("--trace", type=Path, help="gets a line of JSON for every step")
+    parser.add_argument("--only-size", type=int, help="the only number of processes that it takes")
     args = parser.parse_args()
 
     dist.init_process_group("gloo")
+    if args.only_size not in {None, dist.get_world_size()}:
+        raise ValueError(f"num_nodes={args.only_size}, but {dist.get_world_size()} are there")
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 5)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)

@@ -228,6 +228,7 @@ class ConditionType(Choice):
     IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
     DECIDED = "Decided", "the operator can decide what the job needs; stated once it could not"
     WRITTEN = "Written", "the API server takes what is to be written; stated only while it does not"
+    SIZE_ACCEPTED = "SizeAccepted", "the script takes other sizes; stated only while it does not"
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 
@@ -248,6 +249,7 @@ class Reason(Choice):
     FALLBACK = "Fallback", "on-demand capacity takes over where spot capacity is not to be had"
     BETTER_POOL = "BetterPool", "a worker waited too long for a node, and is asked from other pools"
     RESIZING = "Resizing", "the next world has another size"
+    SIZE_REFUSED = "SizeRefused", "the script fails to start at a size, and trained at another"
     TEMPLATE_CHANGED = "TemplateChanged", "a worker was made from an older template"
     RECLAIMED = "Reclaimed", "the cloud took a spot node back"
     NODE_LOST = "NodeLost", "a node went away without a notice"

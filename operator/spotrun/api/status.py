@@ -180,11 +180,34 @@ class Newcomers(Model):
     )
 
 
+MOST_TRIED_SIZES = 16
 MOST_AVOIDED = 64
 """Nodes that new workers keep away from: each is named in their pods, and the scheduler looks for
 it at every node that it could choose."""
 MOST_BLAMED_ONCE = 128
 """In a large job so many nodes may be found broken at once, by a driver that was rolled out."""
+
+
+class TriedSizes(Model):
+    """Sizes of a script that trains without `Run`; it may work at some of them only."""
+
+    trained: Annotated[tuple[Count, ...], Field(max_length=MOST_TRIED_SIZES)] | None = Field(
+        None, description="Numbers of workers with which it was seen to train, the newest last."
+    )
+    suspect: Count | None = Field(
+        None,
+        description="A number of workers with which it never trained, and with which its last "
+        "start failed before the first step.",
+    )
+    error: LongText | None = Field(
+        None, description="What it said there, without numbers; the same again is a refusal."
+    )
+    held: Count | None = Field(
+        None, description="The number of workers that the job keeps to, since it refuses another."
+    )
+    template: ShortText | None = Field(
+        None, description="The hash of the template that did; another one is tried at all sizes."
+    )
 
 
 class Restarts(Model):
@@ -225,6 +248,9 @@ class Restarts(Model):
     )
     newcomers: Newcomers | None = Field(
         None, description="Workers that failed before they trained, while others did."
+    )
+    sizes: TriedSizes | None = Field(
+        None, description="Sizes at which a script without `Run` has trained, or fails to start."
     )
 
 

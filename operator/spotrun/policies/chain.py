@@ -20,6 +20,7 @@ from spotrun.policies.cost.unused_nodes import UNUSED_NODES
 from spotrun.policies.deadline.eta import ETA
 from spotrun.policies.deadline.measurements import MEASUREMENTS
 from spotrun.policies.deadline.policy import DEADLINE
+from spotrun.policies.failures.fixed_size import FIXED_SIZE, keep_to_its_size
 from spotrun.policies.failures.node_rejections import NODE_REJECTIONS
 from spotrun.policies.failures.policy import FAILED_WORKERS, FAILURE_COUNT
 from spotrun.policies.fallback_chain import let_go
@@ -89,6 +90,7 @@ POLICIES: tuple[Policy, ...] = (
     ETA,  # and when is it done?
     SCALING,  # has it the right size?
     IDLENESS,  # does it do anything?
+    FIXED_SIZE,  # or only one?
     VOLUME,  # can they all save?
     AGENT_VERSION,  # are they understood?
     WRITE_FAILURES,  # can it be done?
@@ -110,7 +112,7 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     """
     if job.deleting or job.broken is not None:
         return let_go(job, now)
-    view = View(job, now)
+    view = View(keep_to_its_size(job), now)
     view = _seen_as(view, within_rate(view))
     view = _seen_as(view, within_reach(view))
     status = job.status

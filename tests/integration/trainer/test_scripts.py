@@ -1,6 +1,7 @@
 """Plain DDP scripts, which know nothing of spotrun, in pods of a real cluster."""
 
 from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
+from tests.support.jobs.statuses import failures_of
 
 
 async def test_a_plain_loop_succeeds(place: Place) -> None:
@@ -47,3 +48,23 @@ async def test_a_script_that_hangs_is_found(place: Place) -> None:
     restarts = job["status"]["restarts"]
     assert restarts["lastReason"] == "Hung"
     assert "no step was finished for" in restarts["lastMessage"]
+
+
+async def test_a_script_that_takes_one_size_only_waits_for_it_after_a_loss(place: Place) -> None:
+    """No restart is allowed, so that a single counted failure would end the job."""
+    trace = ("--trace", place.folder / "trace.jsonl")
+    await place.start(
+        "plain_loop.py", *FOR_LONG, *trace, "--only-size", 2,
+        sizes={"min": 1}, failures={"maxRestarts": 0},
+    )  # fmt: skip
+    async with place.operator():
+        before = await place.until_trains(2)
+        await place.until_job(lambda it: "sizes" in it.get("restarts", {}))
+        await place.machine(await place.member(1)).vanish(delete_node=True)
+        waits = await place.until_job(lambda it: it.get("reason") == "SizeRefused")
+        assert "num_nodes=2, but 1 are there" in waits["status"]["message"]
+        await place.add_nodes("c")
+        await place.until_trains(2, after=before)
+        job = await place.job()
+    assert (job["status"]["phase"], failures_of(job["status"])) == ("Running", 0)
+    assert not job["status"]["restarts"].get("blamed")

@@ -75,6 +75,9 @@ def _drop_empty_blocks(manifest: Manifest) -> None:
     for name in ("blamed", "lastFollows"):
         _drop_empty(manifest, "restarts", name)
     _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
+    _drop_empty(manifest.get("restarts", {}), "sizes", "trained")
+    if not manifest.get("restarts", {}).get("sizes"):
+        manifest.get("restarts", {}).pop("sizes", None)
     if not manifest.get("restarts"):
         manifest.pop("restarts", None)
     _drop_empty(manifest, "pace", "changeovers")

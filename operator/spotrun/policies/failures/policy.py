@@ -4,12 +4,20 @@ When one process dies its peers fail as well, so of all that is reported in one 
 counts; and none does where the platform took a member away, also if that is seen a little later.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
-from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.policies.failures.backoff import LONGEST_PAUSE, blamed_with, pause_after, pause_seconds
+from spotrun.policies.failures.backoff import (
+    LONGEST_PAUSE,
+    pause_seconds,
+)
+from spotrun.policies.failures.counting import Failure, count, take_back, told_by
+from spotrun.policies.failures.fixed_size import (
+    is_on_probation,
+    note_size,
+)
 from spotrun.policies.failures.hang import is_hung, stands_seconds
 from spotrun.policies.failures.hang_report import standstill
 from spotrun.policies.failures.joining_workers import (
@@ -24,7 +32,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
-from spotrun.state.worker_outcomes import FAILURES, INTERRUPTIONS
+from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
     failed,
     generation,
@@ -34,33 +42,23 @@ from spotrun.state.world_members import (
     training,
 )
 
-FORGIVEN_AFTER = timedelta(hours=1)
-"""So much durable progress since the last failure, and the count starts afresh."""
 VERDICT_AFTER = timedelta(seconds=5)
 """A lost node is found after its peers' failures: about 4 s, when it dies without a word."""
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failure, in the words of the first who said so."""
-
-    reason: Reason
-    exit_code: int | None
-    message: str
-    node: str | None = None
-    follows: bool = False  # of a peer's end or silence; so its node is not to blame
 
 
 def count_failures(view: View, status: JobState) -> JobState:
     """Count a new failure, take back what was none, and end the job if it was one too many."""
     if status.phase in FINISHED:
         return status
+    status = note_size(view, status)
     status = count_newcomers(view, status, but=_peers(view, status))
     if _was_a_consequence(view, status):
-        return _take_back(view, status)
+        cause = _somebody_was_taken(view, status)
+        assert cause is not None, "it was a consequence of that"
+        return take_back(view, status, cause)
     failure = _new_failure(view, status)
     if failure is not None:
-        status = _count(view, status, failure)
+        status = count(view, status, failure)
     return _judge(view, _with_its_cause(view, status))
 
 
@@ -107,39 +105,6 @@ def verdict_again_seconds(view: View, status: JobState) -> float | None:
     return (restarts.counted_since + VERDICT_AFTER - view.now).total_seconds()
 
 
-def _count(view: View, status: JobState, failure: Failure) -> JobState:
-    restarts = status.restarts
-    failures = 1 if _is_forgiven(status) else restarts.count + 1
-    pause = pause_after(failures)
-    counted = replace(
-        restarts,
-        failures=failures,
-        counted_since=view.now,
-        retry_at=view.now + pause,
-        last_world=generation(status),
-    )
-    counted = _told_by(counted, failure)
-    status = replace(status, restarts=counted)
-    said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
-    return record(
-        view, status, "Restart", f"{failure.reason}: {failure.message}"[:MAX_MESSAGE_CHARS], said
-    )
-
-
-def _told_by(restarts: Restarts, failure: Failure) -> Restarts:
-    """Return the restarts with a failure as the last one; who only noticed it is not blamed."""
-    code = failure.exit_code
-    guilty = (failure.node,) if failure.node and not failure.follows else ()
-    return replace(
-        restarts,
-        last_reason=failure.reason.value,
-        last_exit_code=code if code is not None and 0 <= code <= 255 else None,
-        last_message=failure.message[:MAX_DETAIL_CHARS],
-        last_follows=failure.follows,
-        blamed=blamed_with(restarts, guilty),
-    )
-
-
 def _with_its_cause(view: View, status: JobState) -> JobState:
     """Put the cause in the place of a failure that only followed from it, if it is told by now.
 
@@ -153,7 +118,7 @@ def _with_its_cause(view: View, status: JobState) -> JobState:
     if worker is None:
         return status
     failure = _failure_of(worker)
-    status = replace(status, restarts=_told_by(restarts, failure))
+    status = replace(status, restarts=told_by(restarts, failure))
     why = f"the last failure followed from {failure.reason}: {failure.message}"
     return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
 
@@ -235,40 +200,13 @@ def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
 
 def _was_a_consequence(view: View, status: JobState) -> bool:
     restarts = status.restarts
-    if not restarts.count or restarts.last_reason in INTERRUPTIONS:
+    if not restarts.count or restarts.last_reason not in FAILURES:
         return False
     if restarts.last_world != generation(status) or restarts.counted_since is None:
         return False
     if view.now - restarts.counted_since > LONGEST_PAUSE:
         return False
     return _somebody_was_taken(view, status) is not None
-
-
-def _take_back(view: View, status: JobState) -> JobState:
-    restarts, cause = status.restarts, _somebody_was_taken(view, status)
-    assert cause is not None, "there is a reason to"
-    # For these no node was blamed.
-    none_blamed = restarts.last_reason == Reason.HUNG or restarts.last_follows
-    failures = max(restarts.count - 1, 0)
-    forgiven = replace(
-        restarts,
-        failures=failures,
-        retry_at=None,
-        last_reason=cause.value,
-        last_exit_code=None,
-        last_follows=False,
-        blamed=restarts.blamed if none_blamed else restarts.blamed[:-1],
-    )
-    status = replace(status, restarts=forgiven)
-    why = f"the failure followed from {cause}: {cause.purpose}"
-    return record(view, status, "Forgive", why, {"failures": str(failures)})
-
-
-def _is_forgiven(status: JobState) -> bool:
-    since = status.restarts.counted_since
-    if since is None or status.checkpoint is None:
-        return False
-    return status.checkpoint.time - since >= FORGIVEN_AFTER
 
 
 def _verdict(view: View, restarts: Restarts) -> Reason | None:
@@ -280,7 +218,8 @@ def _verdict(view: View, restarts: Restarts) -> Reason | None:
         limits.fatal_exit_codes or ()
     ):
         return Reason.FATAL_EXIT_CODE
-    return Reason.TOO_MANY_RESTARTS if restarts.count > limits.max_restarts else None
+    most = limits.max_restarts + is_on_probation(restarts.sizes)
+    return Reason.TOO_MANY_RESTARTS if restarts.count > most else None
 
 
 def _judge(view: View, status: JobState) -> JobState:

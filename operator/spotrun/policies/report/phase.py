@@ -8,6 +8,7 @@ from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
+from spotrun.policies.failures.fixed_size import why_held
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
@@ -115,26 +116,37 @@ def _attempts(view: View, restarts: Restarts) -> str:
 
 
 def _waits_for(view: View, status: JobState) -> tuple[Reason, str]:
-    if is_refused(view, status):
-        return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
-    if lacks_processes(view, status):
-        return Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
     if held_up := _held_up(view, status):
         return held_up
-    if waits_for_retry(view, status):
-        restarts = status.restarts
-        assert restarts.retry_at is not None, "it waits for a retry"
-        again = f"{_attempts(view, restarts)}, the next try at {Time.of(restarts.retry_at)}"
-        message = f"after {restarts.last_reason}: {again}; {restarts.last_message or ''}"
-        message = message.rstrip("; ")
-        return read_reason(restarts.last_reason, Reason.EXIT_CODE), message
+    is_refused_size = status.restarts.last_reason == Reason.SIZE_REFUSED
+    if waits_for_retry(view, status) and not is_refused_size:
+        return _waits_for_retry(view, status)
     if view.alive and all(worker.speaks_old_wire for worker in view.alive):
         return Reason.AGENT_TOO_OLD, Reason.AGENT_TOO_OLD.purpose
-    return _waits_for_workers(view, status)
+    reason, message = _waits_for_workers(view, status)
+    if status.restarts.sizes.held is not None:
+        return Reason.SIZE_REFUSED, f"{message}; {why_held(status.restarts)}"[:MAX_MESSAGE_CHARS]
+    return reason, message
+
+
+def _waits_for_retry(view: View, status: JobState) -> tuple[Reason, str]:
+    restarts = status.restarts
+    assert restarts.retry_at is not None, "it waits for a retry"
+    again = f"{_attempts(view, restarts)}, the next try at {Time.of(restarts.retry_at)}"
+    message = f"after {restarts.last_reason}: {again}; {restarts.last_message or ''}"
+    return read_reason(restarts.last_reason, Reason.EXIT_CODE), message.rstrip("; ")
 
 
 def _held_up(view: View, status: JobState) -> tuple[Reason, str] | None:
     """Return what is in the way before there are workers at all; None if nothing is."""
+    if is_refused(view, status):
+        return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
+    if lacks_processes(view, status):
+        return Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
+    return _asks_in_vain(view, status)
+
+
+def _asks_in_vain(view: View, status: JobState) -> tuple[Reason, str] | None:
     undone, refusal = why_undone(view.job), view.job.refusal
     if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
         return Reason.WRITE_FAILED, undone

@@ -27,6 +27,20 @@ class Newcomers:
 
 
 @dataclass(frozen=True, slots=True)
+class TriedSizes:
+    """The sizes at which a script without `Run` trained, and one that it refuses or may refuse."""
+
+    trained: tuple[int, ...] = ()  # the newest is the last
+    suspect: int | None = None  # where its last start failed before a step, and it never trained
+    error: str | None = None  # the words of that failure, without numbers
+    held: int | None = None  # the size that the job keeps to, since the suspect is refused
+    template: str | None = None  # the hash of the template that refused it
+
+
+NO_SIZES = TriedSizes()
+
+
+@dataclass(frozen=True, slots=True)
 class Restarts:
     """Failures, and what was done about them."""
 
@@ -40,6 +54,7 @@ class Restarts:
     last_follows: bool = False  # of a peer's end or silence, as far as is known
     blamed: tuple[str, ...] = ()
     newcomers: Newcomers | None = None
+    sizes: TriedSizes = NO_SIZES
 
     @property
     def count(self) -> int:

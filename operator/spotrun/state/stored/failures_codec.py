@@ -2,7 +2,15 @@
 
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Serials, Time
-from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.failures import (
+    NO_RESTARTS,
+    NO_SIZES,
+    HeldBack,
+    Newcomers,
+    Rejections,
+    Restarts,
+    TriedSizes,
+)
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.worker_ids import ordered
 
@@ -22,6 +30,7 @@ def read_restarts(stored: api.Restarts | None) -> Restarts:
         last_follows=bool(stored.last_follows),
         blamed=stored.blamed or (),
         newcomers=_read_newcomers(stored.newcomers),
+        sizes=_read_sizes(stored.sizes),
     )
 
 
@@ -40,6 +49,31 @@ def write_restarts(restarts: Restarts) -> api.Restarts | None:
         last_follows=restarts.last_follows or None,
         blamed=restarts.blamed or None,
         newcomers=_write_newcomers(restarts.newcomers),
+        sizes=_write_sizes(restarts.sizes),
+    )
+
+
+def _read_sizes(stored: api.TriedSizes | None) -> TriedSizes:
+    if stored is None:
+        return NO_SIZES
+    return TriedSizes(
+        trained=stored.trained or (),
+        suspect=stored.suspect,
+        error=stored.error,
+        held=stored.held,
+        template=stored.template,
+    )
+
+
+def _write_sizes(sizes: TriedSizes) -> api.TriedSizes | None:
+    if sizes == NO_SIZES:
+        return None
+    return api.TriedSizes.model_construct(
+        trained=sizes.trained or None,
+        suspect=sizes.suspect,
+        error=sizes.error,
+        held=sizes.held,
+        template=sizes.template,
     )
 
 

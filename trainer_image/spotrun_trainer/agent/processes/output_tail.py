@@ -27,7 +27,7 @@ KEPT_BYTES = 1 << 15
 LAST_SECONDS = 0.5
 """Of a process that has ended all output is in the pipe already; but others may hold it open."""
 FLUSH_SECONDS = 5.0
-"""So long an agent that ends waits for output that is on its way, and for who holds the pipe open."""
+"""So long an agent that ends waits for output on its way, and for who holds the pipe open."""
 _PART_BYTES = 1 << 16
 
 

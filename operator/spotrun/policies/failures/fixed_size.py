@@ -1,0 +1,140 @@
+"""Scripts that work at one size only: their refusal of another one is no failure.
+
+A configuration that says how many nodes there are, or a checkpoint that only as many processes can
+load, ends a script at its start whenever the world has another size, as after an interruption. The
+error is the same at each start. So the second such start in a row, at a size that never trained
+while another one did, is a refusal: the job keeps to the size that trained last. It does so once;
+from then on every failure counts, so a script that fails at that size, too, still uses up its
+restarts.
+"""
+
+import re
+from dataclasses import replace
+
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
+from spotrun.api.names import ConditionType, Reason
+from spotrun.api.status import MOST_TRIED_SIZES
+from spotrun.policies.policy import Policy
+from spotrun.state.actions import Announce
+from spotrun.state.conditions import state, unsay
+from spotrun.state.job_state import JobState
+from spotrun.state.sizes import allowed
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.stored.failures import Restarts, TriedSizes
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import generation, has_stepped_in, members, training
+
+_COMPARED_CHARACTERS = 200
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")  # addresses, ports, ranks, sizes
+
+
+def keep_to_its_size(job: JobSnapshot) -> JobSnapshot:
+    """Return the job with the only size that its script takes, if it has refused another."""
+    held = held_size(job)
+    if held is None or job.broken is not None:
+        return job
+    workers = job.spec.workers.model_copy(update={"sizes": (held,)})
+    return replace(job, spec=job.spec.model_copy(update={"workers": workers}))
+
+
+def held_size(job: JobSnapshot) -> int | None:
+    """Return the size that a job keeps to; None where its spec or its template has changed."""
+    known = job.status.restarts.sizes
+    if known.held is None or known.template != job.template:
+        return None
+    return known.held if known.held in allowed(job.spec.workers) else None
+
+
+def note_size(view: View, status: JobState) -> JobState:
+    """Remember the size at which a plain script trains; forget a refusal that holds no more."""
+    known = status.restarts.sizes
+    found = known
+    if known.held is not None and held_size(view.job) is None:
+        found = replace(known, suspect=None, error=None, held=None, template=None)
+    if _trains_plainly(view, status):
+        found = after_steps(found, len(training(status)))
+    return status if found == known else _remember(status, found)
+
+
+def after_steps(known: TriedSizes, size: int) -> TriedSizes:
+    """Return what is known of a script's sizes once it trains at one."""
+    others = tuple(one for one in known.trained if one != size)
+    known = replace(known, trained=(*others, size)[-MOST_TRIED_SIZES:])
+    if known.suspect == size and known.held is None:
+        return replace(known, suspect=None, error=None)
+    return known
+
+
+def after_failed_start(known: TriedSizes, size: int, message: str, template: str) -> TriedSizes:
+    """Return what is known of a script's sizes once a start at one has failed."""
+    if known.held is not None:
+        return known
+    if not known.trained or size in known.trained:
+        return replace(known, suspect=None, error=None)
+    error = _compared(message)
+    if (known.suspect, known.error) == (size, error):
+        return replace(known, held=known.trained[-1], template=template)
+    return replace(known, suspect=size, error=error)
+
+
+def is_refusal(before: TriedSizes, after: TriedSizes) -> bool:
+    """Whether it was found just now that the script refuses a size."""
+    return before.held is None and after.held is not None
+
+
+def is_on_probation(known: TriedSizes) -> bool:
+    """Whether the next start tells if the script refuses this size: one more than the limit."""
+    return known.suspect is not None and known.held is None
+
+
+def why_held(restarts: Restarts) -> str:
+    """Say what was refused, and what to write."""
+    known = restarts.sizes
+    is_last = restarts.last_reason == Reason.SIZE_REFUSED
+    said = restarts.last_message if is_last else known.error
+    size = known.held
+    return (
+        f"the script fails to start with {known.suspect} workers, twice in the same words, and "
+        f"trained with {size}: the job waits for {size}, and counts no failure. Write "
+        f"workers.min = workers.max = {size}, or in workers.sizes the numbers that it takes; an "
+        f"argument for the number of nodes can be $GROUP_WORLD_SIZE. It said: {said}"
+    )[:MAX_MESSAGE_CHARS]
+
+
+def say_size(view: View, status: JobState) -> JobState:
+    """State that the script refuses a size, for as long as the job keeps to another."""
+    kind = ConditionType.SIZE_ACCEPTED
+    if status.restarts.sizes.held is None or status.phase in FINISHED:
+        return unsay(status, kind)
+    why = why_held(status.restarts)
+    return state(view, status, kind, Reason.SIZE_REFUSED, why, holds=False)
+
+
+def size_news(view: View, status: JobState) -> tuple[Announce, ...]:
+    """Tell once that the job keeps to a size."""
+    if not is_refusal(view.job.status.restarts.sizes, status.restarts.sizes):
+        return ()
+    return (Announce(Reason.SIZE_REFUSED, why_held(status.restarts), is_warning=True),)
+
+
+def _trains_plainly(view: View, status: JobState) -> bool:
+    """Whether a world trains through a script that knows nothing of spotrun."""
+    present = generation(status)
+    crew = members(view, status)
+    return any(_is_plain(one) and has_stepped_in(one, present) for one in crew)
+
+
+def _is_plain(worker: Worker) -> bool:
+    report = worker.agent.report if worker.agent is not None else None
+    return report is not None and report.saves_on_order is False and not report.in_process
+
+
+def _compared(message: str) -> str:
+    return _VARYING.sub("#", message)[:_COMPARED_CHARACTERS]
+
+
+def _remember(status: JobState, sizes: TriedSizes) -> JobState:
+    return replace(status, restarts=replace(status.restarts, sizes=sizes))
+
+
+FIXED_SIZE = Policy(say_size, announce=size_news)
