@@ -10,10 +10,16 @@ nodes under the operator's own code.
     planned_change_failures  failures counted against a script that writes its snapshot in place,
                              over the last one, and is hit by such changes
 
+    script_restart_seconds  for each framework and plain DDP, from the power cut of one of two nodes
+                            to the first step of the other one, in new processes
+    script_steps_lost       for each with its adapter, steps that were made once more after a notice
+                            of a minute, whose replacement is there in time
+
     hook_overhead_percent   what it costs a step of 50 ms that a script's steps are counted, see
                              bench/scripts_hook.py
 
-Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`.
+Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`;
+`--only=lost` and `--only=notice` are those of frameworks, `--scripts=lightning` one of them.
 """
 
 import argparse
@@ -24,15 +30,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.operator_bench import say
+from bench.scripts_events import SCRIPTS, lasts, lost, noticed, steps
 from bench.scripts_hook import hook_overheads
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from tests.integration.trainer.helpers import Place, open_telling_place
-from tests.integration.trainer.traces import Trace, pids_of, trains
+from tests.integration.trainer.traces import pids_of, trains
 from tests.support.cluster.operator_world import ROOT, install_crds
 from tests.support.jobs.statuses import failures_of
 
 SCRIPT = ROOT / "bench" / "scripts_training.py"
+EVENTS = ("failures", "hook", "lost", "notice")
+AHEAD_SECONDS = 35.0
+"""Interpreters are begun ahead 20 s after a start, and import PyTorch for a while."""
 CHANGES = {"up": 3, "down": 2, "suspend": 0}
 """Each with the size after it, in their order; the first begins with two workers."""
 SIZE, MOST = 2, 3
@@ -46,6 +56,7 @@ class Cost:
 
     seconds: float
     save_seconds: float
+    stalled_seconds: float = 0.0  # of the seconds, those since the last step before it
 
 
 def main() -> None:
@@ -54,10 +65,11 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="each change once, with small files")
     parser.add_argument("--repeats", type=how_many, default=3)
-    parser.add_argument("--only", default="", choices=["", *CHANGES, "failures", "hook"])
+    parser.add_argument("--only", default="", choices=["", *CHANGES, *EVENTS])
+    parser.add_argument("--scripts", nargs="*", default=SCRIPTS, choices=SCRIPTS)
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.repeats = 1
+        arguments.repeats, arguments.scripts = 1, SCRIPTS[:1]
     if arguments.only in {"", "hook"}:
         overheads = hook_overheads(rounds=1 if arguments.quick else 5)
         say("hook_overhead_percent", [max(one, 0.0) for one in overheads], "%")
@@ -69,9 +81,10 @@ def main() -> None:
 
 
 async def measure(cluster: Cluster, scratch: Path, arguments: argparse.Namespace) -> None:
-    if arguments.only != "failures":
+    ahead_seconds = 0.0 if arguments.quick else AHEAD_SECONDS
+    if arguments.only in {"", *CHANGES}:
         found = [
-            await told(cluster, new_folder(scratch, f"told-{repeat}"))
+            await told(cluster, new_folder(scratch, f"told-{repeat}"), ahead_seconds)
             for repeat in range(arguments.repeats)
         ]
         for change in CHANGES:
@@ -84,6 +97,7 @@ async def measure(cluster: Cluster, scratch: Path, arguments: argparse.Namespace
                     "s",
                     change=change,
                     save_seconds=round(save_seconds, 1),
+                    stalled_seconds=[round(cost.stalled_seconds, 1) for cost in costs],
                 )
     if arguments.only in {"", "failures"}:
         ballast_mb = 10 if arguments.quick else BALLAST_MB
@@ -92,15 +106,55 @@ async def measure(cluster: Cluster, scratch: Path, arguments: argparse.Namespace
             for repeat in range(arguments.repeats)
         ]
         say("planned_change_failures", sum(failures), "failures", changes=2 * len(failures))
+    for script in arguments.scripts:
+        if arguments.only in {"", "lost"}:
+            await say_losses(cluster, scratch, script, arguments.repeats, ahead_seconds)
+        if arguments.only in {"", "notice"}:
+            await say_notices(cluster, scratch, script, arguments.repeats)
 
 
-async def told(cluster: Cluster, folder: Path) -> dict[str, Cost]:
-    """Measure the cost of each change for a script that saves when it is told to end."""
+async def say_losses(
+    cluster: Cluster, scratch: Path, script: str, repeats: int, ahead_seconds: float
+) -> None:
+    found = [
+        await lost(
+            cluster, new_folder(scratch, f"lost-{script}-{repeat}"), script,
+            adapter=False, ahead_seconds=ahead_seconds,
+        )
+        for repeat in range(repeats)
+    ]  # fmt: skip
+    failures = sum(one.failures for one in found)
+    seconds = [one.seconds for one in found]
+    say("script_restart_seconds", seconds, "s", script=script, failures=failures)
+
+
+async def say_notices(cluster: Cluster, scratch: Path, script: str, repeats: int) -> None:
+    found = [
+        await noticed(
+            cluster, new_folder(scratch, f"notice-{script}-{repeat}"), script, adapter=True
+        )
+        for repeat in range(repeats)
+    ]
+    seconds = [round(one.seconds, 1) for one in found]
+    failures = sum(one.failures for one in found)
+    steps_lost = sum(one.steps_lost for one in found)
+    say("script_steps_lost", steps_lost, "steps", script=script, seconds=seconds, failures=failures)
+
+
+async def told(cluster: Cluster, folder: Path, ahead_seconds: float) -> dict[str, Cost]:
+    """Measure the cost of each change for a script that saves when it is told to end.
+
+    The changes are so far apart that the processes of the next world are begun ahead by then.
+    """
     async with open_telling_place(cluster, folder) as place:
         await start(place, "told", "--save-seconds", SAVE_SECONDS)
         async with place.operator():
             await place.until_trace(lambda lines: trains(SIZE)(steps(lines)))
-            return {change: await cost(place, change) for change in CHANGES}
+            costs = {}
+            for change in CHANGES:
+                await place.until_trace(lambda lines: lasts(lines, ahead_seconds))
+                costs[change] = await cost(place, change)
+            return costs
 
 
 async def in_place(cluster: Cluster, folder: Path, ballast_mb: int) -> int:
@@ -143,18 +197,14 @@ async def cost(place: Place, change: str) -> Cost:
         over = max({line["rank"]: line["time"] for line in reversed(new)}.values())
     saved = [x["seconds"] for x in place.trace() if "saved" in x and x["time"] > began]
     save_seconds = max(saved, default=0.0)
-    return Cost(over - began - save_seconds, save_seconds)
+    last = max(line["time"] for line in steps(place.trace()) if line["pid"] in old)
+    return Cost(over - began - save_seconds, save_seconds, over - last - save_seconds)
 
 
 def new_folder(scratch: Path, name: str) -> Path:
     folder = scratch / name
     folder.mkdir()
     return folder
-
-
-def steps(lines: Trace) -> Trace:
-    """Return the lines that tell of a step."""
-    return [line for line in lines if "step" in line]
 
 
 if __name__ == "__main__":
