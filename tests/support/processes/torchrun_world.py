@@ -15,7 +15,7 @@ from spotrun.wire import Answer, Notice
 from spotrun_trainer.hooks.python_path import watch_processes
 from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress, write_world
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 300.0
 
 
 @dataclass
