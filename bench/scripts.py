@@ -63,13 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="each change once, with small files")
+    parser.add_argument(
+        "--quick", action="store_true", help="each change once; one framework, with --only"
+    )
     parser.add_argument("--repeats", type=how_many, default=3)
     parser.add_argument("--only", default="", choices=["", *CHANGES, *EVENTS])
     parser.add_argument("--scripts", nargs="*", default=SCRIPTS, choices=SCRIPTS)
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.repeats, arguments.scripts = 1, SCRIPTS[:1]
+        arguments.repeats, arguments.scripts = 1, SCRIPTS[:1] if arguments.only else ()
     if arguments.only in {"", "hook"}:
         overheads = hook_overheads(rounds=1 if arguments.quick else 5)
         say("hook_overhead_percent", [max(one, 0.0) for one in overheads], "%")
