@@ -1,6 +1,7 @@
 """After the end: who may still run for how long, what that costs, and when the job goes itself."""
 
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,12 +12,15 @@ from hypothesis import strategies as st
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.money.units import Usd
 from spotrun.policies.cost.bill import bill
+from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.report.write_rate import LATEST_REFRESH_SECONDS, REFRESH_SECONDS
+from spotrun.policies.workers import cleanup
 from spotrun.state.actions import DeleteJob, Release, Remove
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
-from spotrun.state.snapshot import PodPhase
+from spotrun.state.snapshot import PodPhase, Worker
 from spotrun.state.stored.workers import NO_INTERRUPTIONS
+from spotrun.state.view import View
 from spotrun.wire import Ending, Failure
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 from tests.support.jobs.stored_state import cost_of
@@ -241,3 +245,17 @@ def test_a_job_that_is_deleted_amid_last_work_only_lets_go_of_its_pods() -> None
         SPARE, ready=True, **an_end(Ending.DEPARTED)
     )
     assert deleting.decide().actions == (Release(SPARE, "uid-1"),)
+
+
+def test_how_long_workers_may_stay_is_found_out_once_in_a_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def counted(view: View, worker: Worker) -> datetime | None:
+        asked.append(worker.serial)
+        return ended_at(view, worker)
+
+    monkeypatch.setattr(cleanup, "ended_at", counted)
+    assert removed(succeeded(30)) == [SPARE]
+    assert sorted(asked) == [MEMBER, SPARE]
