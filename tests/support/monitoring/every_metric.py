@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -11,7 +12,6 @@ from prometheus_client.core import Metric
 from spotrun.agents.answers import Published
 from spotrun.api.cost import Cost, PoolCost, Pricing, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType
 from spotrun.kube.errors import Forbidden
@@ -26,7 +26,7 @@ from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job, peer, world
 
-_MOMENT = Time("2026-03-01T08:00:00Z")
+_MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def full_job() -> Published:
     status = replace(
         bare.status,
         progress=Progress(step=420, total_steps=1000, samples_per_second=Decimal("12.5")),
-        checkpoint=AcknowledgedCheckpoint(name="step-400.g1", step=400, time=_MOMENT.datetime),
+        checkpoint=AcknowledgedCheckpoint(name="step-400.g1", step=400, time=_MOMENT),
         interruptions=Interruptions(count=2, lost_steps=7),
         conditions=(_condition(ConditionType.WITHIN_BUDGET),),
         cost=read_cost(_COST),
@@ -120,7 +120,7 @@ def _condition(kind: ConditionType) -> Condition:
     return Condition(
         type=ReasonText(kind.value),
         status=ConditionStatus.TRUE,
-        last_transition_time=_MOMENT.datetime,
+        last_transition_time=_MOMENT,
         reason=ReasonText("Training"),
         message="",
     )

@@ -1,9 +1,9 @@
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from spotrun.agents.answers import Published
-from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
 from spotrun.metrics.registry import Meter
@@ -12,7 +12,7 @@ from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from tests.support.jobs.published_jobs import job
 
-MOMENT = Time("2026-03-01T08:00:00Z")
+MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
 
 def figures(published: Published) -> dict[str, float]:
@@ -35,7 +35,7 @@ def with_status(published: Published, **update: Any) -> Published:
 
 
 def test_progress_and_what_is_saved_of_it() -> None:
-    saved = AcknowledgedCheckpoint(name="step-400.g1", step=400, time=MOMENT.datetime)
+    saved = AcknowledgedCheckpoint(name="step-400.g1", step=400, time=MOMENT)
     progress = Progress(step=420, samples_per_second=Decimal("12.5"))
     interruptions = Interruptions(lost_steps=7)
 
@@ -73,7 +73,7 @@ def test_conditions_are_one_or_zero_and_absent_while_unknown() -> None:
         Condition(
             type=ReasonText(kind.value),
             status=status,
-            last_transition_time=MOMENT.datetime,
+            last_transition_time=MOMENT,
             reason=ReasonText("Training"),
             message="",
         )
