@@ -67,6 +67,7 @@ format: setup ## let ruff format and mend what it can
 
 types: setup ## mypy --strict over everything; the second time it knows what has not changed ~ 1 min
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 trainer_image/spotrun_trainer operator/spotrun/wire
 
 crds: setup ## write crds/*.yaml and docs/api.md from the models in spotrun.api
 	$(BIN)/python -m spotrun.api.crd

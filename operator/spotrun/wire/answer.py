@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from spotrun.wire.reading import (
@@ -17,10 +16,11 @@ from spotrun.wire.reading import (
     string,
     whole,
 )
+from spotrun.wire.text_enum import TextEnum
 from spotrun.wire.version import WIRE
 
 
-class How(StrEnum):
+class How(TextEnum):
     """The way in which a worker enters a world."""
 
     BOUNDARY = "Boundary"  # together, at a step that all agree on

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 
 from spotrun.wire.reading import (
     MOST_STEPS,
@@ -14,11 +13,12 @@ from spotrun.wire.reading import (
     whole,
 )
 from spotrun.wire.report import MOST_EXIT_CODE
+from spotrun.wire.text_enum import TextEnum
 
 LAST_WORDS_BYTES = 3_500  # the kubelet cuts termination messages at 4,096 bytes
 
 
-class Ending(StrEnum):
+class Ending(TextEnum):
     """The reason that a worker gives for its end."""
 
     COMPLETED = "completed"

@@ -5,7 +5,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
-from spotrun_trainer.data.load import Collate, Json, Load, Loaded, Request, Snapshot, collated
+from spotrun_trainer.data.load import (
+    Collate,
+    Json,
+    Load,
+    Loaded,
+    Request,
+    Snapshot,
+    add_note,
+    collated,
+)
 from spotrun_trainer.data.seeds import sample_seed, seed_generators
 
 
@@ -160,9 +169,10 @@ class LoadFromStream:
                 self._check_end()
                 self._begin_pass(self._epoch + 1)
             except Exception as error:
-                error.add_note(
+                add_note(
+                    error,
                     f"The dataset raised this instead of giving sample {self._position}"
-                    f" of the stream, in epoch {self._epoch}."
+                    f" of the stream, in epoch {self._epoch}.",
                 )
                 raise
             else:

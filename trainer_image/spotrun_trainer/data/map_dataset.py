@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch.utils.data import Subset, TensorDataset, default_collate
 
-from spotrun_trainer.data.load import Collate, Json, Load, Loaded, Request, collated
+from spotrun_trainer.data.load import Collate, Json, Load, Loaded, Request, add_note, collated
 from spotrun_trainer.data.seeds import sample_seed, seed_generators
 from spotrun_trainer.data.shuffle import Order, Sample
 
@@ -88,7 +88,7 @@ class LoadFromMap:
         try:
             return self.dataset[sample.index]
         except Exception as error:
-            error.add_note(f"dataset[{sample.index}] raised this in epoch {sample.epoch}.")
+            add_note(error, f"dataset[{sample.index}] raised this in epoch {sample.epoch}.")
             raise
 
     def _together(self, samples: Sequence[Sample], fetch_all: FetchAll) -> list[object]:
@@ -97,7 +97,7 @@ class LoadFromMap:
         try:
             values = list(fetch_all(indices))
         except Exception as error:
-            error.add_note(f"dataset.__getitems__({indices}) raised this.")
+            add_note(error, f"dataset.__getitems__({indices}) raised this.")
             raise
         if len(values) != len(indices):
             raise ValueError(

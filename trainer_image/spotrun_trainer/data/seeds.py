@@ -12,7 +12,7 @@ import torch
 def sample_seed(seed: int, epoch: int, index: int) -> int:
     """Return 63 bits for this sample alone, in this epoch of this training."""
     digest = blake2b(f"sample {seed} {epoch} {index}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
+    return int.from_bytes(digest, "big") >> 1
 
 
 def seed_generators(value: int) -> None:

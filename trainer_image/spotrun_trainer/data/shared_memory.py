@@ -72,7 +72,7 @@ def pack(thing: object) -> PackedMessage:
 
 def send(connection: Connection, message: PackedMessage) -> None:
     try:
-        count = len(message.descriptors).to_bytes(COUNT_BYTES)
+        count = len(message.descriptors).to_bytes(COUNT_BYTES, "big")
         connection.send_bytes(b"".join((count, message.data)))
         with _socket_of(connection) as sending:
             for at in range(0, len(message.descriptors), AT_ONCE):
@@ -83,7 +83,7 @@ def send(connection: Connection, message: PackedMessage) -> None:
 
 def receive(connection: Connection) -> object:
     data = memoryview(connection.recv_bytes())
-    descriptors = _receive_descriptors(connection, int.from_bytes(data[:COUNT_BYTES]))
+    descriptors = _receive_descriptors(connection, int.from_bytes(data[:COUNT_BYTES], "big"))
     reset = _received.set(descriptors)
     try:
         return ForkingPickler.loads(data[COUNT_BYTES:])

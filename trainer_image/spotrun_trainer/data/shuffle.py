@@ -65,7 +65,7 @@ def permutation(seed: int, epoch: int, length: int) -> Callable[[int], int]:
 
 def _round_keys(seed: int, epoch: int, rounds: int) -> tuple[int, ...]:
     digest = shake_128(f"order {seed} {epoch}".encode()).digest(8 * rounds)
-    return tuple(int.from_bytes(digest[at : at + 8]) for at in range(0, 8 * rounds, 8))
+    return tuple(int.from_bytes(digest[at : at + 8], "big") for at in range(0, 8 * rounds, 8))
 
 
 def _shuffled(position: int, rows: int, columns: int, keys: tuple[int, ...]) -> int:

@@ -20,7 +20,7 @@ from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from typing import cast
 
-from spotrun_trainer.data.load import Load, Request
+from spotrun_trainer.data.load import Load, Request, add_note
 from spotrun_trainer.data.shared_memory import receive
 from spotrun_trainer.data.worker_process import Answer, Ask, Drop, Place, live, signals_held
 
@@ -112,10 +112,11 @@ class Workers:
             raise self._lost(worker) from error
         except OSError as error:
             soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            error.add_note(
+            add_note(
+                error,
                 "A microbatch could not be received from a loader worker. Each tensor of a"
                 f" microbatch that is kept takes an open file, of which {soft_limit} are allowed:"
-                " keep copies (tensor.clone()), or raise the limit (ulimit -n)."
+                " keep copies (tensor.clone()), or raise the limit (ulimit -n).",
             )
             raise
         worker.asked.discard(answer[0])

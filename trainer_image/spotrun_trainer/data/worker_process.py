@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from spotrun_trainer.data.load import Load, Loaded, Request
+from spotrun_trainer.data.load import Load, Loaded, Request, add_note
 from spotrun_trainer.data.shared_memory import PackedMessage, pack, send
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
@@ -157,10 +157,11 @@ def packed(ticket: int, outcome: Outcome) -> PackedMessage:
     try:
         return pack((ticket, outcome))
     except Exception as error:
-        error.add_note(
+        add_note(
+            error,
             "A loader worker could not send a microbatch to the training process. What the dataset"
             " gives must be picklable, and /dev/shm must have room for two microbatches of each"
-            " worker: in a pod, an emptyDir with `medium: Memory`. num_workers=0 needs neither."
+            " worker: in a pod, an emptyDir with `medium: Memory`. num_workers=0 needs neither.",
         )
         return pack((ticket, Failure(portable(error))))
 
@@ -168,7 +169,8 @@ def packed(ticket: int, outcome: Outcome) -> PackedMessage:
 def portable(error: Exception) -> Exception:
     """Return the error, with its traceback as a note, in a form that another process can raise."""
     text = "".join(traceback.format_exception(error)).strip()
-    error.__notes__ = [f"In the loader worker:\n{text}"]
+    notes = [f"In the loader worker:\n{text}"]
+    vars(error)["__notes__"] = notes
     try:
         copy: object = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     except Exception:
@@ -177,5 +179,5 @@ def portable(error: Exception) -> Exception:
         return error
     name = type(error).__qualname__
     substitute = RuntimeError(f"{name}: {error}")
-    substitute.__notes__ = error.__notes__
+    vars(substitute)["__notes__"] = notes
     return substitute

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
+from typing_extensions import Self
 
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.process.interrupt import InterruptedStepError

@@ -122,7 +122,7 @@ def _run(launch: Launch) -> None:
     os.environ.clear()
     os.environ.update(launch.environment)
     sys.argv = list(launch.command[2:])
-    if not sys.flags.safe_path:
+    if not getattr(sys.flags, "safe_path", False):  # of Python 3.11
         sys.path.insert(0, os.path.dirname(os.path.realpath(script)))  # noqa: PTH120 - as Python does
     sys.meta_path.insert(0, _HiddenModules(launch))
     main = ModuleType("__main__")

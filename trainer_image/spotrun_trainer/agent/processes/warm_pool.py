@@ -41,7 +41,7 @@ ANSWER_SECONDS = 30.0
 """One that does not answer for so long hangs: an import takes three CPU seconds."""
 _PROGRAM = """
 import sys
-if not sys.flags.safe_path:
+if not getattr(sys.flags, "safe_path", False):
     del sys.path[0]
 from spotrun_trainer.agent.processes.warm_interpreter import main
 main(int(sys.argv[1]), *sys.argv[2:])
