@@ -13,6 +13,8 @@ from charts import helm
 CHART = Path(__file__).with_name("spotrun")
 FOLDER = "manifests"
 _IMAGE = {"image.repository": "your-registry/spotrun-operator", "image.tag": "1"}
+_WITHOUT = "--set=inject.enabled=false"
+"""kustomize replaces the images of containers, and would leave the one in a variable behind."""
 _COLUMNS = 118
 _NAMESPACE = """\
 apiVersion: v1
@@ -100,7 +102,7 @@ def _text(program: Path, manifest: Manifest) -> str:
     values = {**_IMAGE, **manifest.values}
     arguments += [f"--set-string={name}={value}" for name, value in values.items()]
     place = ("--namespace=spotrun-system", f"--kube-version={_oldest_kubernetes()}")
-    documents = helm.run(program, "template", "spotrun", CHART, *place, *arguments)
+    documents = helm.run(program, "template", "spotrun", CHART, _WITHOUT, *place, *arguments)
     body = re.sub(r"\n+---\n", "\n---\n", _OF_HELM.sub("", documents))
     body = body.removeprefix("---\n").rstrip()
     about = textwrap.wrap(manifest.about, _COLUMNS, break_on_hyphens=False)

@@ -181,6 +181,9 @@ class TrainingJob(Model):
             "spec.workers.perReplica",
             "self.spec.workers.perReplica == oldSelf.spec.workers.perReplica",
         ),
+        _only_while_suspended(
+            "spec.workers.inject", "self.spec.workers.inject == oldSelf.spec.workers.inject"
+        ),
         _only_while_suspended("spec.workers.processes", _optional_unchanged("workers.processes")),
         _only_while_suspended("spec.checkpoint", _optional_unchanged("checkpoint")),
     )

@@ -112,6 +112,8 @@ def _settings(options: Options, server: str) -> Settings:
             table=Key(namespace, table) if table is not None else None,
             live=tuple(_live_prices(options)),
         ),
+        inject_image=options.inject_image or "",
+        trainer_image=options.trainer_image or "",
         restricted=options.restricted,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),

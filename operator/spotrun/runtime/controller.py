@@ -57,6 +57,8 @@ class Settings:
     address: str  # host:port of this very replica, for agents that a standby sends on
     watch_namespace: str | None = None  # None: all
     price_sources: PriceSources = NOBODY
+    inject_image: str = ""  # it brings the package into images that do not have it
+    trainer_image: str = ""  # this one has it
     restricted: bool = False
     workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
@@ -334,4 +336,10 @@ class Controller:
 
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings
-        return WorkerSettings(own.advertise, self._server.bundle, restricted=own.restricted)
+        return WorkerSettings(
+            own.advertise,
+            self._server.bundle,
+            inject_image=own.inject_image,
+            trainer_image=own.trainer_image,
+            restricted=own.restricted,
+        )

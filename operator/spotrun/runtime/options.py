@@ -202,6 +202,21 @@ class Options:
     tls_ca: Path | None = field(
         default=None, metadata=_flag(_file, "FILE", "the authorities that agents are to trust")
     )
+    inject_image: str | None = field(
+        default=None,
+        metadata=_flag(
+            _text,
+            "IMAGE",
+            "an image with spotrun_trainer, such as the operator's own: an init container copies "
+            "it from there into workers whose image need not have it; default: images have it",
+        ),
+    )
+    trainer_image: str | None = field(
+        default=None,
+        metadata=_flag(
+            _text, "IMAGE", "the installation's own image for training: nothing is brought there"
+        ),
+    )
     restricted: bool = field(
         default=False,
         metadata=_flag(

@@ -15,7 +15,9 @@ from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
 from spotrun.wire import Ending
 
 INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
-FAILURES = frozenset({Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.HUNG})
+FAILURES = frozenset(
+    {Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.UNUSABLE_IMAGE, Reason.HUNG}
+)
 
 _SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
 CUT_OFF_SECONDS = 10.0
@@ -36,6 +38,12 @@ _DISRUPTIONS: Mapping[str, Reason] = {
 # "Pod was rejected as the node is shutting down." of whom it does not take any more).
 _SHUTDOWN = ("node shutdown", "node is shutting down")
 _PREEMPTING = "Preempting"  # by a kubelet, for a static or critical pod
+_CANNOT_START = "StartError"  # containerd's word for a program that it cannot execute
+_SHELL = "/bin/sh"
+NO_SHELL = (
+    f"the image has no {_SHELL}, which starts its Python: use an image with a shell, or one with "
+    "spotrun and workers.inject: Never"
+)
 _OWN_DEADLINE = "DeadlineExceeded"  # activeDeadlineSeconds of the template
 
 
@@ -279,4 +287,14 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
         return Fate(None, 0)
     code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
     message = words.message if words is not None else end.message
+    if unusable := _why_unusable(end, message):
+        return Fate(Reason.UNUSABLE_IMAGE, code, unusable)
     return Fate(Reason.EXIT_CODE, code, message or f"exit code {code}")
+
+
+def _why_unusable(end: PodEnd, message: str) -> str:
+    """Return what the image lacks, by its launcher's words; empty for any other end."""
+    if end.words is not None:
+        return message if end.words.reason is Ending.UNUSABLE else ""
+    is_without_shell = _SHELL in message and "no such file or directory" in message.lower()
+    return NO_SHELL if end.container_reason == _CANNOT_START and is_without_shell else ""

@@ -25,6 +25,7 @@ class Ending(TextEnum):
     DEPARTED = "departed"
     PREEMPTED = "preempted"
     FAILED = "failed"
+    UNUSABLE = "unusable"  # nothing of it can ever train: the image lacks what that takes
 
 
 @dataclass(frozen=True)

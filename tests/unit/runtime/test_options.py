@@ -28,6 +28,8 @@ EACH: dict[str, tuple[str, Any]] = {
     "metrics_host": ("::1", "::1"),
     "metrics_port": ("9080", 9080),
     "liveness_port": ("9081", 9081),
+    "inject_image": ("registry/operator:1", "registry/operator:1"),
+    "trainer_image": ("registry/trainer:1", "registry/trainer:1"),
     "restricted": ("true", True),
     "price_table": ("spotrun-prices", "spotrun-prices"),
     "aws_prices": ("us-east-1, eu-west-1", ("us-east-1", "eu-west-1")),

@@ -8,11 +8,16 @@ from spotrun.api.field_types.text_values import Serials
 from spotrun.api.names import Reason
 from spotrun.api.status import Entry
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
-from spotrun.state.worker_outcomes import Fate, in_doubt, missed_by_both
+from spotrun.state.worker_outcomes import NO_SHELL, Fate, in_doubt, missed_by_both
 from spotrun.wire import Ending
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, ago, an_end, later
 
 SILENCE = Fate(Reason.NODE_LOST, message="no sign of life from job-1", is_final=False)
+RUNC_WITHOUT_SHELL = (
+    "StartError: failed to create containerd task: failed to create shim task: OCI runtime create "
+    'failed: runc create failed: unable to start container process: exec: "/bin/sh": stat /bin/sh: '
+    "no such file or directory: unknown"
+)
 DOWN = Node("node-1", ready=False)
 
 
@@ -34,6 +39,15 @@ def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
         (an_end(Ending.DEPARTED, message="bye"), Fate(None, 0, "bye")),
         (an_end(Ending.PREEMPTED), Fate(Reason.RECLAIMED, 0)),
         (an_end(Ending.FAILED, 3, "boom"), Fate(Reason.EXIT_CODE, 3, "boom")),
+        (an_end(Ending.UNUSABLE, 64, "no torch"), Fate(Reason.UNUSABLE_IMAGE, 64, "no torch")),
+        (
+            an_end(None, 128, container_reason="StartError", container_message=RUNC_WITHOUT_SHELL),
+            Fate(Reason.UNUSABLE_IMAGE, 128, NO_SHELL),
+        ),
+        (
+            an_end(None, 128, container_reason="StartError", container_message="no such file"),
+            Fate(Reason.EXIT_CODE, 128, "no such file"),
+        ),
         (an_end(), Fate(None, 0)),
         (an_end(None, 1), Fate(Reason.EXIT_CODE, 1, "exit code 1")),
         (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from spotrun.act.manifests.affinity import affinity, tolerations
+from spotrun.act.manifests.injection import inject, is_injected
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
@@ -146,6 +147,8 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
         *({**mount, "name": claims.get(_claim_of(one), one["name"])} for mount, one in added),
     ]
     spec["volumes"] = [*own, *(one for _, one in added if _claim_of(one) not in claims)]
+    if is_injected(job.spec.workers, settings):
+        inject(spec, trainer, settings.inject_image)
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         container["securityContext"] = container_security(
             container.get("securityContext"), restricted=settings.restricted

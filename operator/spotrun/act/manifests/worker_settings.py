@@ -9,6 +9,8 @@ class Settings:
 
     server: str  # host:port
     ca_pem: str
+    inject_image: str = ""  # it brings the package into images without it; empty: none does
+    trainer_image: str = ""  # this one has the package
     restricted: bool = False  # made to pass Pod Security's level `restricted`
     grace_seconds: int = 120  # from SIGTERM to SIGKILL: time for a last checkpoint
     toleration_seconds: int = 300  # of a node's silence; the operator decides sooner by itself

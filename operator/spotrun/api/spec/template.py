@@ -52,7 +52,8 @@ class Container(Model):
         "alone."
     )
     image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
-        description="The image. The one that trains must hold Python, PyTorch and spotrun_trainer."
+        description="The image. The one that trains needs Python and PyTorch; the operator "
+        "brings spotrun_trainer, unless workers.inject is Never."
     )
     command: Annotated[_Arguments, Field(max_length=256)] | None = Field(
         None,

@@ -18,6 +18,19 @@ def _whole_replicas(workers: "Workers") -> bool:
     return all(size % workers.per_replica == 0 for size in sizes)
 
 
+class Inject(Choice):
+    """The way in which spotrun_trainer comes into the container that trains."""
+
+    AUTO = (
+        "Auto",
+        (
+            "an init container brings it, of the operator's version, unless the installation names "
+            "no image for that, or names the job's image as its own for training"
+        ),
+    )
+    NEVER = "Never", "the image has it"
+
+
 class Workers(Model):
     """The workers of a job: the least and the most, and the template of each."""
 
@@ -48,6 +61,10 @@ class Workers(Model):
         description="Training processes per worker, the same on all. Default: the trainer "
         "container's GPU limit, else the devices that it claims (DRA), else 1. Changes only while "
         "the job is suspended.",
+    )
+    inject: Inject = Field(
+        Inject.AUTO,
+        description=f"Default Auto. {Inject.explained()} Changes only while the job is suspended.",
     )
     template: PodTemplate = Field(
         description="The template of every worker: a pod template with one container, or one "

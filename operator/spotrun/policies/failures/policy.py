@@ -213,6 +213,8 @@ def _verdict(view: View, restarts: Restarts) -> Reason | None:
     """Why the last failure ends the job; None if it does not."""
     if not restarts.count or restarts.last_reason not in FAILURES:
         return None
+    if restarts.last_reason == Reason.UNUSABLE_IMAGE:
+        return Reason.UNUSABLE_IMAGE  # it is the same image each time
     limits = view.job.spec.failures
     if restarts.last_exit_code is not None and restarts.last_exit_code in (
         limits.fatal_exit_codes or ()
@@ -230,6 +232,8 @@ def _judge(view: View, status: JobState) -> JobState:
     assert reason is not None, "there is a verdict"
     last = f"{restarts.last_reason}: {restarts.last_message}"
     message = f"{reason.purpose}; the last failure was {last}"[:MAX_MESSAGE_CHARS]
+    if reason is Reason.UNUSABLE_IMAGE:
+        message = restarts.last_message or reason.purpose
     status = replace(status, phase=Phase.FAILED, reason=reason.value, message=message)
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
 

@@ -5,8 +5,8 @@ import pytest
 from spotrun.api.names import Phase, Reason
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_RESTARTS, Restarts
-from spotrun.wire import Failure
-from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from spotrun.wire import Ending, Failure
+from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 
 
 def failing(before: int = 0, since: float = 60.0, **spec: Any) -> JobBuilder:
@@ -55,6 +55,18 @@ def test_one_failure_too_many_ends_the_job_once_it_is_known_to_be_one(
     after = job.with_state(decision.status).decide(later(5)).status
     assert (after.phase is Phase.FAILED) is (reason is not None)
     assert reason is None or after.reason == reason
+
+
+def test_an_image_that_can_never_train_ends_the_job_with_its_own_words() -> None:
+    job = a_job(2, min=2).with_worker(0, **an_end(Ending.UNUSABLE, 64, "the image has no torch"))
+    job = job.with_worker(1)
+    counted = job.with_state(job.decide().status)
+    ended = counted.decide(later(5)).status
+    assert (ended.phase, ended.reason, ended.message) == (
+        Phase.FAILED,
+        "UnusableImage",
+        "the image has no torch",
+    )
 
 
 def test_a_failure_that_followed_from_a_lost_node_is_taken_back() -> None:

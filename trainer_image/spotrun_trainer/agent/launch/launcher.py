@@ -1,0 +1,50 @@
+"""The launcher: it looks whether the image can train, and becomes torchrun.
+
+What an image lacks is said in one sentence, in the log and in the worker's last words, by which the
+operator ends the job.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from spotrun.wire import Ending, LastWords
+from spotrun_trainer.agent.launch.checks import others_version, torch_version, why_unusable
+from spotrun_trainer.agent.launch.package import TornError, verify
+from spotrun_trainer.agent.settings import TERMINATION_LOG
+from spotrun_trainer.agent.termination_log import TerminationLog
+
+UNUSABLE_EXIT_CODE, TORN_EXIT_CODE = 64, 65
+
+
+def main(root: Path) -> None:
+    """Run torchrun in this process, if the package has arrived and the image can train."""
+    try:
+        package = verify(root)
+    except TornError as error:
+        _end(Ending.FAILED, TORN_EXIT_CODE, f"spotrun did not arrive in the worker: {error}")
+    torch, python = torch_version(), f"{sys.version.split()[0]}, {sys.executable}"
+    if (why := why_unusable(torch, python)) is not None:
+        _end(Ending.UNUSABLE, UNUSABLE_EXIT_CODE, why)
+    _say(f"{package.version}, sha256 {package.checksum[:12]}; torch {torch}, Python {python}")
+    if (other := others_version(root, sys.path)) is not None:
+        _say(f"the image's own spotrun {other} is not used")
+    try:
+        from torch.distributed.run import main as torchrun  # noqa: PLC0415 - after the checks
+    except ImportError as error:
+        why = f"the image's torch {torch} cannot be imported by its Python ({python}): {error}"
+        _end(Ending.UNUSABLE, UNUSABLE_EXIT_CODE, why)
+    sys.argv[0] = "torchrun"  # in what argparse and the processes' titles say
+    torchrun(sys.argv[1:])
+
+
+def _end(reason: Ending, code: int, message: str) -> NoReturn:
+    _say(message)
+    place = Path(os.environ.get("SPOTRUN_TERMINATION_LOG") or TERMINATION_LOG)
+    TerminationLog(place).write(LastWords(reason, exit_code=code, message=message))
+    raise SystemExit(code)
+
+
+def _say(text: str) -> None:
+    print(f"spotrun: {text}", file=sys.stderr, flush=True)
