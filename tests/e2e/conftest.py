@@ -22,6 +22,7 @@ from tests.e2e.existing.cluster import agree_on_existing
 from tests.e2e.existing.preflight import Selection, after_keep
 from tests.e2e.installation import install
 from tests.e2e.kind.cluster import Kind, find_kind
+from tests.e2e.kind.images import STOCK
 from tests.e2e.kind.machine import SetupError
 from tests.e2e.namespaces import Namespaces
 from tests.e2e.operator_pods import kill_leader
@@ -40,6 +41,7 @@ class Installed:
     cluster: Cluster
     operator: str  # the images
     trainer: str
+    stock: str
     namespaces: Namespaces
     trial: str  # the first of them
 
@@ -102,8 +104,8 @@ def installed(cluster: Cluster) -> Iterator[Installed]:
         try:
             trial = namespaces.open("trial")  # are claims to be had? If not, no test need wait
             cluster.progress("installing the operator")
-            install(cluster, operator)
-            yield Installed(cluster, operator, trainer, namespaces, trial)
+            install(cluster, operator, f"--set=trainerImage={trainer}")
+            yield Installed(cluster, operator, trainer, images.get(STOCK, ""), namespaces, trial)
         finally:
             namespaces.until_gone()
     finally:
@@ -125,7 +127,8 @@ def alone(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> dic
 async def site(installed: Installed, request: pytest.FixtureRequest) -> AsyncIterator[Site]:
     name = request.node.name.removeprefix("test_").replace("_", "-")[:20].strip("-")
     is_calm = not os.environ.get("RESTLESS") or request.node.get_closest_marker("calm")
-    async with open_site(installed.namespaces, installed.trainer, name) as it:
+    where = (installed.namespaces, installed.trainer, name)
+    async with open_site(*where, stock=installed.stock) as it:
         async with nullcontext() if is_calm else _restless(it):
             yield it
         if request.node.stash[_FAILED]:

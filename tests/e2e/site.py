@@ -38,6 +38,7 @@ class Site:
     kube: Client
     namespace: str
     image: str
+    stock: str = ""  # an image with Python and torch alone, on kind
 
     @property
     def kind(self) -> Kind:
@@ -167,11 +168,13 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(namespaces: Namespaces, image: str, name: str) -> AsyncIterator[Site]:
+async def open_site(
+    namespaces: Namespaces, image: str, name: str, *, stock: str = ""
+) -> AsyncIterator[Site]:
     """A fresh namespace; no pod of it is left afterwards, and soon nothing."""
     namespace = await asyncio.to_thread(namespaces.open, name)
     try:
         async with open_client(namespaces.cluster) as kube:
-            yield Site(namespaces.cluster, kube, namespace, image)
+            yield Site(namespaces.cluster, kube, namespace, image, stock)
     finally:
         await asyncio.to_thread(namespaces.leave, namespace)

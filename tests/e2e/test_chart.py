@@ -29,8 +29,8 @@ async def test_an_upgrade_restarts_no_job(
     before = await site.until(is_whole)
     workers = [pod["metadata"]["uid"] for pod in await site.workers()]
 
-    louder = "--set=log.level=debug"
-    await asyncio.to_thread(install, installed.cluster, installed.operator, louder)
+    changes = ("--set=log.level=debug", f"--set=trainerImage={installed.trainer}")
+    await asyncio.to_thread(install, installed.cluster, installed.operator, *changes)
 
     upgraded_at = time.time()
     await site.until_trains(2, since=upgraded_at)

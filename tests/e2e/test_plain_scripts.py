@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from devcluster.client import Manifest
 from tests.e2e import jobs
 from tests.e2e.nodes import cut_power, replace
 from tests.e2e.site import FOR_EVER, PAUSE_SECONDS, Site
@@ -13,10 +14,15 @@ SAVE_EVERY = 5
 
 
 @pytest.mark.kind_only("it takes the power of a node")
-async def test_a_plain_script_goes_on_from_its_own_snapshot(site: Site) -> None:
+@pytest.mark.parametrize("is_stock", [False, True], ids=["own image", "stock image"])
+async def test_a_plain_script_goes_on_from_its_own_snapshot(site: Site, is_stock: bool) -> None:
+    """Into an image without spotrun the operator brings it."""
+    container: Manifest = {"image": site.stock} if is_stock else {}
     told = ("--steps", FOR_EVER, "--pause", PAUSE_SECONDS, "--save-every", SAVE_EVERY)
-    await site.start("snapshots.py", jobs.FOLDER, *told)
+    await site.start("snapshots.py", jobs.FOLDER, *told, container=container)
     await site.until_trains(2)
+    inits = [worker["spec"].get("initContainers", []) for worker in await site.workers()]
+    assert [len(those) for those in inits] == [is_stock, is_stock]
     node = await site.node_of(rank=0)
 
     lost_at = time.time()

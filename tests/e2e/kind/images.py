@@ -30,6 +30,9 @@ _BASE = "localhost/spotrun-python:bookworm"
 _PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 _CERTIFICATES = "/etc/ssl/certs"
 _TAG_LETTERS = 12
+STOCK = "stock-pytorch"
+_OURS = ("spotrun", "spotrun_trainer", "spotrun-*.dist-info")
+"""What pip has installed of us into a Python."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,48 @@ def build(engine: Engine, progress: Progress) -> dict[str, Shared]:
         image = name_of(name)
         engine("build", "-f", f"{folder}/Dockerfile", "-t", image, *options, ".")
         found[name] = _unpacked(engine, image, progress)
+    found[STOCK] = stock(found["spotrun-trainer"], progress)
     if engine.is_podman:  # its storage is ours alone; what this build has used is still cached
         engine("image", "prune", "--force", "--filter=until=24h")
     return found
+
+
+def stock(trainer: Shared, progress: Progress) -> Shared:
+    """Return an image as others have it: a trainer's, with nothing of ours, of the same files.
+
+    They are links, which take no room on the disk and none more in the page cache.
+    """
+    layer = _archive({"stock-of": trainer.digest.encode()})
+    digest = hashlib.sha256(layer).hexdigest()
+    made = Shared(f"localhost/{STOCK}:{digest[:_TAG_LETTERS]}", digest)
+    folder = SHARED / digest
+    if not folder.is_dir():
+        progress(f"making {made.name} of the trainer's image")
+        partial = folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        run("cp", "--archive", "--link", SHARED / trainer.digest, partial)
+        for path in [
+            *(one for name in _OURS for one in partial.glob(f"usr/**/*-packages/{name}")),
+            *partial.glob("usr/**/bin/spotrun"),
+        ]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        partial.rename(folder)
+    folder.with_suffix(".tar").write_bytes(_stand_in_of(made.name, trainer, layer))
+    return made
+
+
+def _stand_in_of(name: str, of: Shared, layer: bytes) -> bytes:
+    """A stand-in with the settings of another one: its user and its variables."""
+    with tarfile.open(SHARED / f"{of.digest}.tar") as archive:
+        file = archive.extractfile("config.json")
+        assert file is not None, "it was written with one"
+        config = json.load(file)
+    described = {
+        "Architecture": config["architecture"],
+        "Os": config["os"],
+        "Config": config["config"],
+    }
+    return stand_in(name, described, layer)
 
 
 def name_of(purpose: str) -> str:

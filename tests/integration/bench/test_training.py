@@ -21,6 +21,11 @@ def test_a_loss_costs_no_committed_step_and_its_phases_are_told_apart() -> None:
     assert (steps_lost["metric"], steps_lost["value"]) == ("steps_lost", 0)
 
 
+def test_bringing_the_package_adds_little_to_a_start() -> None:
+    (figure,) = figures_of("scripts_inject", "--quick", timeout_seconds=TIMEOUT_SECONDS)
+    assert (figure["metric"], figure["unit"]) == ("inject_seconds", "s")
+
+
 def test_a_change_that_was_planned_costs_a_script_no_failure() -> None:
     found = figures_of("scripts", "--quick", timeout_seconds=TIMEOUT_SECONDS)
     figures = [(line["metric"], line.get("change")) for line in found]
