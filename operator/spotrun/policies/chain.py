@@ -5,11 +5,11 @@ the actions follow from that status and the cluster alone. They may be done only
 stored, so an operator that dies in between finds in the cluster all that its successor needs.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from spotrun.api.spec.placement import CapacityPolicy
-from spotrun.policies.budget.limits import within_rate
+from spotrun.policies.budget.limits import rate_limit
 from spotrun.policies.budget.policy import BUDGET
 from spotrun.policies.cost.corrections import CORRECTIONS, ENDS_OF_LOST_WORKERS
 from spotrun.policies.cost.goodput.ratio import GOODPUT
@@ -43,7 +43,7 @@ from spotrun.policies.workers.agent_version import AGENT_VERSION
 from spotrun.policies.workers.capacity_condition import CAPACITY
 from spotrun.policies.workers.cleanup import CLEANUP, CLOCK_DOUBT, DELETION, goodbye_again_seconds
 from spotrun.policies.workers.node_avoidance import NODE_AVOIDANCE
-from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, within_reach
+from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, capacity_limit
 from spotrun.policies.workers.policy import WORKERS
 from spotrun.policies.workers.settlement import SETTLEMENT
 from spotrun.policies.workers.volume_check import VOLUME
@@ -51,12 +51,18 @@ from spotrun.policies.world.checkpoint_requests import CHECKPOINT_REQUESTS
 from spotrun.policies.world.policy import WORLD
 from spotrun.state.actions import Decision
 from spotrun.state.job_state import NOTHING_UNUSED, JobState
-from spotrun.state.sizes import wanted
+from spotrun.state.sizes import SizeLimit
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
 _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
+
+SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
+    rate_limit,  # can they be paid?
+    capacity_limit,  # can they train?
+)
+"""Limits on the workers that are asked for; all policies see them, and each limit those before."""
 
 POLICIES: tuple[Policy, ...] = (
     PROGRESS,  # how far is it?
@@ -112,9 +118,7 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     """
     if job.deleting or job.broken is not None:
         return let_go(job, now)
-    view = View(keep_to_its_size(job), now)
-    view = _seen_as(view, within_rate(view))
-    view = _seen_as(view, within_reach(view))
+    view = _limited(View(keep_to_its_size(job), now))
     status = job.status
     for policy in POLICIES:
         if is_read or not policy.is_for_readers:
@@ -143,15 +147,18 @@ def _depends_on_looks(view: View) -> bool:
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
     return (
         job.status.unused != NOTHING_UNUSED
-        or placed < wanted(job.spec.workers)
+        or placed < view.limited_size
         or (is_mixed and bool(there(view).lasting))
         or any(has_just_lost(view, pool) for pool in job.market.pools)
     )
 
 
-def _seen_as(view: View, job: JobSnapshot) -> View:
-    """Look at the job as it is limited; where nothing limits it, what was concluded holds."""
-    return view if job is view.job else view.limited(job)
+def _limited(view: View) -> View:
+    """Look at the job with what limits its size now; where nothing does, it is the same view."""
+    for concludes in SIZE_LIMITS:
+        limit = concludes(view)
+        view = view if limit is None else view.limited(limit)
+    return view
 
 
 def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.spec.workers import Workers
-from spotrun.state.sizes import largest, wanted
+from spotrun.state.sizes import largest
 from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
 
 
 def slot_of(worker: Worker, workers: Workers) -> int:
@@ -27,11 +28,12 @@ def by_slot(those: Iterable[Worker], workers: Workers) -> list[list[Worker]]:
     return slots
 
 
-def whole(candidates: Sequence[Worker], workers: Workers) -> list[Worker]:
+def whole(view: View, candidates: Sequence[Worker]) -> list[Worker]:
     """The largest world of those that is wanted and allowed: of each slot the first so many."""
+    workers = view.job.spec.workers
     slots = by_slot(candidates, workers)
     there = min(map(len, slots)) * workers.per_replica
-    replicas = largest(workers, min(there, wanted(workers))) // workers.per_replica
+    replicas = largest(workers, min(there, view.limited_size)) // workers.per_replica
     inside = {worker.serial for slot in slots for worker in slot[:replicas]}
     return [worker for worker in candidates if worker.serial in inside]
 

@@ -1,6 +1,20 @@
-"""Sizes of a job: those that the user allows, and the largest of them that can be had."""
+"""Sizes of a job: those that the user allows, what limits them, and the largest that can be had."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spotrun.api.names import Reason
 from spotrun.api.spec.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimit:
+    """A reason to give a job fewer workers than its user asked for, concluded at each look."""
+
+    reason: Reason
+    workers: int | None = None  # no more than so many; None: as many as are asked for
+    stable_workers: int | None = None  # of these on demand or reserved; None: any number
+    why: str = ""
 
 
 def allowed(workers: Workers) -> tuple[int, ...] | range:
@@ -17,7 +31,13 @@ def smallest(workers: Workers) -> int:
 
 def wanted(workers: Workers) -> int:
     """The wanted size: `replicas` clamped to [min, max], rounded down to one that is allowed."""
-    return largest(workers, workers.replicas) or smallest(workers)
+    return within(workers, ())
+
+
+def within(workers: Workers, limits: Iterable[SizeLimit]) -> int:
+    """The wanted size, or the largest below it that the limits leave; never less than the least."""
+    given = (limit.workers for limit in limits if limit.workers is not None)
+    return largest(workers, min((workers.replicas, *given))) or smallest(workers)
 
 
 def largest(workers: Workers, at_most: int) -> int:

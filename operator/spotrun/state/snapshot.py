@@ -1,7 +1,7 @@
 """Everything a decision may know: gathered beforehand, frozen, without a way to ask for more."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -244,10 +244,6 @@ class JobSnapshot:
     annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
     script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
-    limited_by: Reason | None = None  # why `spec` has fewer replicas here than were asked for
-    asked_replicas: int | None = None  # how many that were, where they are limited
-    full_size: int | None = None  # wanted workers, where `spec` has fewer for want of nodes
-    most_lasting: int | None = None  # workers that may be on demand or reserved; None: no limit
     requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
     claimed: int = 0  # devices that each worker is given by claims (DRA)
     claims_uncounted: str = ""  # why it is not known how many those are
@@ -279,17 +275,6 @@ class JobSnapshot:
         template = self.spec.workers.template.spec.model_extra or {}
         given = template.get("terminationGracePeriodSeconds")
         return max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
-
-    def limited_to(self, replicas: int, why: Reason) -> "JobSnapshot":
-        """The same job as if fewer workers had been asked for."""
-        workers = self.spec.workers.model_copy(update={"replicas": replicas})
-        asked = self.asked_replicas
-        return replace(
-            self,
-            spec=self.spec.model_copy(update={"workers": workers}),
-            limited_by=why,
-            asked_replicas=self.spec.workers.replicas if asked is None else asked,
-        )
 
     def worker(self, serial: int) -> Worker | None:
         """The worker of that number, if it has a pod."""

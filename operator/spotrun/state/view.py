@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from spotrun.api.names import Phase
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.job_state import JobState
+from spotrun.state.sizes import SizeLimit, within
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.worker_outcomes import Fate, fates
 
@@ -27,7 +28,8 @@ class View:
 
     job: JobSnapshot
     now: datetime
-    unlimited: "View | None" = None  # of the job before anything limited it, if `job` is limited
+    limits: tuple[SizeLimit, ...] = ()  # on the workers that the user asks for, in `job.spec`
+    unlimited: "View | None" = None  # the same view without its limits, if there are any
 
     @cached_property
     def is_time_sure(self) -> bool:
@@ -75,6 +77,22 @@ class View:
         """The numbers of those that stay."""
         return frozenset(worker.serial for worker in self.staying)
 
+    @cached_property
+    def limited_size(self) -> int:
+        """The size of a complete world: what the user asked for, within all limits."""
+        return within(self.job.spec.workers, self.limits)
+
+    @cached_property
+    def tightest_limit(self) -> SizeLimit | None:
+        """The limit that decides the size, if any does: each leaves no more than those before."""
+        return next((one for one in reversed(self.limits) if one.workers is not None), None)
+
+    @cached_property
+    def most_stable(self) -> int | None:
+        """The workers that may be on demand or reserved; None: any number."""
+        given = (limit.stable_workers for limit in self.limits)
+        return min((number for number in given if number is not None), default=None)
+
     def once(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
         """Conclude once for all policies what depends only on this view and parts of a status.
 
@@ -99,9 +117,9 @@ class View:
         """Do the same with what is no other where fewer workers may be wanted."""
         return (self.unlimited or self).once(what, parts, make)
 
-    def limited(self, job: JobSnapshot) -> "View":
-        """Look at the same job with its limits; about its workers it is known what was known."""
-        view = View(job, self.now, self.unlimited or self)
+    def limited(self, limit: SizeLimit) -> "View":
+        """Look at the same job with one more limit; what is known of its workers still holds."""
+        view = View(self.job, self.now, (*self.limits, limit), self.unlimited or self)
         vars(view).update({name: getattr(self, name) for name in _OF_WORKERS})
         return view
 
@@ -143,6 +161,11 @@ def left_out(status: JobState) -> frozenset[int]:
 def holds_back(status: JobState) -> bool:
     """Whether no workers are wanted: the job is over, or somebody suspends it."""
     return status.phase in FINISHED or bool(status.suspended_by)
+
+
+def target_size(view: View, status: JobState) -> int:
+    """Return how many workers the job should have: none if nobody wants any, else within limits."""
+    return 0 if holds_back(status) or view.job.deleting else view.limited_size
 
 
 def cannot_go_on(spec: TrainingJobSpec, status: JobState) -> bool:

@@ -128,7 +128,7 @@ def on_trial(view: View, status: JobState) -> frozenset[int]:
     stepped = {w.serial for w in crew if has_stepped_in(w, world.number)}
     new = world.joining_set - stepped
     rest = [worker for worker in crew if worker.serial not in new]
-    return new if whole(rest, view.job.spec.workers) else frozenset()
+    return new if whole(view, rest) else frozenset()
 
 
 def has_stepped_in(worker: Worker, generation: int) -> bool:

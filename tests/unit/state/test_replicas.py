@@ -10,6 +10,7 @@ from spotrun.policies.placement.policy import retiring
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import state
 from spotrun.state.replicas import in_rank_order, new_slots, whole
+from spotrun.state.sizes import SizeLimit
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.training import Progress
 from spotrun.wire import Failure
@@ -25,7 +26,8 @@ from tests.support.jobs.builders import (
 )
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
-WORKERS = a_spec(4, min=2, max=4, perReplica=2).workers
+SPEC = {"min": 2, "max": 8, "perReplica": 2}
+WORKERS = a_spec(4, **SPEC).workers
 
 
 def pairs(workers: int = 4, **spec: Any) -> JobBuilder:
@@ -92,7 +94,16 @@ def test_workers_that_hold_the_same_part_make_up_no_copy() -> None:
 )
 def test_of_each_part_the_first_come_first(slots: list[int], chosen: list[int]) -> None:
     candidates = [a_worker(serial, slot=slot) for serial, slot in enumerate(slots)]
-    assert [worker.serial for worker in whole(candidates, WORKERS)] == chosen
+    assert [worker.serial for worker in whole(a_job(4, **SPEC).view(), candidates)] == chosen
+
+
+@pytest.mark.parametrize(("limit", "chosen"), [(6, 6), (5, 4), (1, 2)])
+def test_a_world_is_no_larger_than_a_limit_leaves_and_no_smaller_than_the_least(
+    limit: int, chosen: int
+) -> None:
+    view = a_job(8, **SPEC).view().limited(SizeLimit(Reason.RATE_LIMITED, limit))
+    candidates = [a_worker(serial, slot=serial % 2) for serial in range(8)]
+    assert len(whole(view, candidates)) == chosen
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.state.sizes import largest, wanted
+from spotrun.api.names import Reason
+from spotrun.state.sizes import SizeLimit, largest, wanted, within
 from tests.support.jobs.builders import a_spec
 
 
@@ -19,6 +20,25 @@ from tests.support.jobs.builders import a_spec
 )
 def test_the_wanted_size(replicas: int, spec: dict[str, Any], expected: int) -> None:
     assert wanted(a_spec(replicas, **spec).workers) == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((), 8),
+        ((None,), 8),
+        ((9,), 8),
+        ((7,), 4),
+        ((4, 3), 2),
+        ((3, 4), 2),
+        ((None, 4), 4),
+        ((0,), 2),
+    ],
+)
+def test_the_size_within_limits(limits: tuple[int | None, ...], expected: int) -> None:
+    workers = a_spec(8, min=2, max=8, sizes=[2, 4, 8]).workers
+    given = [SizeLimit(Reason.RATE_LIMITED, limit) for limit in limits]
+    assert within(workers, given) == expected
 
 
 def test_the_largest_size_that_can_be_had() -> None:

@@ -5,7 +5,7 @@ are workers. So a job that is held back for it is tried again after a while, in 
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spotrun.api.names import ConditionType, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, Unpriced
@@ -23,8 +23,8 @@ from spotrun.policies.cost.meter import meter
 from spotrun.policies.cost.pricing import why_unpriced
 from spotrun.state.conditions import find, read_reason
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import allowed, largest, smallest, wanted
-from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.sizes import SizeLimit, allowed, largest, smallest
+from spotrun.state.snapshot import Worker
 from spotrun.state.stored.statements import Condition
 from spotrun.state.view import View
 
@@ -73,25 +73,25 @@ def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict 
     if size < fewest or (least is not None and least > limit):
         message = f"the fewest workers, {fewest}, cost more than {limit}: raise maxUsdPerHour"
         return Verdict(Reason.RATE_LIMITED, message, is_within=False, holds_back=True)
-    if view.job.limited_by is Reason.RATE_LIMITED:
-        return Verdict(Reason.RATE_LIMITED, f"{limit} allow {size} workers at present prices")
+    known = view.tightest_limit
+    if known is not None and known.reason is Reason.RATE_LIMITED:
+        return Verdict(Reason.RATE_LIMITED, known.why)
     return None
 
 
-def within_rate(view: View) -> JobSnapshot:
-    """The job as maxUsdPerHour allows it: of how many workers, and how many on what stays."""
-    job = view.job
-    budget, workers = job.spec.budget, job.spec.workers
+def rate_limit(view: View) -> SizeLimit | None:
+    """Keep to the workers that maxUsdPerHour can pay, and to as many of them on what stays."""
+    budget, workers = view.job.spec.budget, view.job.spec.workers
     if budget is None or budget.max_usd_per_hour is None:
-        return job
-    status = meter(view, job.status)
-    number = max(size_within(view, status, budget, bill(view, status)), smallest(workers))
-    size, limit = largest(workers, number), UsdPerHour.of(budget.max_usd_per_hour)
-    if size >= wanted(workers):
-        most = most_lasting(view, limit, wanted(workers))
-        return job if most == job.most_lasting else replace(job, most_lasting=most)
-    limited = job.limited_to(size, Reason.RATE_LIMITED)
-    return replace(limited, most_lasting=most_lasting(view, limit, size))
+        return None
+    status, limit = meter(view, view.job.status), UsdPerHour.of(budget.max_usd_per_hour)
+    paid = size_within(view, status, budget, bill(view, status))
+    size = largest(workers, max(paid, smallest(workers)))
+    if size < view.limited_size:
+        why = f"{limit} allow {paid} workers at present prices"
+        return SizeLimit(Reason.RATE_LIMITED, size, most_lasting(view, limit, size), why)
+    most = most_lasting(view, limit, view.limited_size)
+    return None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
 
 
 def size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:

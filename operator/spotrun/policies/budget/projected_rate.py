@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 
+from spotrun.api.names import Reason
 from spotrun.money.units import NO_RATE, UsdPerHour
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.placement.pool_choice import to_be_had
@@ -16,7 +17,7 @@ from spotrun.policies.placement.supply import offered
 from spotrun.state.actions import Placed
 from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
-from spotrun.state.sizes import smallest
+from spotrun.state.sizes import SizeLimit, smallest
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View
 
@@ -71,12 +72,13 @@ def rate_of_missing(
 
 def _placed(view: View, most: int | None) -> View:
     """The job without those who wait for a node, with so many on capacity that stays."""
+    limit = None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
     waiting = {worker.serial for worker in view.staying if worker.node is None}
     if not waiting:
-        is_same = most == view.job.most_lasting
-        return view if is_same else view.limited(replace(view.job, most_lasting=most))
+        return view if limit is None else view.limited(limit)
     workers = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
-    return View(replace(view.job, workers=workers, most_lasting=most), view.now)
+    placed = View(replace(view.job, workers=workers), view.now)
+    return placed if limit is None else placed.limited(limit)
 
 
 def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:

@@ -3,13 +3,14 @@
 import math
 from datetime import datetime, timedelta
 
+from spotrun.api.names import Reason
 from spotrun.api.spec.schedule import Schedule
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import Course
 from spotrun.policies.deadline.policy import finishes_by
 from spotrun.policies.lifecycle.schedule_windows import open_seconds
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import wanted
+from spotrun.state.sizes import within
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
@@ -70,7 +71,8 @@ def full_step_seconds(view: View, status: JobState) -> float | None:
 
 def full_size(view: View) -> int:
     """The wanted size, also while no more are asked for than can train."""
-    return view.job.full_size or wanted(view.job.spec.workers)
+    limits = (one for one in view.limits if one.reason is not Reason.WAITING_FOR_CAPACITY)
+    return within(view.job.spec.workers, limits)
 
 
 def changeovers(pace: Pace) -> tuple[float, float]:

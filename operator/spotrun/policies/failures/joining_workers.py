@@ -18,7 +18,6 @@ from spotrun.policies.failures.backoff import (
 )
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
 from spotrun.state.view import View
@@ -159,7 +158,7 @@ def _is_for_its_node(view: View, status: JobState, one: FailedNewcomer) -> bool:
 def _are_well(view: View, status: JobState) -> bool:
     """Whether one that had failed trains by now, or its replacement, or nobody else is wanted."""
     known, trains = noted(status), set(training(status)) - on_trial(view, status)
-    if known is None or len(trains) >= wanted(view.job.spec.workers):
+    if known is None or len(trains) >= view.limited_size:
         return True
     those = known.worlds.keys()
     is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(

@@ -16,7 +16,6 @@ from spotrun.policies.failures.backoff import pause_after, pause_seconds
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import PodPhase, Worker
 from spotrun.state.stored.failures import Rejections
 from spotrun.state.view import View, holds_back
@@ -68,7 +67,7 @@ def why_rejected(view: View, status: JobState) -> str | None:
     known = status.rejections
     if known is None or view.now >= _avoided_until(known):
         return None
-    if sum(worker.pod.node is not None for worker in view.staying) >= wanted(view.job.spec.workers):
+    if sum(worker.pod.node is not None for worker in view.staying) >= view.limited_size:
         return None
     return f"{known.message}; the next one is made at {Time.of(known.retry_at)}, for another node"
 

@@ -10,7 +10,6 @@ from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since, state
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import wanted
 from spotrun.state.stored.workers import Interruption, Interruptions
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import training
@@ -58,7 +57,7 @@ def end_interruption(view: View, status: JobState) -> JobState:
     kind = ConditionType.INTERRUPTED
     if holds_since(status, kind) is None:
         return status
-    whole = len(training(status)) >= wanted(view.job.spec.workers)
+    whole = len(training(status)) >= view.limited_size
     if not whole and not holds_back(status):
         return status
     message = "as many workers as wanted train" if whole else "no workers are wanted"

@@ -78,7 +78,7 @@ def _plan(view: View, status: JobState, size: int) -> Plan:
 
 def _within_rate(view: View, needed: Needs) -> Needs:
     """No more on capacity that stays than budget.maxUsdPerHour can pay."""
-    most = view.job.most_lasting
+    most = view.most_stable
     return needed if most is None else replace(needed, lasting=min(needed.lasting, most))
 
 

@@ -15,7 +15,7 @@ from spotrun.policies.placement.free_capacity import believed_room, untried_room
 from spotrun.policies.placement.ranking import Ranked, home_zones, main_zone
 from spotrun.state.actions import Placed
 from spotrun.state.market import PoolFacts
-from spotrun.state.sizes import smallest, wanted
+from spotrun.state.sizes import smallest
 from spotrun.state.view import View
 
 MOST_POOLS = 16
@@ -68,10 +68,10 @@ class Shares:
 
 def shares(view: View) -> Shares:
     """Return what the job's workers take up now."""
-    placement, workers = view.job.spec.placement, view.job.spec.workers
+    placement = view.job.spec.placement
     found = Shares(
-        wanted(workers),
-        smallest(workers),
+        view.limited_size,
+        smallest(view.job.spec.workers),
         placement.max_percent_per_pool,
         placement.max_percent_per_zone,
     )
@@ -188,7 +188,7 @@ def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:
 def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:
     """Keep one zone with Single; with Auto, those no dearer by traffic than on-demand at home."""
     zones = view.job.spec.placement.zones
-    if zones is Zones.ANY or not ranked or wanted(view.job.spec.workers) == 1:
+    if zones is Zones.ANY or not ranked or view.limited_size == 1:
         return ranked
     home = main_zone(view, ranked)
     inside = [one for one in ranked if home in one.pool.zones]
@@ -239,7 +239,7 @@ def _within_limits(
 
 def _set_of(view: View, ranked: Sequence[Ranked], capacity: Capacity, zone: str) -> Placed:
     best, zones = ranked[0].usd_per_work, home_zones(view, ranked)
-    is_measured = view.job.sync_bytes_per_step is not None or wanted(view.job.spec.workers) == 1
+    is_measured = view.job.sync_bytes_per_step is not None or view.limited_size == 1
     weights = tuple((one.pool.name, _weight(best, one, zones, is_measured)) for one in ranked)
     return Placed(tuple(name for name, _ in weights), weights, capacity=capacity, zone=zone)
 

@@ -17,7 +17,7 @@ from spotrun.policies.placement.score import (
 from spotrun.policies.pool.interruption_rate import interruptions_per_hour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
-from spotrun.state.sizes import smallest, wanted
+from spotrun.state.sizes import smallest
 from spotrun.state.stored.training import NO_PACE
 from spotrun.state.view import View
 
@@ -86,9 +86,8 @@ def _rank(view: View, status: JobState, pool: PoolFacts, market: Sequence[PoolFa
 
 def _interruption_usd(view: View, status: JobState, usd_per_hour: float) -> float:
     """A replacement that does not train yet; where the rest cannot go on, all of them wait."""
-    workers = view.job.spec.workers
-    size = wanted(workers)
-    waiting = size if size - 1 < smallest(workers) else 1
+    size = view.limited_size
+    waiting = size if size - 1 < smallest(view.job.spec.workers) else 1
     usual_seconds, _ = changeovers(status.pace)
     return usd_per_hour * waiting * usual_seconds / 3600
 
@@ -102,9 +101,9 @@ def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
 
 def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:
     """Return what would cross to and from one zone more, of all gradient rings."""
-    pace, sent, workers = status.pace, view.job.sync_bytes_per_step, view.job.spec.workers
-    apart = workers.per_replica
-    ring = wanted(workers) // apart
+    pace, sent = status.pace, view.job.sync_bytes_per_step
+    apart = view.job.spec.workers.per_replica
+    ring = view.limited_size // apart
     seconds = float(pace.step_seconds or 0)
     if sent is None or not seconds or ring < 2:
         return 0.0

@@ -23,11 +23,11 @@ from spotrun.policies.workers.volume_check import is_refused
 from spotrun.state.conditions import find, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import whole
-from spotrun.state.sizes import largest, smallest, wanted
+from spotrun.state.sizes import largest, smallest
 from spotrun.state.snapshot import PodPhase, Refusal
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.stored.workers import Allowed, WorkerCounts
-from spotrun.state.view import FINISHED, View
+from spotrun.state.view import FINISHED, View, target_size
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
     TRIAL_SECONDS,
@@ -70,7 +70,7 @@ def _enough_are_well(view: View, status: JobState) -> bool:
     """Whether enough members for a world have not failed, though all start again."""
     broken = {worker.serial for worker in failed(view, status)}
     well = [worker for worker in members(view, status) if worker.serial not in broken]
-    return bool(whole(well, view.job.spec.workers))
+    return bool(whole(view, well))
 
 
 def _waits_to_start_again(view: View, status: JobState) -> bool:
@@ -217,7 +217,7 @@ def workers_shown(view: View, status: JobState) -> WorkerCounts:
     """Return what `kubectl get` shows of the workers."""
     running = [w for w in view.alive if w.pod.phase is PodPhase.RUNNING]
     spot = sum(w.node is not None and w.node.capacity is Capacity.SPOT for w in running)
-    size = 0 if status.suspended_by or status.phase in FINISHED else wanted(view.job.spec.workers)
+    size = target_size(view, status)
     return WorkerCounts(
         summary=f"{len(running)}/{size}",
         running=len(running),
@@ -230,7 +230,8 @@ def workers_shown(view: View, status: JobState) -> WorkerCounts:
 
 def _allowed(view: View, status: JobState, size: int) -> Allowed:
     """Return what is asked for, or as much of it as can be paid for and had."""
-    lack, reason = find(status, ConditionType.CAPACITY_AVAILABLE), view.job.limited_by
+    lack, limit = find(status, ConditionType.CAPACITY_AVAILABLE), view.tightest_limit
+    reason = limit.reason if limit is not None else None
     if lack is not None and lack.status is ConditionStatus.FALSE:
         placed = sum(worker.node is not None for worker in view.staying)
         had = largest(view.job.spec.workers, placed)

@@ -67,10 +67,7 @@ def sizing_facts(view: View, status: JobState) -> SizingFacts:
 
 def asked_size(job: JobSnapshot) -> int:
     """The size that `replicas` stands for, whatever limits it at present."""
-    workers = job.spec.workers
-    if job.asked_replicas is not None:
-        workers = workers.model_copy(update={"replicas": job.asked_replicas})
-    return wanted(workers)
+    return wanted(job.spec.workers)
 
 
 def step_times(crew: Sequence[Worker], present: int) -> StepTimes | None:

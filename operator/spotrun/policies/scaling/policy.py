@@ -46,7 +46,7 @@ def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     memory = status.scaling
     if not _is_auto(view.job) or status.phase in FINISHED:
         return ()
-    if memory.size is None or memory.replaces != _replicas(view.job):
+    if memory.size is None or memory.replaces != view.job.spec.workers.replicas:
         return ()
     return (Resize(memory.size, f"{memory.reason}: {_last_why(status)}"),)
 
@@ -82,14 +82,10 @@ def _is_auto(job: JobSnapshot) -> bool:
     return job.spec.scaling_mode is ScalingMode.AUTO
 
 
-def _replicas(job: JobSnapshot) -> int:
-    return job.spec.workers.replicas if job.asked_replicas is None else job.asked_replicas
-
-
 def _hear(view: View, status: JobState) -> JobState:
     """Find out whether the last size is written, is still to be, or somebody wrote another."""
     memory, job = status.scaling, view.job
-    if memory.size is None or memory.replaces == _replicas(job):
+    if memory.size is None or memory.replaces == job.spec.workers.replicas:
         return status
     size = asked_size(job)
     if size == memory.size:
@@ -97,7 +93,7 @@ def _hear(view: View, status: JobState) -> JobState:
     reason, before = ScalingReason.REPLICAS_SET, memory.size
     memory = replace(memory, size=size, replaces=None, more_since=None, fewer_since=None)
     why = f"{size} instead of {before} workers: {reason.purpose}"
-    numbers = {"reason": reason.value, "replicas": str(_replicas(job))}
+    numbers = {"reason": reason.value, "replicas": str(job.spec.workers.replicas)}
     status = record(view, status, _what(before, size), why, numbers)
     return _remember(status, _counted(memory, reason))
 
@@ -106,7 +102,7 @@ def _conclude(view: View, status: JobState, choice: Choice, before: int) -> JobS
     """Remember what was chosen; what is another answer than the last one is recorded, too."""
     memory, is_other = choice.memory, choice.size != before
     if is_other:
-        memory = replace(memory, replaces=_replicas(view.job))
+        memory = replace(memory, replaces=view.job.spec.workers.replicas)
     reason, last = choice.reason, status.scaling
     is_news = choice.memory.reason != last.reason
     if isinstance(reason, ScalingReason) and (is_other or is_news):

@@ -14,7 +14,7 @@ from spotrun.policies.placement.policy import why_forbidden, why_no_pool
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import must_wait
 from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
-from spotrun.policies.workers.policy import target_size
+from spotrun.policies.workers.policy import size_for_now
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
@@ -25,7 +25,7 @@ def check_capacity(view: View, status: JobState) -> JobState:
     """Say whether as many workers as wanted can be had."""
     if status.phase in FINISHED or must_wait(view, status) or asks_for_fewer(status):
         return status  # who waits for its turn does not ask
-    kind, wanted = ConditionType.CAPACITY_AVAILABLE, target_size(view, status)
+    kind, wanted = ConditionType.CAPACITY_AVAILABLE, size_for_now(view, status)
     placed = sum(worker.pod.node is not None for worker in view.staying)
     # Beyond that it is only asked whether cheaper capacity is to be had.
     forbidden = not_asked(view)
@@ -59,7 +59,7 @@ def no_node(view: View) -> str | None:
 
 def left_out(view: View, status: JobState) -> str | None:
     """Why a free node is left out because of its zone; None if none is."""
-    return why_left_out(view, status, target_size(view, status)) or None
+    return why_left_out(view, status, size_for_now(view, status)) or None
 
 
 def not_asked(view: View) -> str | None:

@@ -23,7 +23,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import NOTHING_UNUSED, JobState, Unused
 from spotrun.state.replicas import holds_all, whole
-from spotrun.state.sizes import largest, smallest, wanted
+from spotrun.state.sizes import SizeLimit, largest, smallest
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import all_in_process, gone, holders, members, some_unheard
@@ -49,15 +49,13 @@ class _Held:
         return self.nodes - self.usable
 
 
-def within_reach(view: View) -> JobSnapshot:
-    """The job with as many workers as it keeps to for now."""
-    job = view.job
-    known, workers = _remembered(job), job.spec.workers
-    if not _is_pausing(view, known) or known.size >= wanted(workers):
-        return job
-    fewer = max(known.size, smallest(workers))
-    limited = job.limited_to(fewer, Reason.WAITING_FOR_CAPACITY)
-    return replace(limited, full_size=wanted(workers))
+def capacity_limit(view: View) -> SizeLimit | None:
+    """Keep to the workers that could train, until more are asked for again."""
+    known = _remembered(view.job)
+    if not _is_pausing(view, known) or known.size >= view.limited_size:
+        return None
+    fewest = smallest(view.job.spec.workers)
+    return SizeLimit(Reason.WAITING_FOR_CAPACITY, max(known.size, fewest))
 
 
 def give_back_unused(view: View, status: JobState) -> JobState:
@@ -90,13 +88,12 @@ def _held(view: View, status: JobState) -> _Held:
 
 def _look_at(view: View, status: JobState) -> _Held:
     """Count the workers with a node; who trains is of use to its end, also under notice."""
-    workers = view.job.spec.workers
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
         placed = []  # they go back to those who come first
     train = len(members(view, status))
-    usable = max(len(whole(placed, workers)), train)
-    return _Held(max(len(placed), train), usable, wanted(workers))
+    usable = max(len(whole(view, placed)), train)
+    return _Held(max(len(placed), train), usable, view.limited_size)
 
 
 def _remembered(job: JobSnapshot) -> Unused:

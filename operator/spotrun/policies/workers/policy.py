@@ -28,9 +28,8 @@ from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import read_reason, record
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import by_slot, new_slots
-from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
-from spotrun.state.view import View, holds_back, leaves_at
+from spotrun.state.view import View, holds_back, leaves_at, target_size
 from spotrun.state.world_members import counted_on, relied_on
 
 _OF_NO_USE = "no others came with whom it could train"
@@ -42,7 +41,7 @@ def give_numbers(view: View, status: JobState) -> JobState:
     A worker under notice is replaced while it still trains, so for a while there may be more
     workers than `max`.
     """
-    size = target_size(view, status)
+    size = size_for_now(view, status)
     new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
     if new <= 0:
         return status
@@ -51,18 +50,16 @@ def give_numbers(view: View, status: JobState) -> JobState:
     return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
 
 
-def target_size(view: View, status: JobState) -> int:
-    """Return how many workers there should be now."""
-    if holds_back(status) or must_wait(view, status):
+def size_for_now(view: View, status: JobState) -> int:
+    """Return how many workers there may be for now: none while the job has to wait."""
+    if must_wait(view, status) or is_refused(view, status):
         return 0
-    if is_refused(view, status) or lacks_processes(view, status):
-        return 0
-    return wanted(view.job.spec.workers)
+    return 0 if lacks_processes(view, status) else target_size(view, status)
 
 
 def workers_again_seconds(view: View, status: JobState) -> float | None:
     """Return when workers may be missing, or placed otherwise, though nothing happens."""
-    return placement_again_seconds(view, status, target_size(view, status))
+    return placement_again_seconds(view, status, size_for_now(view, status))
 
 
 def creations(view: View, status: JobState) -> tuple[Create, ...]:
@@ -71,7 +68,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     A member whose pod has vanished is made again only when no world counts on it any more: the new
     one knows nothing of what the old one had.
     """
-    size = target_size(view, status)
+    size = size_for_now(view, status)
     if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
         return ()
     new = [serial for serial in owed(view, status) if serial not in relied_on(status)]
@@ -90,7 +87,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
-    known, size = {remove.serial for remove in gone}, target_size(view, status)
+    known, size = {remove.serial for remove in gone}, size_for_now(view, status)
     taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
     once = {one.serial: one for one in taken if one.serial not in known}
     return (*gone, *once.values())
@@ -116,7 +113,7 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
 def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     """Return who is replaced by other capacity, and who is one too many."""
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
-    size = target_size(view, status)
+    size = size_for_now(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.serial not in needed]
     workers, why = view.job.spec.workers, "the job needs fewer workers"

@@ -16,10 +16,9 @@ from spotrun.policies.placement.policy import missing
 from spotrun.policies.policy import Policy
 from spotrun.state.actions import Release
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators
-from spotrun.state.view import View, holds_back
+from spotrun.state.view import View, target_size
 
 
 def settle(view: View, status: JobState) -> JobState:
@@ -104,8 +103,7 @@ def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
     open_numbers = owed(view, status)
     if not open_numbers:
         return ()
-    is_unwanted = holds_back(status) or view.job.deleting
-    size = 0 if is_unwanted else wanted(view.job.spec.workers)
+    size = target_size(view, status)
     surplus = open_numbers[len(missing(view, status, size)) if size else 0 :]
     unseen = absent(view, status)
     return tuple(serial for serial in surplus if serial not in unseen)

@@ -11,7 +11,6 @@ from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState, Orders
 from spotrun.state.replicas import holds_all, whole
-from spotrun.state.sizes import wanted
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import can_be_asked_to_save, members, training
 
@@ -70,14 +69,14 @@ def is_restart_planned(view: View, status: JobState) -> bool:
 
 def _hands_over(view: View, status: JobState) -> bool:
     """Whether a part of the state is with those only who leave, and others wait to go on."""
-    size, crew = wanted(view.job.spec.workers), set(training(status))
+    size, crew = view.limited_size, set(training(status))
     going = retiring(view, status, size) | (crew - view.staying_serials)
     workers = view.job.spec.workers
     stay = [view.by_serial[n] for n in crew - going if n in view.by_serial]
     if not crew or holds_all(stay, workers) or is_saved(view, status):
         return False
     newcomers = (w for w in view.staying if w.is_ready and w.serial not in crew)
-    return len(whole([*stay, *newcomers], workers)) == size
+    return len(whole(view, [*stay, *newcomers])) == size
 
 
 def _leaves_too_few(view: View, status: JobState) -> bool:
@@ -85,7 +84,7 @@ def _leaves_too_few(view: View, status: JobState) -> bool:
         return False
     crew = training(status)
     rest = [worker for worker in view.staying if worker.is_ready or worker.serial in crew]
-    return not whole(rest, view.job.spec.workers)
+    return not whole(view, rest)
 
 
 CHECKPOINT_REQUESTS = Policy(order_checkpoint)

@@ -80,7 +80,7 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     present = [worker for worker in everybody if worker.serial not in late]
     entry = Entry.RESTART if world.entry is Entry.RESTART else Entry.ABORT
     why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.entry}"
-    on_time = whole(present, view.job.spec.workers)
+    on_time = whole(view, present)
     if on_time and _can_enter(view, status, on_time, entry):
         return publish(view, status, on_time, entry, why, is_active=True, late=absent)
     if entry is Entry.ABORT and _can_wait(view, status, present):
@@ -119,7 +119,7 @@ def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
 
 def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came need nobody else: they are enough, and have all of the state."""
-    on_time = whole(present, view.job.spec.workers)
+    on_time = whole(view, present)
     return bool(on_time) and _can_enter(view, status, on_time, Entry.ABORT)
 
 
@@ -127,12 +127,12 @@ def _with_spares(
     view: View, status: JobState, crew: list[Worker], *, in_process: bool
 ) -> list[Worker]:
     """The largest world of these and of spares; of whom others would wait for only if too few."""
-    workers, inside = view.job.spec.workers, set(training(status))
+    inside = set(training(status))
     spares = [w for w in view.staying if w.is_ready and w.serial not in inside]
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
         spares = []
     prepared = [worker for worker in spares if is_prepared(worker, in_process=in_process)]
-    return whole([*crew, *prepared], workers) or whole([*crew, *spares], workers)
+    return whole(view, [*crew, *prepared]) or whole(view, [*crew, *spares])
 
 
 def _is_starting(worker: Worker) -> bool:

@@ -100,7 +100,7 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
     if not in_process:
         return _enter(view, status, crew, Entry.RESTART, why)
     workers = view.job.spec.workers
-    if not bring_all(keepers, whole(crew, workers), workers):
+    if not bring_all(keepers, whole(view, crew), workers):
         crew = led_by(keepers, crew, workers)
     return _enter(view, status, crew, Entry.ABORT, why)
 
@@ -113,12 +113,12 @@ def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
 def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
     crew, held = members(view, status), held_back(view, status)
     well = [worker for worker in crew if worker.serial not in held]
-    return well if whole(well, view.job.spec.workers) else crew
+    return well if whole(view, well) else crew
 
 
 def _enter(view: View, status: JobState, crew: list[Worker], entry: Entry, why: str) -> JobState:
     """The first of them, as many as are allowed; nobody where they are too few."""
-    chosen = whole(crew, view.job.spec.workers)
+    chosen = whole(view, crew)
     if not chosen:
         why += "; too few are left to train"
         return publish(view, status, [], Entry.RESTART, why, is_active=False)

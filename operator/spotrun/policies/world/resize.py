@@ -15,7 +15,6 @@ from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_sa
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, led_by, whole
-from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import (
@@ -104,7 +103,7 @@ def leave_again_seconds(view: View, status: JobState) -> float | None:
 def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether a world of these would soon be followed by a larger one, or by one that stays."""
     serials = {worker.serial for worker in chosen}
-    is_whole = len(chosen) >= wanted(view.job.spec.workers) and serials <= view.staying_serials
+    is_whole = len(chosen) >= view.limited_size and serials <= view.staying_serials
     if serials <= set(training(status)) or is_whole:
         return False
     return newcomers_again_seconds(view, status) > 0
@@ -167,18 +166,17 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     crew = members(view, status)
     inside = {worker.serial for worker in crew}
     newcomers = _newcomers(view, status, inside, with_unready=with_unready)
-    workers = view.job.spec.workers
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
-        renewed = whole(newcomers, workers)
-        return renewed if len(renewed) == wanted(workers) else crew
-    going = retiring(view, status, wanted(workers))
+        renewed = whole(view, newcomers)
+        return renewed if len(renewed) == view.limited_size else crew
+    going = retiring(view, status, view.limited_size)
     staying, replaced = _parted([w for w in crew if w.serial in view.staying_serials], going)
     # A newcomer that is to go as well takes nobody's place: they would change it for ever.
     lasting, passing = _parted(newcomers, going)
     candidates = [*staying, *lasting, *replaced, *passing]
     leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
-    chosen = whole(candidates, workers)
+    chosen = whole(view, candidates)
     if chosen and _with_the_state(view, status, chosen):
         return chosen
     keepers = [*replaced, *leaving]
@@ -204,7 +202,7 @@ def _hand_over(
     """
     workers = view.job.spec.workers
     if len(chosen) > workers.per_replica and all_in_process(members(view, status)):
-        handed = whole(led_by(keepers, chosen, workers), workers)
+        handed = whole(view, led_by(keepers, chosen, workers))
         if _with_the_state(view, status, handed):
             return handed
     is_ready = all(worker.is_ready for worker in chosen)
@@ -277,7 +275,7 @@ def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Wo
     if len(stay) == len(crew):
         return stay
     longest = [w for w in stay if not _leaves_within(view, w, seconds + TOGETHER_SECONDS)]
-    return longest if whole([*others, *longest], view.job.spec.workers) else stay
+    return longest if whole(view, [*others, *longest]) else stay
 
 
 def _leaves_within(view: View, worker: Worker, seconds: float) -> bool:

@@ -7,7 +7,7 @@ from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
-from spotrun.state.sizes import smallest, wanted
+from spotrun.state.sizes import smallest
 from spotrun.state.view import View
 from spotrun.state.world_members import all_outlive_a_break, holders, some_unheard
 from spotrun.state.world_transitions import publish
@@ -33,14 +33,14 @@ def start(view: View, status: JobState) -> JobState:
     passed = known | just_left_out(view, status)
     ready = [w for w in view.staying if w.is_ready and w.serial not in passed]
     crew = [*survivors, *ready] if goes_on else ready
-    chosen = whole(crew, workers)
+    chosen = whole(view, crew)
     if not chosen:
         return status
     if goes_on:
         new = sum(worker.serial not in known for worker in chosen)
         why = f"{len(chosen) - new} with the state, {new} others"
         return publish(view, status, chosen, Entry.ABORT, why, is_active=True)
-    everybody = len(chosen) >= wanted(workers)
+    everybody = len(chosen) >= view.limited_size
     if not everybody and _gathers_seconds(view) > 0:
         return status
     why = "all workers are ready" if everybody else "the rest did not come in time"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.names import ConditionType, Phase
+from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.policy import missing
 from spotrun.policies.queueing.gang import is_incomplete
@@ -16,16 +16,15 @@ from spotrun.policies.workers.partial_capacity import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     LOOK_SECONDS,
-    within_reach,
+    capacity_limit,
 )
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import find
 from spotrun.state.job_state import NOTHING_UNUSED, Unused
-from spotrun.state.sizes import wanted
+from spotrun.state.sizes import SizeLimit
 from spotrun.state.snapshot import Refusal
 from spotrun.state.stored.training import Pace, Progress
-from spotrun.state.view import View
-from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, later
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
 
 KEPT = 20 * 60.0
@@ -324,8 +323,11 @@ def test_a_deadline_is_judged_at_the_size_that_is_wanted() -> None:
     trains = a_job(8, min=2, sizes=(2, 6, 8), **spec).training(0, 1, scheduled_at=ago(90_000))
     job = on_market(at_step(100, trains).with_status(observed_generation=1), SCALED)
     job = job.with_status(progress=Progress(step=100, total_steps=10_000))
-    limited = View(within_reach(in_vain(job, size=2).view()), NOW)
-    assert wanted(limited.job.spec.workers) == 2
+    paused = in_vain(job, size=2).view()
+    limit = capacity_limit(paused)
+    assert limit == SizeLimit(Reason.WAITING_FOR_CAPACITY, 2)
+    limited = paused.limited(limit)
+    assert (limited.limited_size, limited.job.spec.workers.replicas) == (2, 8)
     whole, kept = course(job.view(), job.status), course(limited, job.status)
     assert whole is not None
     assert (whole.work_seconds, whole.ahead_seconds) == (10_000, 600)
