@@ -27,6 +27,7 @@ CODECS = (
     "state/stored/statements_codec.py",
     "state/stored/training_codec.py",
     "state/stored/workers_codec.py",
+    "state/stored/pools/pool_codec.py",
 )
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
@@ -55,6 +56,8 @@ IN_STATE = {
     "CheckpointStatus": "AcknowledgedCheckpoint",
     "WorkersStatus": "WorkerCounts",
     "Decision": "RecordedDecision",
+    "CapacityPoolStatus": "PoolState",
+    "Price": "NodePrice",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
@@ -64,6 +67,7 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("Restarts", "last_generation"): "last_world",
     ("HeldBack", "generation"): "world",
     ("Mark", "step"): "steps",
+    ("Price", "stale"): "is_stale",
 }
 """The names that fields of models have there, where these are others."""
 

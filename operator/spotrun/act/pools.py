@@ -12,7 +12,7 @@ from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.writes import Writes, Written
 from spotrun.api import names
-from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
+from spotrun.api.capacitypool import CapacityPoolSpec
 from spotrun.api.names import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
 from spotrun.kube.errors import AlreadyExists, Conflict, NotFound
 from spotrun.kube.read_your_writes import Horizon
@@ -21,12 +21,14 @@ from spotrun.kube.rest.client import Client
 from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import CAPACITY_POOLS
 from spotrun.policies.pool.policy import (
-    PoolSnapshot,
     again_seconds,
     is_forgotten,
     next_pool,
     seconds_to_write,
 )
+from spotrun.policies.pool.snapshot import PoolSnapshot
+from spotrun.state.stored.pools.pool_codec import write
+from spotrun.state.stored.pools.pool_state import PoolState
 
 log = logging.getLogger(__name__)
 
@@ -106,10 +108,10 @@ class PoolWriter:
         log.info("found capacitypool %s", pool.name)
         self._reached(pool, made.metadata.version)
 
-    async def _store(self, pool: PoolSnapshot, status: CapacityPoolStatus) -> None:
+    async def _store(self, pool: PoolSnapshot, status: PoolState) -> None:
         patch: list[dict[str, object]] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": pool.version},
-            {"op": "add", "path": "/status", "value": status.manifest()},
+            {"op": "add", "path": "/status", "value": write(status).manifest()},
         ]
         written = await self._writes.do(
             "pool_status",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from spotrun.api.capacitypool import Price
 from spotrun.money.units import UsdPerHour
 
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -32,6 +31,26 @@ class Quote:
     def is_stale(self, now: datetime) -> bool:
         """Whether the source should have quoted a newer price by now."""
         return self.stale_at is not None and now > self.stale_at
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """A price from a time on."""
+
+    time: datetime
+    usd_per_hour: UsdPerHour
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrice:
+    """The price of a pool's node, as it is remembered of it."""
+
+    usd_per_hour: UsdPerHour | None = None  # now; None: unknown
+    on_demand_usd_per_hour: UsdPerHour | None = None  # of the same node on demand
+    source: str | None = None
+    as_of: datetime | None = None
+    is_stale: bool = False  # its source should have quoted a newer one by now
+    recent: tuple[PriceChange, ...] = ()  # oldest first
 
 
 @dataclass(frozen=True)
@@ -84,15 +103,14 @@ class PriceHistory:
         return bisect_right(changes, moment, key=lambda change: change[0]) - 1
 
 
-def remembered(price: Price | None) -> Quote | None:
+def remembered(price: NodePrice | None) -> Quote | None:
     """Return the price in a pool's status as it was quoted."""
     if price is None or price.usd_per_hour is None or price.source is None:
         return None
-    as_of = price.as_of.datetime if price.as_of is not None else None
-    return Quote(UsdPerHour.of(price.usd_per_hour), price.source, as_of)
+    return Quote(price.usd_per_hour, price.source, price.as_of)
 
 
-def history_of(price: Price | None, now: datetime) -> PriceHistory:
+def history_of(price: NodePrice | None, now: datetime) -> PriceHistory:
     """Return the history of a pool's price, from its status.
 
     The oldest price that is known counts for all time before: a pool is often seen a moment later
@@ -102,10 +120,10 @@ def history_of(price: Price | None, now: datetime) -> PriceHistory:
     """
     if price is None:
         return PriceHistory()
-    recent = tuple((c.time.datetime, UsdPerHour.of(c.usd_per_hour)) for c in price.recent or ())
-    changes: list[tuple[datetime, UsdPerHour | None]] = sorted(recent, key=lambda c: c[0])
-    current = UsdPerHour.of(price.usd_per_hour) if price.usd_per_hour is not None else None
+    recent = sorted(price.recent, key=lambda change: change.time)
+    changes: list[tuple[datetime, UsdPerHour | None]] = [(c.time, c.usd_per_hour) for c in recent]
+    current = price.usd_per_hour
     if not changes or changes[-1][1] != current:
-        quoted_at = price.as_of.datetime if price.as_of else now
+        quoted_at = price.as_of or now
         changes.append((max([quoted_at, *(moment for moment, _ in changes)]), current))
     return PriceHistory(((EVER, changes[0][1]), *changes[1:]))

@@ -8,30 +8,25 @@ from datetime import datetime
 from decimal import Decimal
 from math import inf
 
-from spotrun.api.capacitypool import (
-    CapacityPoolSpec,
-    CapacityPoolStatus,
-    PoolNode,
-    Price,
-)
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.meta import ConditionStatus
-from spotrun.money.price_history import Quote
+from spotrun.api.capacitypool import CapacityPoolSpec
+from spotrun.money.price_history import NodePrice, Quote
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
+from spotrun.policies.pool.interruptions import DAY
 from spotrun.policies.pool.lifetimes import Life
-from spotrun.policies.pool.policy import DAY, PoolSnapshot, again_seconds, next_pool
+from spotrun.policies.pool.policy import again_seconds, next_pool
+from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.market.virtual_market import Pool
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Observe
 from spotrun.state.market import Market, PoolFacts
+from spotrun.state.stored.pools.pool_state import PoolNode, PoolState
 
 NODE = Resources(cpu=Decimal(8), memory=Decimal(64 * 2**30), gpus=1)
 """What a node has to give: room for one worker. Recordings know no more of a node than that."""
 
-_ITS_STATUS = PoolNode(cpu=Amount.of(NODE.cpu), memory=Amount.of(NODE.memory), gpus=NODE.gpus)
-_AVAILABLE = {ConditionStatus.TRUE: True, ConditionStatus.FALSE: False}
+_ITS_STATUS = PoolNode(NODE.cpu, NODE.memory, NODE.gpus)
 _STALE_SECONDS = 1800.0
 """That nodes become older changes the odds only slowly."""
 
@@ -63,7 +58,7 @@ class _Known:
             region=pool.trace.region,
             capacity=pool.capacity,
         )
-        self._status = CapacityPoolStatus()
+        self._status = PoolState()
         self._seen: object = None
         self._facts: PoolFacts | None = None
 
@@ -132,8 +127,8 @@ class _Known:
 
     def _conclude(self, workers: int) -> PoolFacts:
         pool, status, trace = self._pool, self._status, self._pool.trace
-        learned, price = status.provision_seconds, status.price or Price()
-        interruptions = status.interruptions or ()
+        learned, price = status.provision_seconds, status.price or NodePrice()
+        interruptions = status.interruptions
         available, retry_at = self._availability()
         return PoolFacts(
             name=pool.name,
@@ -145,18 +140,17 @@ class _Known:
             gpus=NODE.gpus,
             usd_per_hour=_decimal(price.usd_per_hour),
             on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour),
-            nodes=status.nodes or 0,
+            nodes=status.nodes,
             workers=workers,
             declared=True,
             match_labels={"pool": (pool.name,)},
             allocatable=NODE,
             available=available,
             retry_at=retry_at,
-            provision_seconds=float(learned.decimal) if learned is not None else None,
-            interruptions_24h=status.interruptions_24h or 0,
-            last_interruption_at=interruptions[-1].time.datetime if interruptions else None,
+            provision_seconds=float(learned) if learned is not None else None,
+            interruptions_24h=status.interruptions_24h,
+            last_interruption_at=interruptions[-1].time if interruptions else None,
             node_hours_24h=self._node_hours(),
-            lifetimes=status.lifetimes or "",
         )
 
     def _node_hours(self) -> float:
@@ -165,20 +159,18 @@ class _Known:
         nodes = (worker.node for worker in cluster.held(self._pool))
         ages = (cluster.now - node.there_at for node in nodes if node is not None)
         present = sum(min(max(age, 0.0), DAY.total_seconds()) for age in ages) / 3600
-        known = self._status.interruptions or ()
-        recent = (one for one in known if now - one.time.datetime < DAY)
-        return present + sum(float(one.node_hours.decimal) for one in recent)
+        recent = (one for one in self._status.interruptions if now - one.time < DAY)
+        return present + sum(float(one.node_hours) for one in recent)
 
     def _availability(self) -> tuple[bool | None, datetime | None]:
         """Return whether nodes are available, as learned or told for free, and when to retry."""
         cluster, status = self._cluster, self._status
         if cluster.rules.observe is Observe.MARKET:
             return self._pool.offer(cluster.now).nodes > len(cluster.held(self._pool)), None
-        learned = _AVAILABLE.get(status.available or ConditionStatus.UNKNOWN)
-        retry_at = status.retry_at.datetime if status.retry_at is not None else None
+        retry_at = status.retry_at
         is_resting = retry_at is not None and retry_at > cluster.market.time(cluster.now)
-        return learned, retry_at if is_resting else None
+        return status.available, retry_at if is_resting else None
 
 
-def _decimal(amount: Amount | None) -> Decimal | None:
-    return amount.decimal if amount is not None else None
+def _decimal(rate: UsdPerHour | None) -> Decimal | None:
+    return rate.amount.decimal if rate is not None else None

@@ -39,7 +39,6 @@ class PoolFacts:
     interruptions_24h: int = 0
     last_interruption_at: datetime | None = None
     node_hours_24h: float = 0.0  # how long its nodes were there to be taken away
-    lifetimes: str = ""  # how long nodes lived, in the compact form of `policies.pool.policy`
 
 
 @dataclass(frozen=True)

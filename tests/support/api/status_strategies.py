@@ -1,11 +1,11 @@
-"""Random statuses of jobs: whatever the CRD allows, each text in the form in which we write it."""
+"""Random statuses: whatever the CRD allows, each text in the form in which we write it."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
@@ -15,7 +15,8 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Intervals, Serials, Text, Time
 from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
-from spotrun.api.status import TrainingJobStatus
+
+M = TypeVar("M", bound=Model)
 
 _NUMBERS = st.lists(st.integers(0, 40), max_size=6)
 _DECIMALS = st.decimals(0, 10**6, places=3)
@@ -44,9 +45,9 @@ _TEXTS_OF_FIELDS: dict[tuple[type[Model], str], st.SearchStrategy[Any]] = {
 """The fields whose form the API server does not check, with what their writer writes there."""
 
 
-def statuses() -> st.SearchStrategy[TrainingJobStatus]:
+def statuses(model: type[M]) -> st.SearchStrategy[M]:
     """Return statuses of which each field may be there or not."""
-    return _model(TrainingJobStatus).map(TrainingJobStatus.model_validate)
+    return _model(model).map(model.model_validate)
 
 
 def _model(model: type[Model]) -> st.SearchStrategy[Any]:

@@ -5,11 +5,15 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
-from spotrun.api.capacitypool import Price, PriceChange
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
 from spotrun.money.ledger import Priced
-from spotrun.money.price_history import EVER, PriceHistory, Quote, history_of
+from spotrun.money.price_history import (
+    EVER,
+    NodePrice,
+    PriceChange,
+    PriceHistory,
+    Quote,
+    history_of,
+)
 from spotrun.money.units import Usd, UsdPerHour
 from tests.unit.money.builders import NOON, after, cost_by, histories, history, moments, per_hour
 
@@ -18,13 +22,11 @@ def pool_price(
     now: str | None = None,
     *recent: tuple[datetime, str],
     as_of: datetime | None = None,
-) -> Price:
-    return Price(
-        usd_per_hour=Amount(now) if now is not None else None,
-        on_demand_usd_per_hour=None,
-        source=None,
-        as_of=Time.of(as_of) if as_of else None,
-        recent=tuple(PriceChange(time=Time.of(t), usd_per_hour=Amount(p)) for t, p in recent),
+) -> NodePrice:
+    return NodePrice(
+        usd_per_hour=per_hour(now) if now is not None else None,
+        as_of=as_of,
+        recent=tuple(PriceChange(time, per_hour(price)) for time, price in recent),
     )
 
 
@@ -108,7 +110,7 @@ HOUR_AGO, NOW = after(hours=-1), NOON
     ],
 )
 def test_the_history_of_a_pool_is_what_its_status_holds(
-    price: Price | None, changes: tuple[tuple[datetime, str | None], ...]
+    price: NodePrice | None, changes: tuple[tuple[datetime, str | None], ...]
 ) -> None:
     wanted = tuple((when, None if p is None else per_hour(p)) for when, p in changes)
     assert history_of(price, NOW).changes == wanted

@@ -113,7 +113,7 @@ def _drop_empty(parent: Manifest, block: str, name: str) -> None:
         parent.get(block, {}).pop(name, None)
 
 
-@given(statuses())
+@given(statuses(TrainingJobStatus))
 def test_what_was_read_is_written_as_it_was(status: TrainingJobStatus) -> None:
     assert write(read(status)).manifest() == normal_form(status)
 
@@ -142,13 +142,13 @@ def test_charges_their_ends_and_sums_by_pool_come_back_worker_by_worker(sums: Ac
 
 
 @settings(max_examples=50)
-@given(statuses())
+@given(statuses(TrainingJobStatus))
 def test_what_was_written_is_read_as_it_was(status: TrainingJobStatus) -> None:
     state = read(status)
     assert stored(state) == state
 
 
-@given(statuses())
+@given(statuses(TrainingJobStatus))
 def test_of_a_status_that_cannot_be_true_only_what_is_said_changes(
     status: TrainingJobStatus,
 ) -> None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from spotrun.api.capacitypool import Capacity, Price
-from spotrun.api.field_types.text_values import Time
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Handler, Reflector
+from spotrun.money.price_history import NodePrice
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import Catalog
 from spotrun.money.shares import Resources
@@ -33,7 +33,7 @@ from spotrun.observe.pools.objects import asked
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.promised_capacity import Promises
 from spotrun.observe.pools.snapshot import offerings_of, pool_snapshot
-from spotrun.policies.pool.policy import PoolSnapshot
+from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.market import Market
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED
@@ -177,7 +177,7 @@ class PoolCaches:
         """Whether there is such a namespace."""
         return self._namespaces.get("", name) is not None
 
-    def price_of(self, pool: str) -> Price | None:
+    def price_of(self, pool: str) -> NodePrice | None:
         """Return the price of a pool's node."""
         return self.pools.price_of(pool)
 
@@ -202,7 +202,7 @@ class PoolCaches:
                 if name in asked(pod):
                     self._listeners.pod(pod)
 
-    def _rests_until(self, name: str) -> Time | None:
+    def _rests_until(self, name: str) -> datetime | None:
         pool = self.pools.get(name)
         return pool.status.retry_at if pool is not None else None
 

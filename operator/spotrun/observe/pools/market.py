@@ -5,18 +5,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from spotrun.api.capacitypool import Price
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.meta import ConditionStatus
 from spotrun.api.spec.placement import Placement
 from spotrun.kube.lru_map import LruMap
+from spotrun.money.price_history import NodePrice
 from spotrun.money.price_sources import Catalog
+from spotrun.money.units import UsdPerHour
 from spotrun.observe.pools.fit import Demand
 from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool
 from spotrun.observe.pools.pools import Pools
-from spotrun.observe.pools.snapshot import node_of, quotes_of, resources_in
-from spotrun.policies.pool.policy import DAY
+from spotrun.observe.pools.snapshot import node_of, quotes_of
+from spotrun.policies.pool.interruptions import DAY
 from spotrun.state.market import Market, PoolFacts
 
 KEPT = timedelta(minutes=1)
@@ -142,7 +141,7 @@ def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFac
         zones=spec.zones or (),
         region=spec.region or "",
         instance_types=spec.instance_types or (),
-        accelerator=(node.accelerator or "") if node is not None else "",
+        accelerator=node.accelerator if node is not None else "",
         gpus=node.gpus if node is not None else 0,
         usd_per_hour=_decimal(price.usd_per_hour) if price is not None else None,
         on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour) if price else None,
@@ -151,27 +150,19 @@ def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFac
         declared=not pool.is_ours,
         match_labels=match_labels(spec, labels),
         tolerations=spec.tolerations or (),
-        allocatable=resources_in(node),
-        available=_AVAILABLE[status.available or ConditionStatus.UNKNOWN],
+        allocatable=node.resources if node is not None else None,
+        available=status.available,
         retry_at=_retry_at(pool, now),
-        provision_seconds=float(status.provision_seconds) if status.provision_seconds else None,
-        interruptions_24h=status.interruptions_24h or 0,
+        provision_seconds=_seconds(status.provision_seconds),
+        interruptions_24h=status.interruptions_24h,
         node_hours_24h=_node_hours(pools, pool, now),
-        lifetimes=status.lifetimes or "",
     )
-
-
-_AVAILABLE = {
-    ConditionStatus.TRUE: True,
-    ConditionStatus.FALSE: False,
-    ConditionStatus.UNKNOWN: None,
-}
 
 
 def _taken(pools: Pools, pool: Pool) -> list[datetime]:
     """Return when nodes were taken, with news that status lacks: a pool must rest after a loss."""
     news = (life.ended_at for life in pools.news(pool.name).lives if life.taken)
-    known = (one.time.datetime for one in pool.status.interruptions or ())
+    known = (one.time for one in pool.status.interruptions)
     return [*known, *(at for at in news if at is not None)]
 
 
@@ -181,24 +172,28 @@ def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
         min((now - member.born_at) / timedelta(hours=1), 24.0)
         for member in pools.members(pool.name)
     )
-    recent = (one for one in pool.status.interruptions or () if now - one.time.datetime < DAY)
+    recent = (one for one in pool.status.interruptions if now - one.time < DAY)
     return present + sum(float(one.node_hours) for one in recent)
 
 
 def _retry_at(pool: Pool, now: datetime) -> datetime | None:
     """Return when a dry pool will be asked again; None if it may be asked now."""
-    moment = pool.status.retry_at.datetime if pool.status.retry_at is not None else None
+    moment = pool.status.retry_at
     return moment if moment is not None and moment > now else None
 
 
-def _decimal(amount: Amount | None) -> Decimal | None:
-    return amount.decimal if amount is not None else None
+def _seconds(learned: Decimal | None) -> float | None:
+    return float(learned) if learned is not None else None
 
 
-def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> Price:
+def _decimal(rate: UsdPerHour | None) -> Decimal | None:
+    return rate.amount.decimal if rate is not None else None
+
+
+def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> NodePrice:
     """Return the price of a pool without a status yet: the first jobs should know it, too."""
     quote, on_demand = quotes_of(pools, pool, catalog)
-    return Price(
-        usd_per_hour=quote.usd_per_hour.amount if quote is not None else None,
-        on_demand_usd_per_hour=on_demand.usd_per_hour.amount if on_demand is not None else None,
+    return NodePrice(
+        usd_per_hour=quote.usd_per_hour if quote is not None else None,
+        on_demand_usd_per_hour=on_demand.usd_per_hour if on_demand is not None else None,
     )

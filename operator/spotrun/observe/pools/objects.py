@@ -12,6 +12,8 @@ from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
 from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.nodes.cloud_labels import Identity
 from spotrun.policies.pool.lifetimes import Life
+from spotrun.state.stored.pools.pool_codec import read
+from spotrun.state.stored.pools.pool_state import PoolState
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ class Pool:
     name: str
     spec: CapacityPoolSpec
     labels: Mapping[str, str] = field(default_factory=dict)
-    status: CapacityPoolStatus = field(default_factory=CapacityPoolStatus)
+    status: PoolState = field(default_factory=PoolState)
     uid: str = ""  # "": it has yet to be made
     version: str = ""
     is_ours: bool = True  # discovered, and changed by nobody since
@@ -72,16 +74,17 @@ def read_pool(pool: PoolObject) -> Pool | None:
         log.warning("capacitypool %s cannot be read and does not count: %s", meta.name, error)
         return None
     try:
-        status = CapacityPoolStatus.model_validate_json(
+        stored = CapacityPoolStatus.model_validate_json(
             bytes(pool.status), by_alias=True, by_name=False
         )
+        status = read(stored)
     except ValidationError as error:
         log.warning(
             "the status of capacitypool %s cannot be read, so what was learned is lost: %s",
             meta.name,
             error,
         )
-        status = CapacityPoolStatus()
+        status = PoolState()
     is_ours = meta.labels.get(LABEL_MANAGED_BY) == MANAGED_BY and meta.generation == 1
     return Pool(meta.name, spec, meta.labels, status, meta.uid, meta.resource_version, is_ours)
 

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from spotrun.api.capacitypool import Capacity, CapacityPoolSpec, Price
+from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
 from spotrun.kube.resource import Key
+from spotrun.money.price_history import NodePrice
 from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.nodes.cloud_labels import Labels, identity_of
 from spotrun.observe.nodes.facts import created_at, is_ready
@@ -102,7 +103,7 @@ class Pools:
         pool = self.get(member.pool) if member is not None and member.pool is not None else None
         return (pool.name, pool.spec.capacity) if pool is not None else None
 
-    def price_of(self, name: str) -> Price | None:
+    def price_of(self, name: str) -> NodePrice | None:
         """Return the price of a pool's node, from its status."""
         pool = self._pools.get(name)
         return pool.status.price if pool is not None else None
@@ -288,9 +289,8 @@ class Pools:
         news, as_of = self._news.get(pool.name), pool.status.as_of
         if news is None or as_of is None:
             return
-        until = as_of.datetime
-        news.lives[:] = [one for one in news.lives if one.ended_at and one.ended_at > until]
-        news.provisioned[:] = [one for one in news.provisioned if one[0] > until]
+        news.lives[:] = [one for one in news.lives if one.ended_at and one.ended_at > as_of]
+        news.provisioned[:] = [one for one in news.provisioned if one[0] > as_of]
 
     def _spec_of(self, name: str) -> CapacityPoolSpec | None:
         pool = self.get(name)

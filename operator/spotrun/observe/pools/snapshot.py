@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from spotrun.api.capacitypool import CapacityPoolSpec, PoolNode
-from spotrun.api.field_types.amounts import Amount
+from spotrun.api.capacitypool import CapacityPoolSpec
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.price_history import Quote, remembered
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import FROM_NODE, Catalog
-from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.nodes.cloud_labels import accelerator_of
 from spotrun.observe.pools.fit import Demand
@@ -19,10 +17,12 @@ from spotrun.observe.pools.objects import Pool, asked, is_unschedulable
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.resources import resources_of, times_in
 from spotrun.policies.pool.lifetimes import Life
-from spotrun.policies.pool.policy import PoolSnapshot
+from spotrun.policies.pool.snapshot import PoolSnapshot
+from spotrun.state.stored.pools.pool_state import PoolNode
 
 DemandOf = Callable[[PodObject], Demand | None]
 """What the template of a worker's job asks for; None where that is not known."""
+_PLACES = 12  # as many as a status carries: what is read again is the same number
 
 
 def pool_snapshot(
@@ -80,18 +80,11 @@ def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
     if not gpus and pool.status.node is not None and pool.status.node.gpus:
         return pool.status.node
     return PoolNode(
-        cpu=Amount.of(cpu),
-        memory=Amount.of(memory),
+        cpu=round(cpu, _PLACES),
+        memory=round(memory, _PLACES),
         gpus=gpus,
-        accelerator=(accelerator_of(member.node.metadata.labels) or None) if gpus else None,
+        accelerator=accelerator_of(member.node.metadata.labels) if gpus else "",
     )
-
-
-def resources_in(node: PoolNode | None) -> Resources | None:
-    """Return the resources of a node as numbers."""
-    if node is None:
-        return None
-    return Resources(node.cpu.decimal, node.memory.decimal, node.gpus)
 
 
 def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
@@ -152,11 +145,11 @@ def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf
 
     An impossible request of one tenant says nothing about it.
     """
-    have = resources_in(node_of(pools, pool) or pool.status.node)
+    have = node_of(pools, pool) or pool.status.node
     demand = demand_of_pod(pod)
     if have is None or demand is None or not is_unschedulable(pod):
         return False
-    if not times_in(demand.requests, have):
+    if not times_in(demand.requests, have.resources):
         return False
     nodes = [one.node for one in pools.members(pool.name)]
     kinds = {Kind.of(node.metadata.labels, node.spec.taints) for node in nodes} or {_kind(pool)}

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from spotrun.api.capacitypool import Price
 from spotrun.kube.lru_map import LruMap
-from spotrun.money.price_history import PriceHistory, history_of
+from spotrun.money.price_history import NodePrice, PriceHistory, history_of
 from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.nodes.facts import MOST_NODES
@@ -22,7 +21,7 @@ MOST_CHANGES = 16
 
 @dataclass
 class _Known:
-    asked: tuple[Node, Price | None, Catalog]
+    asked: tuple[Node, NodePrice | None, Catalog]
     node: Node  # with its prices, as it was last there
 
 
@@ -31,7 +30,7 @@ class Prices:
 
     def __init__(
         self,
-        pool_price: Callable[[str], Price | None],
+        pool_price: Callable[[str], NodePrice | None],
         wall: Callable[[], datetime],
         catalog: Catalog,
     ) -> None:
@@ -76,16 +75,16 @@ class Prices:
         last = known.node if known is not None else node
         return replace(last, gone=True, ready=node.ready, gone_at=self._missed(node.name))
 
-    def _history(self, node: Node, price: Price | None) -> PriceHistory:
+    def _history(self, node: Node, price: NodePrice | None) -> PriceHistory:
         """Return the pool's price history, if it holds for all its nodes, else the catalog's."""
         if node.stated_price is None and _is_of_all_nodes(price):
             return history_of(price, self._wall())
         quote = self.catalog.quote(node.offering, annotation=node.stated_price)
         return PriceHistory.constant(quote.usd_per_hour) if quote else PriceHistory()
 
-    def _on_demand(self, node: Node, price: Price | None) -> UsdPerHour | None:
+    def _on_demand(self, node: Node, price: NodePrice | None) -> UsdPerHour | None:
         if price is not None and price.on_demand_usd_per_hour is not None:
-            return UsdPerHour.of(price.on_demand_usd_per_hour)
+            return price.on_demand_usd_per_hour
         quote = self.catalog.on_demand(node.offering)
         return quote.usd_per_hour if quote is not None else None
 
@@ -102,6 +101,6 @@ class Prices:
         return PriceHistory((*before.changes, (moment, price))[-MOST_CHANGES:])
 
 
-def _is_of_all_nodes(price: Price | None) -> bool:
+def _is_of_all_nodes(price: NodePrice | None) -> bool:
     """Whether a pool's price holds for all its nodes; a stated one holds for its own node alone."""
     return price is not None and price.usd_per_hour is not None and price.source != FROM_NODE

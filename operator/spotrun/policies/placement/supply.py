@@ -7,8 +7,8 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.policies.placement.free_capacity import TRIED_SECONDS, lacked_seconds, some_room
 from spotrun.policies.placement.pool_choice import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.policies.placement.ranking import Ranked, rank
+from spotrun.policies.pool.availability import TURNED_DOWN_SECONDS
 from spotrun.policies.pool.eligibility import Offers, offers
-from spotrun.policies.pool.policy import TURNED_DOWN_SECONDS
 from spotrun.state.job_state import JobState
 from spotrun.state.market import PoolFacts
 from spotrun.state.snapshot import Worker

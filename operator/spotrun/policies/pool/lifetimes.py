@@ -5,24 +5,12 @@ what a Nelson-Aalen estimate needs: a node that is given back, or is still there
 reached its age and was not taken at it; no assumption about its end is made.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 
-from typing_extensions import override
-
-AGES: Mapping[str, timedelta] = {
-    "0m": timedelta(0),
-    "15m": timedelta(minutes=15),
-    "1h": timedelta(hours=1),
-    "3h": timedelta(hours=3),
-    "6h": timedelta(hours=6),
-    "12h": timedelta(hours=12),
-    "24h": timedelta(hours=24),
-    "48h": timedelta(hours=48),
-}
-"""In recorded markets 29 % of the nodes are taken within 15 minutes, yet most of the time in which
-nodes are there lies in lives of more than 6 hours."""
+from spotrun.state.stored.pools.pool_state import AGES, AtAge, Lifetimes
 
 MOST_REACHED = 500
 """Beyond this an age's figures are halved, so that what was long ago counts less."""
@@ -43,61 +31,29 @@ class Life:
         return max((self.ended_at - self.born_at).total_seconds(), 0.0)
 
 
-@dataclass(frozen=True)
-class AtAge:
-    """Nodes that reached an age."""
+def add_lives(
+    known: Lifetimes, lives: Iterable[Life], since: datetime | None, until: datetime
+) -> Lifetimes:
+    """Add what became of nodes between two moments; with no first one they are new to us.
 
-    taken: int = 0  # of them, before they reached the next one
-    reached: int = 0
-
-
-@dataclass(frozen=True)
-class Lifetimes:
-    """Knowledge of all ages; an age of which nothing is known has no entry."""
-
-    ages: Mapping[str, AtAge] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, text: str | None) -> "Lifetimes":
-        """Read what `str` wrote; what is not of that form is passed over."""
-        found: dict[str, AtAge] = {}
-        for part in (text or "").split(","):
-            age, _, counts = part.strip().partition(" ")
-            taken, _, reached = counts.partition("/")
-            if age in AGES and taken.isdecimal() and reached.isdecimal():
-                found[age] = AtAge(int(taken), int(reached))
-        return cls(found)
-
-    @override
-    def __str__(self) -> str:
-        known = ((age, self.ages[age]) for age in AGES if age in self.ages)
-        return ", ".join(f"{age} {one.taken}/{one.reached}" for age, one in known)
-
-    def observe(
-        self, lives: Iterable[Life], since: datetime | None, until: datetime
-    ) -> "Lifetimes":
-        """Add what became of nodes between two moments; with no first one they are new to us.
-
-        Of a node that is seen for the first time in the middle of its life nothing is known of the
-        ages before: had it not survived them, it would not have been seen.
-        """
-        taken: dict[str, int] = {}
-        reached: dict[str, int] = {}
-        for life in lives:
-            end = until if life.ended_at is None else min(life.ended_at, until)
-            for age in _reached(life.born_at, since, end):
-                reached[age] = reached.get(age, 0) + 1
-            if life.taken and _is_within(life.ended_at, since, until):
-                age = _age_at(life.born_at, end)
-                taken[age] = taken.get(age, 0) + 1
-        if not taken and not reached:
-            return self
-        known = {age: self.ages.get(age, AtAge()) for age in AGES}
-        added = {
-            age: _faded(one.taken + taken.get(age, 0), one.reached + reached.get(age, 0))
-            for age, one in known.items()
-        }
-        return Lifetimes({age: one for age, one in added.items() if one.reached or one.taken})
+    Of a node that is seen for the first time in the middle of its life nothing is known of the ages
+    before: had it not survived them, it would not have been seen.
+    """
+    taken: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    for life in lives:
+        end = until if life.ended_at is None else min(life.ended_at, until)
+        reached.update(_reached(life.born_at, since, end))
+        if life.taken and _is_within(life.ended_at, since, until):
+            taken[_age_at(life.born_at, end)] += 1
+    if not taken and not reached:
+        return known
+    before = {age: known.get(age, AtAge()) for age in AGES}
+    added = {
+        age: _faded(one.taken + taken[age], one.reached + reached[age])
+        for age, one in before.items()
+    }
+    return {age: one for age, one in added.items() if one.reached or one.taken}
 
 
 def next_age_at(born_at: datetime, now: datetime) -> datetime | None:

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.amounts import Amount
 from spotrun.api.spec.placement import Placement
 from spotrun.kube.resource import Key
 from spotrun.money.price_history import PriceHistory
@@ -28,9 +27,11 @@ from spotrun.observe.pools.market import Markets
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.snapshot import pool_snapshot
 from spotrun.observe.prices.node_prices import Prices
-from spotrun.policies.pool.policy import PoolSnapshot, next_pool
+from spotrun.policies.pool.policy import next_pool
+from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.snapshot import Node
+from spotrun.state.stored.pools.pool_codec import write
 from tests.support.jobs.builders import a_spec
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -318,7 +319,10 @@ def test_the_first_job_knows_what_a_pool_costs(scene: Scene) -> None:
     assert (facts.usd_per_hour, facts.on_demand_usd_per_hour) == (Decimal("0.42"), Decimal("1.006"))
     price = next_pool(scene.snapshot(), NOW).price
     assert price is not None
-    assert (price.usd_per_hour, price.on_demand_usd_per_hour) == ("0.42", "1.006")
+    assert (price.usd_per_hour, price.on_demand_usd_per_hour) == (
+        UsdPerHour(Decimal("0.42")),
+        UsdPerHour(Decimal("1.006")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,7 +379,7 @@ def test_a_pool_costs_no_less_than_any_of_its_nodes_and_each_worker_what_its_own
     assert scene.facts().usd_per_hour == max(prices)
     price = next_pool(scene.snapshot(), NOW).price
     assert price is not None
-    assert (price.usd_per_hour, price.source) == (Amount.of(max(prices)), FROM_NODE)
+    assert (price.usd_per_hour, price.source) == (UsdPerHour(max(prices)), FROM_NODE)
     paid = Prices({POOL: price}.get, lambda: NOW, scene.catalog)
     for number, usd in enumerate(prices):
         node = Node(f"n{number}", pool=POOL, created_at=NOW, stated_price=str(usd))
@@ -387,17 +391,17 @@ def test_a_pool_without_nodes_costs_what_the_last_ones_stated_until_people_say_e
 ) -> None:
     spec = {"capacity": "Spot", "instanceTypes": ["g5.xlarge"], "zones": ["us-east-1b"]}
     scene.node(a_node(annotations={PRICE: "0.31"}))
-    status = next_pool(scene.snapshot(), NOW).model_dump(mode="json", by_alias=True)
+    status = write(next_pool(scene.snapshot(), NOW)).manifest()
     scene.pools.pool_changed(None, an_object(POOL, spec, status=status))
     scene.no_node()
     assert scene.facts().nodes == 0
     price = next_pool(scene.snapshot(), NOW).price
     assert price is not None
-    assert price.usd_per_hour == "0.31"
+    assert price.usd_per_hour == UsdPerHour(Decimal("0.31"))
     scene.pools.pool_changed(None, an_object(POOL, {**spec, "usdPerHour": "0.4"}, status=status))
     price = next_pool(scene.snapshot(), NOW).price
     assert price is not None
-    assert price.usd_per_hour == "0.4"
+    assert price.usd_per_hour == UsdPerHour(Decimal("0.4"))
 
 
 def test_jobs_choose_pools_by_label_and_pools_choose_namespaces(scene: Scene) -> None:

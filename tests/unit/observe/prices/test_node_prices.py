@@ -4,12 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.api.capacitypool import Capacity, Price, PriceChange
-from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
+from spotrun.api.capacitypool import Capacity
 from spotrun.kube.resource import Meta
 from spotrun.kube.rest.client import Client
-from spotrun.money.price_history import EVER, Quote
+from spotrun.money.price_history import EVER, NodePrice, PriceChange, Quote
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.price_table import PriceTable
@@ -36,7 +34,7 @@ class Watch:
 
     def __init__(self, catalog: Catalog | None = None) -> None:
         self.now = START
-        self.pools: dict[str, Price] = {}
+        self.pools: dict[str, NodePrice] = {}
         known = catalog or Catalog((PriceTable.parse(SHEET, "sheet"),))
         self.prices = Prices(self.pools.get, lambda: self.now, known)
 
@@ -52,7 +50,7 @@ def stated(usd_per_hour: str) -> Node:
 
 def test_the_nodes_own_price_counts_before_its_pools_and_that_before_a_table() -> None:
     watch = Watch()
-    watch.pools["p"] = Price(usd_per_hour=Amount("2"))
+    watch.pools["p"] = NodePrice(usd_per_hour=UsdPerHour(2))
     assert watch.look(replace(stated("3"), pool="p")) == [(EVER, "3")]
     assert watch.look(replace(BORN, name="n2", pool="p")) == [(EVER, "2")]
     assert watch.look(replace(BORN, name="n3", pool="unknown")) == [(EVER, "0.04")]
@@ -61,14 +59,14 @@ def test_the_nodes_own_price_counts_before_its_pools_and_that_before_a_table() -
 
 def test_what_the_other_nodes_of_its_pool_state_is_no_price_of_a_node_that_states_none() -> None:
     watch = Watch()
-    watch.pools["p"] = Price(usd_per_hour=Amount("2"), source=FROM_NODE)
+    watch.pools["p"] = NodePrice(usd_per_hour=UsdPerHour(2), source=FROM_NODE)
     assert watch.look(replace(BORN, pool="p")) == [(EVER, "0.04")]
     assert watch.look(replace(BORN, name="n2", pool="p", instance_type="unheard-of")) == []
 
 
 def test_a_stated_price_that_cannot_be_read_is_no_price_nor_is_that_of_pool_or_table() -> None:
     watch = Watch()
-    watch.pools["p"] = Price(usd_per_hour=Amount("2"))
+    watch.pools["p"] = NodePrice(usd_per_hour=UsdPerHour(2))
     assert watch.look(replace(stated("1,5"), pool="p")) == []
     assert watch.look(replace(stated("1,5"), name="n2")) == []
 
@@ -104,12 +102,11 @@ def test_another_table_is_another_price_from_then_on() -> None:
 
 def test_pools_tell_by_themselves_when_their_price_changed() -> None:
     watch = Watch()
-    times = [Time.of(START - timedelta(hours=hours)) for hours in (9, 2)]
     recent = tuple(
-        PriceChange(time=time, usd_per_hour=Amount(usd))
-        for time, usd in zip(times, ("2", "4"), strict=True)
+        PriceChange(START - timedelta(hours=hours), UsdPerHour(usd))
+        for hours, usd in ((9, 2), (2, 4))
     )
-    watch.pools["p"] = Price(usd_per_hour=Amount("4"), recent=recent)
+    watch.pools["p"] = NodePrice(usd_per_hour=UsdPerHour(4), recent=recent)
     node = replace(BORN, pool="p")
     assert watch.look(node) == [(EVER, "2"), (START - timedelta(hours=2), "4")]
 

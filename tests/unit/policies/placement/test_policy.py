@@ -3,7 +3,7 @@
 import pytest
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.policies.pool.policy import TURNED_DOWN_SECONDS
+from spotrun.policies.pool.availability import TURNED_DOWN_SECONDS
 from spotrun.state.actions import Withdraw
 from tests.support.jobs.builders import JobBuilder, a_job, ago, later
 from tests.support.jobs.placed_workers import DRY, OD, REFUSED, SPOT, lacking, waiting, withdrawn

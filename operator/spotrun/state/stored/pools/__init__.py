@@ -1,0 +1,1 @@
+"""The facts stored about a CapacityPool, and their way into the CRD's status and back."""
