@@ -71,6 +71,11 @@ class Model(BaseModel):
             ]
         return produced
 
+    def having(self, **values: object) -> Self:
+        """Return the same with other values, which are checked as if somebody had written them."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**given, **values})
+
     def manifest(self) -> dict[str, Any]:
         """Return the given fields, under the names and in the forms of the API."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -36,6 +36,16 @@ def test_examples_are_good_and_called_like_their_files(path: Path) -> None:
     assert isinstance(example, CapacityPool) or example.metadata.name == path.stem
 
 
+def test_other_values_are_checked_like_those_that_people_write() -> None:
+    workers = _trainingjob().spec.workers
+    other = workers.having(replicas=3, max=4)
+    assert (other.replicas, other.max, other.template) == (3, 4, workers.template)
+    assert "min" not in other.manifest()
+    for wrong in ({"replicaz": 3}, {"replicas": "three"}, {"min": 4, "max": 2}):
+        with pytest.raises(ValidationError):
+            workers.having(**wrong)
+
+
 def test_a_minimal_job_is_complete() -> None:
     spec = _trainingjob().spec
     assert (spec.suspend, spec.priority) == (False, 0)

@@ -147,7 +147,7 @@ def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
 
 def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -> TrainingJobSpec:
     """Return the job as it would be written for a market in which a worker is a node."""
-    workers = spec.workers.model_copy(update={"template": TEMPLATE, "replicas": full})
+    workers = spec.workers.having(template=TEMPLATE, replicas=full)
     due = None
     if spec.deadline is not None:
         within = PositiveDuration(Duration.of(deadline))
@@ -155,7 +155,7 @@ def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -
     return TrainingJobSpec(
         workers=workers,
         scaling=Scaling(mode=ScalingMode.MANUAL),
-        placement=spec.placement.model_copy(update={"pool_selector": None}),
+        placement=spec.placement.having(pool_selector=None),
         deadline=due,
         budget=_budget(spec.budget, left),
         checkpoint=spec.checkpoint,
@@ -166,7 +166,7 @@ def _budget(budget: Budget | None, left: Usd | None) -> Budget | None:
     """Return the budget of a replay; a budget that only warns reserves nothing."""
     if budget is None or not left:
         return budget
-    return budget.model_copy(update={"max_cost_usd": PositiveAmount.of(left.decimal)})
+    return budget.having(max_cost_usd=PositiveAmount.of(left.decimal))
 
 
 def _left_out(spec: TrainingJobSpec, full: int, every: float) -> Iterator[str]:
