@@ -74,10 +74,10 @@ class Measured(Controller):
         if self._plays:
             self._report_ready(key)
         decides = self.leads and self._horizon.caught_up(key)
-        again_seconds = await super()._work(key)
+        wake_after_seconds = await super()._work(key)
         if decides:
             self._count(key)
-        return again_seconds
+        return wake_after_seconds
 
     def _count(self, key: Key) -> None:
         self.num_decisions += 1

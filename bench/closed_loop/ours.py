@@ -59,7 +59,7 @@ class Spotrun:
             self.num_passing += is_look or choice.size == self._looked_from
             self._looked_from = self._size if is_look else 0
         self._size, self._memory = choice.size, choice.memory
-        self._ask_at = look.now + min(choice.again_seconds or _ASK_SECONDS, _ASK_SECONDS)
+        self._ask_at = look.now + min(choice.wake_after_seconds or _ASK_SECONDS, _ASK_SECONDS)
 
     def _hear(self, look: Look) -> None:
         """Take in what an agent reports."""

@@ -22,7 +22,7 @@ class Trouble:
 
     refusal: Refusal | None = None  # Kubernetes' own words, for the user
     failure: KubeError | None = None  # nothing about this job: try again after a pause
-    again_seconds: float | None = None  # look again, the world has moved on
+    wake_after_seconds: float | None = None  # look again, the world has moved on
     is_terminating: bool = False  # the namespace goes away, and the job with it
 
     @property
@@ -43,7 +43,7 @@ def on_creation(error: KubeError) -> Trouble:
 def on_write(error: KubeError) -> Trouble:
     """Return the trouble of a failed change."""
     if isinstance(error, Conflict):
-        return Trouble(again_seconds=SOON_SECONDS)
+        return Trouble(wake_after_seconds=SOON_SECONDS)
     return Trouble(failure=error)
 
 

@@ -67,7 +67,7 @@ class Outcome:
     """The result of carrying out a decision."""
 
     stored: bool  # the status is in, so the decision's own time to look again counts as well
-    again_seconds: float = float("inf")  # look again then
+    wake_after_seconds: float = float("inf")  # look again then
     failure: KubeError | None = None  # not the job's doing: try again after a pause
 
 
@@ -76,7 +76,7 @@ class HiddenLookup:
     """The result of looking for workers that caches should show."""
 
     is_found: bool  # caches will show some of them
-    again_seconds: float  # look for the others again then
+    wake_after_seconds: float  # look for the others again then
 
 
 class Executor:
@@ -130,7 +130,7 @@ class Executor:
         before = memory.refused and memory.refused.refusal
         troubles = await self._act(replace(job, version=version), decision, memory)
         if (memory.refused and memory.refused.refusal) != before:
-            troubles.append(Trouble(again_seconds=0.0))  # to say it in the status
+            troubles.append(Trouble(wake_after_seconds=0.0))  # to say it in the status
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
             changes = announcements(job.status, decision.status)
             await self._announce(job, (*decision.announcements, *changes), memory)
@@ -151,7 +151,7 @@ class Executor:
         seen = await asyncio.gather(*(self._show(job, serial, memory) for serial in asked))
         is_found = any(one.is_found for one in seen)
         return HiddenLookup(
-            is_found, min((one.again_seconds for one in seen), default=float("inf"))
+            is_found, min((one.wake_after_seconds for one in seen), default=float("inf"))
         )
 
     async def let_go_of_hidden(self, last: JobSnapshot, serial: int) -> None:
@@ -183,7 +183,7 @@ class Executor:
             return [None]
 
         troubles = await self._retries.attempt(memory, _labels_of(serial), write)
-        waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
+        waits = [one.wake_after_seconds for one in troubles if one.wake_after_seconds is not None]
         is_found = not troubles and serial not in memory.vanished
         return HiddenLookup(is_found, min(waits, default=float("inf")))
 
@@ -266,7 +266,7 @@ def _gives_up(job: JobSnapshot, memory: Memory) -> bool:
 
 
 def _outcome(troubles: list[Trouble], *, stored: bool) -> Outcome:
-    waits = [one.again_seconds for one in troubles if one.again_seconds is not None]
+    waits = [one.wake_after_seconds for one in troubles if one.wake_after_seconds is not None]
     failures = [one.failure for one in troubles if one.failure is not None]
     return Outcome(stored, min(waits, default=float("inf")), failures[0] if failures else None)
 

@@ -21,10 +21,10 @@ from spotrun.kube.rest.client import Client
 from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import CAPACITY_POOLS
 from spotrun.policies.pool.policy import (
-    again_seconds,
     is_forgotten,
     next_pool,
     seconds_to_write,
+    wake_after_seconds,
 )
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_codec import write
@@ -91,7 +91,7 @@ class PoolWriter:
             await self._delete(pool)
             return float("inf")
         status = next_pool(pool, now)
-        again = again_seconds(pool, status, now)
+        again = wake_after_seconds(pool, status, now)
         if status == pool.status:
             return again
         wait_seconds = seconds_to_write(pool, status)

@@ -52,7 +52,7 @@ class Retries:
         failing = memory.failing.get(what)
         wait_seconds = failing.retry_at - self._clock() if failing is not None else 0.0
         if wait_seconds > 0:
-            return [Trouble(again_seconds=wait_seconds)]
+            return [Trouble(wake_after_seconds=wait_seconds)]
         results = await write()
         troubles = [one for one in results if one is not None]
         failures = [one.failure for one in troubles if one.failure is not None]
@@ -67,7 +67,7 @@ class Retries:
         self._count(failures[0])
         _log(what, memory.failing[what], pause_seconds)
         others = [one for one in troubles if one.failure is None]
-        return [*others, Trouble(again_seconds=pause_seconds)]
+        return [*others, Trouble(wake_after_seconds=pause_seconds)]
 
     @staticmethod
     def keep(memory: Memory, wanted: Iterable[str]) -> None:

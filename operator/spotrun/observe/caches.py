@@ -199,14 +199,14 @@ class Caches(Following):
         found = self.jobs.spec_and_state(key)
         return found is not None and wants_nodes(*found)
 
-    def again_seconds(self, key: Key) -> float:
+    def wake_after_seconds(self, key: Key) -> float:
         """Return the seconds until a job has to be looked at again though nothing happens.
 
         A node may turn out to be gone, or the job's turn to hold nodes be over.
         """
         names = {pod.spec.node_name for pod in self.jobs.pods_of(key)}
-        waits = (self._nodes.again_seconds(name) for name in names if name)
-        return min(self._gangs.again_seconds(key), *waits, float("inf"))
+        waits = (self._nodes.wake_after_seconds(name) for name in names if name)
+        return min(self._gangs.wake_after_seconds(key), *waits, float("inf"))
 
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """Return the pods of that name's deleted jobs that still have our finalizer."""

@@ -41,7 +41,12 @@ from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
 from spotrun.policies.scaling.policy import SCALING
 from spotrun.policies.workers.agent_version import AGENT_VERSION
 from spotrun.policies.workers.capacity_condition import CAPACITY
-from spotrun.policies.workers.cleanup import CLEANUP, CLOCK_DOUBT, DELETION, goodbye_again_seconds
+from spotrun.policies.workers.cleanup import (
+    CLEANUP,
+    CLOCK_DOUBT,
+    DELETION,
+    goodbye_wake_after_seconds,
+)
 from spotrun.policies.workers.node_avoidance import NODE_AVOIDANCE
 from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, capacity_limit
 from spotrun.policies.workers.policy import WORKERS
@@ -134,7 +139,7 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
         status,
         tuple(action for policy in POLICIES for action in policy.actions(view, status)),
         tuple(news for policy in POLICIES for news in policy.announce(view, status)),
-        again_seconds=again,
+        wake_after_seconds=again,
     )
 
 
@@ -172,7 +177,9 @@ def _again(view: View, status: JobState, refresh: float | None) -> float:
     """The next moment at which time alone changes the decision."""
     wakes, is_shown = _wakes(view, status)
     waits = [refresh if is_shown else None]
-    waits += [policy.wake_after(view, status) for policy in POLICIES if policy.wakes in wakes]
+    waits += [
+        policy.wake_after_seconds(view, status) for policy in POLICIES if policy.wakes in wakes
+    ]
     due = (wait for wait in waits if wait is not None and wait > 0)
     return max(min(due, default=float("inf")), _SHORTEST_SECONDS)
 
@@ -181,6 +188,6 @@ def _wakes(view: View, status: JobState) -> tuple[Collection[Wakes], bool]:
     """The moments that count, and whether what status shows changes with time."""
     if status.phase not in FINISHED:
         return tuple(Wakes), bool(training(status))
-    if goodbye_again_seconds(view, status) is not None:
+    if goodbye_wake_after_seconds(view, status) is not None:
         return (Wakes.UNTIL_ALL_HAVE_LEFT, Wakes.ALWAYS), True
     return (Wakes.ALWAYS,), False

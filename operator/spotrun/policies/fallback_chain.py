@@ -12,14 +12,14 @@ from typing import Protocol, TypeVar
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.policies.budget.policy import budget_again_seconds, budget_news, keep_limit
+from spotrun.policies.budget.policy import budget_news, budget_wake_after_seconds, keep_limit
 from spotrun.policies.cost.corrections import correction_news, note_ends
 from spotrun.policies.cost.meter import meter
 from spotrun.policies.lifecycle.completion import complete
 from spotrun.policies.lifecycle.progress import follow
 from spotrun.policies.lifecycle.suspension import (
-    checkpoint_again_seconds,
-    schedule_again_seconds,
+    checkpoint_wake_after_seconds,
+    schedule_wake_after_seconds,
     suspend,
     what_holds,
 )
@@ -30,10 +30,10 @@ from spotrun.policies.report.phase import workers_shown
 from spotrun.policies.report.write_failures import check_writes, why_undone
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.policies.workers.cleanup import (
-    deletion_again_seconds,
+    deletion_wake_after_seconds,
     deletions,
     departures,
-    goodbye_again_seconds,
+    goodbye_wake_after_seconds,
 )
 from spotrun.policies.workers.settlement import has_ended, releases, settle, settle_ended
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
@@ -80,8 +80,8 @@ def let_go(job: JobSnapshot, now: datetime) -> Decision:
         status = job.status
         actions = _collect(view, status, _ACTIONS, failed)
     news = _collect(view, status, _NEWS, failed)
-    again = min(_again_seconds(view, status), wait if wait > 0 else _LATEST_SECONDS)
-    return Decision(status, tuple(actions), tuple(news), again_seconds=again)
+    again = min(_wake_after_seconds(view, status), wait if wait > 0 else _LATEST_SECONDS)
+    return Decision(status, tuple(actions), tuple(news), wake_after_seconds=again)
 
 
 def _deleted(view: View) -> Decision:
@@ -122,7 +122,7 @@ def _without_ledger(view: View) -> Decision:
         reason, message = broken.reason.value, broken.message
         status = replace(status, phase=phase, reason=reason, message=message)
         status = state(view, status, broken.kind, broken.reason, broken.message, holds=False)
-    return Decision(status, actions, again_seconds=_LATEST_SECONDS)
+    return Decision(status, actions, wake_after_seconds=_LATEST_SECONDS)
 
 
 def _releases_at_last(view: View, status: JobState) -> Iterator[Release]:
@@ -175,15 +175,15 @@ def _order_last_checkpoint(view: View, status: JobState) -> JobState:
 
 
 def _waits(view: View, status: JobState) -> Iterable[float | None]:
-    yield schedule_again_seconds(view, status)
-    yield checkpoint_again_seconds(view, status)
-    yield goodbye_again_seconds(view, status)
-    yield deletion_again_seconds(view, status)
+    yield schedule_wake_after_seconds(view, status)
+    yield checkpoint_wake_after_seconds(view, status)
+    yield goodbye_wake_after_seconds(view, status)
+    yield deletion_wake_after_seconds(view, status)
     if status.phase not in FINISHED:
-        yield budget_again_seconds(view, status)
+        yield budget_wake_after_seconds(view, status)
 
 
-def _again_seconds(view: View, status: JobState) -> float:
+def _wake_after_seconds(view: View, status: JobState) -> float:
     """Return when time alone changes what is to be done."""
     waits = _collect(view, status, (_waits,), [])
     return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)

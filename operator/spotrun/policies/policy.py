@@ -48,7 +48,7 @@ class Policy:
     """
 
     conclude: Conclude = unchanged
-    wake_after: Callable[[View, JobState], float | None] = never
+    wake_after_seconds: Callable[[View, JobState], float | None] = never
     """In how many seconds time alone changes what it comes to; None, 0 or less: never."""
     wakes: Wakes = Wakes.UNTIL_FINISHED
     actions: Callable[[View, JobState], Iterable[Action]] = nothing

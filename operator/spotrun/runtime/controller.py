@@ -314,9 +314,9 @@ class Controller:
         if unseen_seconds := self._reconciler.unseen_seconds(key):
             return unseen_seconds
         with self._meter.reconciling():
-            again_seconds = await self._reconciler.reconcile(key, self._leading_since)
+            wake_after_seconds = await self._reconciler.reconcile(key, self._leading_since)
         self._board.looked_at(key)
-        return again_seconds if again_seconds < float("inf") else None
+        return wake_after_seconds if wake_after_seconds < float("inf") else None
 
     async def _let_go(self, key: Key) -> float | None:
         """Release the pods of deleted jobs of a name."""

@@ -108,14 +108,14 @@ class Reconciler:
         seen = await self._executor.show(job, memory)
         if seen.is_found:
             return _NOT_YET_SEEN_SECONDS
-        again_seconds = min(await self._decide(job, memory, context), seen.again_seconds)
-        again_seconds = min(again_seconds, self._caches.again_seconds(key))
+        wake_after_seconds = min(await self._decide(job, memory, context), seen.wake_after_seconds)
+        wake_after_seconds = min(wake_after_seconds, self._caches.wake_after_seconds(key))
         if holds_back(job.status):
-            return again_seconds  # when the job goes on it is looked at anyway
+            return wake_after_seconds  # when the job goes on it is looked at anyway
         return min(
-            again_seconds,
-            self._volumes.again_seconds(claims),
-            self._devices.again_seconds(devices),
+            wake_after_seconds,
+            self._volumes.wake_after_seconds(claims),
+            self._devices.wake_after_seconds(devices),
         )
 
     async def let_go_of_orphans(self, key: Key) -> None:
@@ -162,12 +162,12 @@ class Reconciler:
                 log.info("%s", entry)
         if outcome.failure is not None:
             raise outcome.failure
-        again_seconds = decision.again_seconds if outcome.stored else float("inf")
+        wake_after_seconds = decision.wake_after_seconds if outcome.stored else float("inf")
         doubt_seconds = _DOUBT_SECONDS if doubted else float("inf")
         if memory.undecided:
             retry_seconds = _UNDECIDED.pause_seconds(memory.undecided, self._roll)
-            again_seconds = min(again_seconds, retry_seconds)
-        return min(outcome.again_seconds, again_seconds, doubt_seconds)
+            wake_after_seconds = min(wake_after_seconds, retry_seconds)
+        return min(outcome.wake_after_seconds, wake_after_seconds, doubt_seconds)
 
     def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
         """Decide, or release a job that cannot be decided; return the job with the reason."""

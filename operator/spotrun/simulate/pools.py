@@ -14,7 +14,7 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.pool.interruptions import DAY
 from spotrun.policies.pool.lifetimes import Life
-from spotrun.policies.pool.policy import again_seconds, next_pool
+from spotrun.policies.pool.policy import next_pool, wake_after_seconds
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.market.virtual_market import Pool
@@ -110,7 +110,7 @@ class _Known:
         )
         self._status = next_pool(snapshot, now)
         known = replace(snapshot, status=self._status)
-        seconds = again_seconds(known, self._status, now)
+        seconds = wake_after_seconds(known, self._status, now)
         self.again_at = cluster.now + min(seconds, _STALE_SECONDS)
 
     def _life(self, lease: Lease) -> Life:

@@ -37,10 +37,10 @@ class _Replay:
 
     def play(self) -> Course:
         end = self._job.given_up_seconds
-        again_seconds = self._settle()
+        wake_after_seconds = self._settle()
         while not self._is_over and self._cluster.now < end:
-            self._advance(min(self._next_event(again_seconds), end))
-            again_seconds = self._settle()
+            self._advance(min(self._next_event(wake_after_seconds), end))
+            wake_after_seconds = self._settle()
         finished = self._cluster.now if self._status.phase is Phase.SUCCEEDED else None
         return Course(self._cluster.close(), finished, self._training.lost_steps)
 
@@ -61,13 +61,13 @@ class _Replay:
             is_news = acts or _acted_upon(decision.status) != _acted_upon(self._status)
             self._status = decision.status
             if not is_news or self._is_over:
-                return decision.again_seconds
+                return decision.wake_after_seconds
         raise RuntimeError(f"the decisions about one moment do not end: {self._status}")
 
-    def _next_event(self, again_seconds: float) -> float:
+    def _next_event(self, wake_after_seconds: float) -> float:
         now = self._cluster.now
         own = (self._cluster, self._training, self._pools)
-        return min(now + again_seconds, *(part.next_event() for part in own))
+        return min(now + wake_after_seconds, *(part.next_event() for part in own))
 
     def _advance(self, moment: float) -> None:
         self._training.advance(moment - self._cluster.now)

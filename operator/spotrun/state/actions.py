@@ -99,4 +99,4 @@ class Decision:
     status: JobState
     actions: tuple[Action, ...] = ()
     announcements: tuple[Announce, ...] = ()
-    again_seconds: float = float("inf")  # look again then, even if nothing happens
+    wake_after_seconds: float = float("inf")  # look again then, even if nothing happens

@@ -34,7 +34,7 @@ async def settle(space: Space, client: Client, hand: Hand) -> tuple[Hand, Any]:
         before = sum(hand.executor.writes.values())
         outcome = await hand.turn()
         hand.clock.ahead_seconds += 60  # no write waits for the pace of refreshes
-        if outcome.failure is not None or 0 < outcome.again_seconds < 600:
+        if outcome.failure is not None or 0 < outcome.wake_after_seconds < 600:
             hand = Hand(space, client)
             quiet = 0
         else:

@@ -56,9 +56,9 @@ async def test_a_quota_that_refuses_a_worker_stops_the_rest_and_says_so(
     attempts = [r for r in proxy.writes() if r.verb == "create" and r.path.endswith("/pods")]
     # The dry run, then 1, 2 (one of them refused); the other 13 were not tried.
     assert len(attempts) == 4
-    assert outcome.again_seconds == 0
+    assert outcome.wake_after_seconds == 0
     again = await hand.turn()
-    assert 0 < again.again_seconds <= 2.5
+    assert 0 < again.wake_after_seconds <= 2.5
     refused = (await hand.look()).status
     assert refused.reason == Reason.QUOTA_EXCEEDED
     assert "16 workers are needed at once, which is pods=16;" in (refused.message or "")
@@ -178,7 +178,7 @@ async def test_a_training_begins_only_behind_its_budget_unless_that_is_refused(
 
     proxy.inject(Rule("drop", verb="create", path=path))
     outcome = await hand.executor.carry_out(seen, begins, hand.memory)
-    assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
+    assert (outcome.stored, outcome.wake_after_seconds) == (False, UNSURE_SECONDS)
     assert (await hand.look()).status.world is NO_WORLD
 
     hand.clock.ahead_seconds += UNSURE_SECONDS
@@ -252,7 +252,7 @@ async def test_a_status_decided_on_an_old_version_is_not_written_and_nothing_is_
 
     outcome = await hand.executor.carry_out(seen, decision, hand.memory)
 
-    assert (outcome.stored, outcome.again_seconds) == (False, SOON_SECONDS)
+    assert (outcome.stored, outcome.wake_after_seconds) == (False, SOON_SECONDS)
     assert (await hand.look()).status == JobState()
     assert await space.pods() == []
     assert hand.stored == []
@@ -269,7 +269,7 @@ async def test_conflicts_in_a_row_are_tried_later_and_later_and_then_not_on_the_
 
     outcomes = [await hand.executor.carry_out(seen, decision, hand.memory) for _ in range(4)]
 
-    assert [one.again_seconds for one in outcomes] == [0.05, 0.1, 0.2, 0.4]
+    assert [one.wake_after_seconds for one in outcomes] == [0.05, 0.1, 0.2, 0.4]
     assert hand.horizon.caught_up(key)
     await hand.executor.carry_out(seen, decision, hand.memory)
     assert not hand.horizon.caught_up(key), "the cache does not show what was in the way"
@@ -288,7 +288,7 @@ async def test_a_lost_answer_to_a_status_is_looked_for_before_anything_is_done(
 
     outcome = await hand.turn()
 
-    assert (outcome.stored, outcome.again_seconds) == (False, UNSURE_SECONDS)
+    assert (outcome.stored, outcome.wake_after_seconds) == (False, UNSURE_SECONDS)
     assert await space.pods() == []
     hand.clock.ahead_seconds += UNSURE_SECONDS
     await hand.turn()
@@ -310,7 +310,7 @@ async def test_a_lost_answer_to_a_creation_makes_no_second_worker(
     outcome = await hand.turn()
 
     assert outcome.stored
-    assert outcome.again_seconds == UNSURE_SECONDS
+    assert outcome.wake_after_seconds == UNSURE_SECONDS
     await hand.turn_until(lambda j: len(j.workers) == 4)
     await hand.turn()
     assert len(await space.pods()) == 4
@@ -330,7 +330,7 @@ async def test_a_creation_repeated_on_stale_knowledge_finds_its_own_pod(
 
     outcome = await hand.executor.carry_out(behind, Decision(now.status, (Create(0),)), hand.memory)
 
-    assert (outcome.again_seconds, outcome.failure) == (float("inf"), None)
+    assert (outcome.wake_after_seconds, outcome.failure) == (float("inf"), None)
     assert len(await space.pods()) == 1
     assert hand.memory.refused is None
 
@@ -343,7 +343,7 @@ async def test_a_worker_of_another_uid_is_not_deleted(hand: Hand, space: Space) 
 
     outcome = await hand.executor.carry_out(seen, Decision(seen.status, (remove,)), hand.memory)
 
-    assert outcome.again_seconds == SOON_SECONDS
+    assert outcome.wake_after_seconds == SOON_SECONDS
     (pod,) = await space.pods()
     assert "deletionTimestamp" not in pod["metadata"]
 

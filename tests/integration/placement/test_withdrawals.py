@@ -55,7 +55,7 @@ async def test_a_worker_that_was_bound_meanwhile_stays(
 
     (kept,) = await space.pods()
     assert "deletionTimestamp" not in kept["metadata"]
-    assert outcome.again_seconds == SOON_SECONDS
+    assert outcome.wake_after_seconds == SOON_SECONDS
 
 
 async def test_an_operator_that_dies_in_between_leaves_nothing_unsettled(

@@ -98,7 +98,7 @@ class Joining:
             elif hasattr(action, "serial"):  # removed, or settled
                 del self.processes[action.serial]
         is_quiet = _news(decision.status) == _news(before) and not decision.actions
-        wait = math.ceil(decision.again_seconds) if is_quiet else 1
+        wait = math.ceil(decision.wake_after_seconds) if is_quiet else 1
         ends = (one.since + age for one in self.processes.values() for age in self._clocks)
         self.next_second = min([self.seconds + wait, *(at for at in ends if at > self.seconds)])
 

@@ -85,7 +85,7 @@ class FailingNewcomers:
             if after.is_active and (after.number, True) != (world.number, world.is_active):
                 self.worlds.append(self.seconds)
             job = next_status(job, decision.status)
-            self.seconds += max(min(decision.again_seconds, 5.0), 0.5)
+            self.seconds += max(min(decision.wake_after_seconds, 5.0), 0.5)
 
     def _workers(self, world: World) -> Iterable[Worker]:
         inside = world.member_set

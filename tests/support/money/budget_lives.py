@@ -130,7 +130,7 @@ def a_life(
         else:
             crash_after = crashes[number] if number < len(crashes) else None
             decision = cluster.operate(crash_after=crash_after)
-            wait = timedelta(seconds=min(decision.again_seconds, 60.0))
+            wait = timedelta(seconds=min(decision.wake_after_seconds, 60.0))
         is_over = cluster.status.phase in {Phase.SUSPENDED, Phase.FAILED}
         if is_over and not any(pod.metered for pod in cluster.pods.values()):
             return cluster

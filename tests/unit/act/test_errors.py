@@ -39,7 +39,7 @@ ANONYMOUS = Unauthorized("who?")
         ),
         (Invalid("x" * 2000), Trouble(refusal=Refusal("TemplateRefused", "x" * MAX_DETAIL_CHARS))),
         (ENDS, Trouble(is_terminating=True)),
-        (Conflict("quota changed"), Trouble(again_seconds=SOON_SECONDS)),
+        (Conflict("quota changed"), Trouble(wake_after_seconds=SOON_SECONDS)),
         (UNSURE, Trouble(failure=UNSURE)),
         (BUSY, Trouble(failure=BUSY)),
         (ANONYMOUS, Trouble(failure=ANONYMOUS)),
@@ -57,7 +57,7 @@ def test_a_write_is_not_refused_by_its_content() -> None:
 
 def test_what_is_gone_need_not_be_taken_away() -> None:
     assert on_removal(NotFound("gone")) is None
-    assert on_removal(Conflict("another")) == Trouble(again_seconds=SOON_SECONDS)
+    assert on_removal(Conflict("another")) == Trouble(wake_after_seconds=SOON_SECONDS)
 
 
 def test_one_name_that_is_taken_does_not_stop_the_others() -> None:

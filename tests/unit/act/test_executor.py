@@ -64,7 +64,7 @@ async def test_a_job_that_changed_or_went_before_the_cache_shows_it_is_looked_at
     looks = [await executor.carry_out(job.snapshot(), job.decide(), memory) for _ in range(3)]
 
     # No failure: that would be a warning in the log for each job that is deleted amid work.
-    assert looks == [Outcome(stored=False, again_seconds=pause) for pause in (0.05, 0.1, 0.2)]
+    assert looks == [Outcome(stored=False, wake_after_seconds=pause) for pause in (0.05, 0.1, 0.2)]
     assert dict(executor.writes) == {}
 
 

@@ -133,7 +133,7 @@ async def test_a_write_that_fails_for_long_holds_up_no_other_one(error: KubeErro
 
     assert server.asked == {"DELETE": 1}, "the removal of 1 is tried, that of 0 was just refused"
     assert outcome.failure is None
-    assert outcome.again_seconds < 120
+    assert outcome.wake_after_seconds < 120
 
 
 async def test_what_fails_is_forgotten_with_its_success_and_when_nobody_wants_it() -> None:
@@ -160,8 +160,8 @@ async def test_where_some_of_many_are_made_the_others_are_soon_tried_again() -> 
     server.__post_init__()
     for _ in range(9):
         outcome = await server.live(0, *map(Create, range(8)))
-        assert outcome.again_seconds == pytest.approx(1.1)
-        server.seconds += outcome.again_seconds
+        assert outcome.wake_after_seconds == pytest.approx(1.1)
+        server.seconds += outcome.wake_after_seconds
 
 
 async def test_a_status_that_cannot_be_stored_is_tried_later_and_later() -> None:

@@ -82,7 +82,7 @@ def test_an_old_world_is_written_under_the_names_of_today(
 
 
 @settings(max_examples=50)
-@given(statuses())
+@given(statuses(TrainingJobStatus))
 def test_an_old_status_says_what_the_new_one_says(status: TrainingJobStatus) -> None:
     new = status.manifest()
     assert read(parsed(as_before(new))) == read(parsed(new))

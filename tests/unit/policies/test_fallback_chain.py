@@ -63,7 +63,7 @@ def test_a_job_that_cannot_be_read_says_so_trains_on_and_is_charged() -> None:
     assert (cost.usd, cost.usd_per_hour) == ("2", "2")
     kept = ("world", "next_serial", "settled")
     assert all(getattr(status, name) == getattr(TRAINING.status, name) for name in kept)
-    assert decision.again_seconds <= 60
+    assert decision.wake_after_seconds <= 60
 
 
 def test_a_job_at_which_a_policy_fails_says_so_and_forgets_nothing() -> None:
@@ -119,7 +119,7 @@ def test_before_that_its_state_is_saved() -> None:
     held = broken(job.with_state(decision.status))
     assert removed(held.decide(later(60))) == []
     assert removed(held.decide(later(110))) == [0, 1]
-    assert held.decide(later(60)).again_seconds == 50
+    assert held.decide(later(60)).wake_after_seconds == 50
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def settle_down(cluster: Cluster) -> None:
             continue
         if cluster.now - quiet_since > timedelta(minutes=30):
             return
-        waits = [timedelta(seconds=min(decision.again_seconds, 10_000))]
+        waits = [timedelta(seconds=min(decision.wake_after_seconds, 10_000))]
         if (event := cluster.next_event()) is not None:
             waits.append(event - cluster.now)
         cluster.now += max(min(waits), timedelta(milliseconds=10))

@@ -110,7 +110,7 @@ def test_nobody_is_deleted_of_whom_it_is_not_stored_that_it_has_failed() -> None
     hurried = job.with_state(after(job)).with_status(failed=frozenset({1}))
     decision = hurried.with_facts(written_seconds=0.5).decide()
     assert not any(isinstance(one, Remove) for one in decision.actions)
-    assert decision.again_seconds <= 1.5
+    assert decision.wake_after_seconds <= 1.5
     stored = hurried.with_facts(written_seconds=2.0).decide()
     assert [one.serial for one in stored.actions if isinstance(one, Remove)] == [2]
 

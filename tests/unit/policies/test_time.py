@@ -67,7 +67,7 @@ def test_it_waits_until_clocks_agree(verdict: Callable[[], Verdict]) -> None:
     doubted = job.with_facts(is_time_sure=False).decide(later(5))
 
     assert not is_final(doubted)
-    assert 0 < doubted.again_seconds <= 30
+    assert 0 < doubted.wake_after_seconds <= 30
 
 
 @VERDICTS

@@ -45,9 +45,9 @@ _KEEPALIVE = (  # a machine that is gone sends nothing: noticed in some 10 s, no
 class NoAnswerError(Exception):
     """The operator did not answer, or not with what was asked for; the text says why."""
 
-    def __init__(self, why: str, *, again_seconds: float | None = None) -> None:
+    def __init__(self, why: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(why)
-        self.again_seconds = again_seconds  # as the operator asks; None: it did not say
+        self.retry_after_seconds = retry_after_seconds  # as the operator asks; None: it did not say
 
 
 class JobGoneError(NoAnswerError):
@@ -131,7 +131,7 @@ class OperatorConnection:
         """Return the pause before the next attempt: longer each time, and random."""
         doublings = min(max(self._failures - 1, 0), 10)
         own = min(_FIRST_PAUSE_SECONDS * (1 << doublings), _LONGEST_PAUSE_SECONDS)
-        asked = min(error.again_seconds or 0.0, _LONGEST_PAUSE_SECONDS)
+        asked = min(error.retry_after_seconds or 0.0, _LONGEST_PAUSE_SECONDS)
         return max(own, asked) * (0.5 + 0.5 * self._roll())
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class OperatorConnection:
         said = f"{status}: {_object(content).get('message', '')}"[:300]
         if status == HTTPStatus.GONE:
             raise JobGoneError(said)
-        raise NoAnswerError(said, again_seconds=retry_after)
+        raise NoAnswerError(said, retry_after_seconds=retry_after)
 
     def _in_own_time(self, answer: Answer) -> Answer:
         """Return the answer with its times converted to this machine's clock, which may differ."""

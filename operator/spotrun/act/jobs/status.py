@@ -93,7 +93,7 @@ class StatusWriter:
         memory.conflicts += 1
         if memory.conflicts > BELIEVED_CONFLICTS:
             self.await_newer(job)
-        return Trouble(again_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
+        return Trouble(wake_after_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
 
     def await_newer(self, job: JobSnapshot) -> None:
         """Decide nothing more about a job on this version of it, or an older one."""

@@ -58,7 +58,7 @@ class Creations:
             return []
         refused, now_seconds = memory.refused, self._clock()
         if refused and refused.template == job.template and now_seconds < refused.retry_at:
-            return [Trouble(again_seconds=refused.retry_at - now_seconds)]
+            return [Trouble(wake_after_seconds=refused.retry_at - now_seconds)]
         troubles = await self._retries.attempt(
             memory, creation_of(job), lambda: self._try(job, workers, memory)
         )
@@ -120,7 +120,7 @@ class Creations:
         memory.refused = Refused(refusals[-1], job.template, times, retry_at)
         memory.accepted = None  # tried out again, for what refuses may have changed
         self._accepted.pop((job.namespace, job.template), None)
-        yield Trouble(again_seconds=pause_seconds)
+        yield Trouble(wake_after_seconds=pause_seconds)
 
 
 def creation_of(job: JobSnapshot) -> str:

@@ -120,7 +120,7 @@ class WorkQueue(Generic[K]):
 
     async def _work(self, key: K, work: Work[K]) -> None:
         try:
-            again_seconds = await work(key)
+            wake_after_seconds = await work(key)
         except Exception as error:
             self._failed(key, error)
         except asyncio.CancelledError:
@@ -129,8 +129,8 @@ class WorkQueue(Generic[K]):
             raise
         else:
             self._schedule.done(key, self._clock())
-            if again_seconds is not None:
-                self._schedule.add_at(key, self._clock() + again_seconds)
+            if wake_after_seconds is not None:
+                self._schedule.add_at(key, self._clock() + wake_after_seconds)
 
     def _failed(self, key: K, error: Exception) -> None:
         retry_after = error.retry_after_seconds if isinstance(error, KubeError) else None

@@ -151,7 +151,7 @@ class DeviceCounts:
             return Devices(claims.processes)
         return devices
 
-    def again_seconds(self, claims: DeviceClaims) -> float:
+    def wake_after_seconds(self, claims: DeviceClaims) -> float:
         """Return the seconds until the claims are to be read again; infinity if never."""
         known = [
             (one, found)

@@ -51,7 +51,7 @@ class Gangs:
         (self._waiting.discard if comes_first else self._waiting.add)(key)
         return comes_first and not gives_back(job, now)
 
-    def again_seconds(self, key: Key) -> float:
+    def wake_after_seconds(self, key: Key) -> float:
         """Return the seconds until the place of a job changes by time alone."""
         at = self._again_at.get(key)
         return float("inf") if at is None else max((at - self._wall()).total_seconds(), 0.0)

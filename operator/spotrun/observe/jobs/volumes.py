@@ -142,7 +142,7 @@ class Volumes:
         zones = [one.zones for one in known.values() if one.zones is not None]
         return Storage(shared, frozenset.intersection(*zones) if zones else None)
 
-    def again_seconds(self, claims: Claims) -> float:
+    def wake_after_seconds(self, claims: Claims) -> float:
         """Return the seconds until the claims are to be read again; infinity if never."""
         known = self._known.get(claims.shared) if claims.shared is not None else None
         if known is None or known.is_shared:

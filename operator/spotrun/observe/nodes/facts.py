@@ -125,7 +125,7 @@ class Nodes:
         known.last = self._placed(node, self._remember_notice(seen, known))
         return known.last
 
-    def again_seconds(self, name: str) -> float:
+    def wake_after_seconds(self, name: str) -> float:
         """Return the seconds until a node changes by time alone; infinity if it does not."""
         known = self._known.get(name)
         if known is None:

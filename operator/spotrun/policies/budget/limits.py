@@ -122,7 +122,7 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
     return sizes[number - 1] if number else len(rates)
 
 
-def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
+def price_wake_after_seconds(view: View, budget: Budget, now: Bill) -> float | None:
     """Return when a price that is not known yet is waited for no more."""
     if budget.unpriced is Unpriced.ALLOW:
         return None
@@ -130,7 +130,7 @@ def price_again_seconds(view: View, budget: Budget, now: Bill) -> float | None:
     return min((wait for wait in waits if wait > 0), default=None)
 
 
-def retry_again_seconds(view: View, status: JobState) -> float | None:
+def retry_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when a job that is held back for a price may next be tried again."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or read_reason(stated.reason, Reason.TRAINING) not in _OF_PRICES:

@@ -20,8 +20,8 @@ from spotrun.policies.budget.limits import (
     is_held,
     on_price,
     on_rate,
-    price_again_seconds,
-    retry_again_seconds,
+    price_wake_after_seconds,
+    retry_wake_after_seconds,
 )
 from spotrun.policies.cost.bill import Bill, bill
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS, may_remove
@@ -91,15 +91,15 @@ def is_spent(view: View, status: JobState) -> bool:
     return verdict is not None and verdict.holds_back
 
 
-def budget_again_seconds(view: View, status: JobState) -> float | None:
+def budget_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when time alone changes the verdict on the budget."""
     budget = view.job.spec.budget
     if budget is None:
         return None
     if is_held(status):
-        return retry_again_seconds(view, status)
+        return retry_wake_after_seconds(view, status)
     now = bill(view, status)
-    waits = [price_again_seconds(view, budget, now)]
+    waits = [price_wake_after_seconds(view, budget, now)]
     if budget.max_cost_usd is not None:
         limit = Usd.of(budget.max_cost_usd)
         sums = [limit * Decimal(level) * Decimal("0.01") for level in budget.warn_at_percent]
@@ -206,7 +206,7 @@ def _ended(view: View, status: JobState, budget: Budget, verdict: Verdict) -> Jo
 
 BUDGET = Policy(
     keep_budget,
-    wake_after=budget_again_seconds,
+    wake_after_seconds=budget_wake_after_seconds,
     wakes=Wakes.UNTIL_ALL_HAVE_LEFT,
     announce=budget_news,
 )

@@ -33,7 +33,7 @@ def keep_deadline(view: View, status: JobState) -> JobState:
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
 
 
-def deadline_again_seconds(view: View, _status: JobState) -> float | None:
+def deadline_wake_after_seconds(view: View, _status: JobState) -> float | None:
     """Return when the deadline has passed; None without one."""
     moment = finishes_by(view)
     return None if moment is None else (moment - view.now).total_seconds()
@@ -46,4 +46,4 @@ def _moment(deadline: Deadline, created_at: datetime) -> datetime:
     return created_at + deadline.finish_within.timedelta
 
 
-DEADLINE = Policy(keep_deadline, wake_after=deadline_again_seconds)
+DEADLINE = Policy(keep_deadline, wake_after_seconds=deadline_wake_after_seconds)

@@ -29,11 +29,11 @@ _HEARD_SECONDS = 60.0
 
 def is_hung(view: View, status: JobState) -> bool:
     """Whether the world that trains has come to a standstill."""
-    seconds = hang_again_seconds(view, status)
+    seconds = hang_wake_after_seconds(view, status)
     return seconds is not None and seconds <= 0
 
 
-def hang_again_seconds(view: View, status: JobState) -> float | None:
+def hang_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return how long the world may still stand; 0 or less: too long. None: that cannot be said."""
     stepping = _stepping(view, status)
     stands = _since_a_sign(stepping)

@@ -77,7 +77,7 @@ def held_back(view: View, status: JobState) -> frozenset[int]:
     return frozenset(known.worlds)
 
 
-def retry_newcomers_again_seconds(view: View, status: JobState) -> float | None:
+def retry_newcomers_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return how long that pause still is; None if there is none."""
     known = noted(status)
     return pause_seconds(view, known.retry_at) if known is not None else None

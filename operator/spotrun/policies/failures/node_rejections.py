@@ -52,7 +52,7 @@ def nodes_that_reject(view: View, status: JobState) -> tuple[str, ...]:
     return known.nodes if known is not None and view.now < _avoided_until(known) else ()
 
 
-def rejection_again_seconds(view: View, status: JobState) -> float | None:
+def rejection_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when workers are made again, or may go to those nodes again."""
     known = status.rejections
     if known is None:
@@ -109,4 +109,4 @@ def _avoided_until(known: Rejections) -> datetime:
     return known.retry_at + AVOIDED_FOR
 
 
-NODE_REJECTIONS = Policy(note_rejected, wake_after=rejection_again_seconds)
+NODE_REJECTIONS = Policy(note_rejected, wake_after_seconds=rejection_wake_after_seconds)

@@ -23,7 +23,7 @@ from spotrun.policies.failures.hang_report import standstill
 from spotrun.policies.failures.joining_workers import (
     brought_down,
     count_newcomers,
-    retry_newcomers_again_seconds,
+    retry_newcomers_wake_after_seconds,
 )
 from spotrun.policies.failures.noticed_ends import name_those_who_go_on, true_cause
 from spotrun.policies.policy import Policy
@@ -85,9 +85,9 @@ def waits_for_retry(view: View, status: JobState) -> bool:
     return _pause_seconds(view, status) is not None
 
 
-def retry_again_seconds(view: View, status: JobState) -> float | None:
+def retry_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the next pause is over, of all or of failed newcomers; None if there is none."""
-    pauses = (_pause_seconds(view, status), retry_newcomers_again_seconds(view, status))
+    pauses = (_pause_seconds(view, status), retry_newcomers_wake_after_seconds(view, status))
     return min((seconds for seconds in pauses if seconds is not None), default=None)
 
 
@@ -95,7 +95,7 @@ def _pause_seconds(view: View, status: JobState) -> float | None:
     return pause_seconds(view, status.restarts.retry_at)
 
 
-def verdict_again_seconds(view: View, status: JobState) -> float | None:
+def verdict_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the job is to be ended, unless the failure turns out to be none."""
     restarts = status.restarts
     if status.phase in FINISHED or restarts.counted_since is None:
@@ -225,7 +225,7 @@ def _verdict(view: View, restarts: Restarts) -> Reason | None:
 
 
 def _judge(view: View, status: JobState) -> JobState:
-    seconds, restarts = verdict_again_seconds(view, status), status.restarts
+    seconds, restarts = verdict_wake_after_seconds(view, status), status.restarts
     if seconds is None or seconds > 0:
         return status
     reason = _verdict(view, restarts)
@@ -238,5 +238,5 @@ def _judge(view: View, status: JobState) -> JobState:
     return state(view, status, ConditionType.FAILED, reason, message, holds=True)
 
 
-FAILURE_COUNT = Policy(count_failures, wake_after=verdict_again_seconds)
-FAILED_WORKERS = Policy(note_failed, wake_after=retry_again_seconds)
+FAILURE_COUNT = Policy(count_failures, wake_after_seconds=verdict_wake_after_seconds)
+FAILED_WORKERS = Policy(note_failed, wake_after_seconds=retry_wake_after_seconds)

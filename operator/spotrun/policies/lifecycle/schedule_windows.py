@@ -47,7 +47,7 @@ def opens(schedule: Schedule, now: datetime) -> str:
     return f"the next one begins on {local:%a %Y-%m-%d at %H:%M} {zone}, in at most {ahead}"
 
 
-def opens_again_seconds(schedule: Schedule, now: datetime) -> float | None:
+def seconds_until_change(schedule: Schedule, now: datetime) -> float | None:
     """Return how long `opens` says the same; None: until somebody changes the schedule."""
     moment = next_change(schedule, now)
     return None if moment is None else _ahead(moment - now)[1] / timedelta(seconds=1)

@@ -7,7 +7,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
     is_open,
     next_change,
     opens,
-    opens_again_seconds,
+    seconds_until_change,
 )
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.conditions import find, holds_since, read_reason, state
@@ -71,23 +71,23 @@ def what_holds(view: View, status: JobState) -> str:
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
 
 
-def schedule_again_seconds(view: View, _status: JobState) -> float | None:
+def schedule_wake_after_seconds(view: View, _status: JobState) -> float | None:
     """Return when the schedule suspends or resumes the job, or its message becomes more exact."""
     schedule = view.job.spec.schedule
     if schedule is None:
         return None
     if not is_open(schedule, view.now):
-        return opens_again_seconds(schedule, view.now)
+        return seconds_until_change(schedule, view.now)
     closes = next_change(schedule, view.now)
     return None if closes is None else (closes - view.now).total_seconds()
 
 
 def may_remove(view: View, status: JobState) -> bool:
     """Whether a suspended job's workers may go: their state is saved, or cannot be."""
-    return checkpoint_again_seconds(view, status) <= 0
+    return checkpoint_wake_after_seconds(view, status) <= 0
 
 
-def checkpoint_again_seconds(view: View, status: JobState) -> float:
+def checkpoint_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long the checkpoint before a suspension is still waited for."""
     if not status.suspended_by or view.job.spec.checkpoint is None:
         return 0.0
@@ -112,5 +112,7 @@ _CONDITIONS = {
 }
 """Which say in their own words how that ends."""
 
-SUSPENSION = Policy(suspend, wake_after=schedule_again_seconds, wakes=Wakes.UNTIL_ALL_HAVE_LEFT)
-CHECKPOINT_BEFORE_SUSPENSION = Policy(wake_after=checkpoint_again_seconds)
+SUSPENSION = Policy(
+    suspend, wake_after_seconds=schedule_wake_after_seconds, wakes=Wakes.UNTIL_ALL_HAVE_LEFT
+)
+CHECKPOINT_BEFORE_SUSPENSION = Policy(wake_after_seconds=checkpoint_wake_after_seconds)

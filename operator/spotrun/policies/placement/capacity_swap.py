@@ -58,7 +58,9 @@ def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[in
     return frozenset(worker.serial for worker in old[:excess])
 
 
-def stays_again_seconds(view: View, status: JobState, lasting: Sequence[Worker]) -> list[float]:
+def stays_wake_after_seconds(
+    view: View, status: JobState, lasting: Sequence[Worker]
+) -> list[float]:
     """Return when each of the lasting workers has been there long enough."""
     stays_seconds = _stays_seconds(view, status)
     return [stays_seconds - _age_seconds(view, worker) for worker in lasting]

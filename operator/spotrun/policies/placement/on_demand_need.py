@@ -39,7 +39,7 @@ class Needs:
     lasting: int
     why: str = ""
     reason: Reason = Reason.PLACED
-    again_seconds: float | None = None  # when that changes though nothing happens
+    wake_after_seconds: float | None = None  # when that changes though nothing happens
     replaces_spot: bool = False  # whether they are needed in place of spot workers that train
 
 
@@ -66,7 +66,7 @@ def needs(view: View, status: JobState, supply: Supply, now: There, hope: Hope) 
     if found.lasting > base:
         return found
     why = "placement.onDemandBase" if base else ""
-    return Needs(base, why, again_seconds=found.again_seconds, replaces_spot=True)
+    return Needs(base, why, wake_after_seconds=found.wake_after_seconds, replaces_spot=True)
 
 
 def checkpoint_would_help(view: View, status: JobState) -> bool:
@@ -105,14 +105,14 @@ def _by_patience(view: View, status: JobState, now: There, hope: Hope) -> Needs:
     if since is None or now.num_placed >= hope.size:
         return Needs(0)
     left = after.seconds - (view.now - since) / timedelta(seconds=1)
-    left = max(left, _asked_again_seconds(view, status))
+    left = max(left, _seconds_until_asked_again(view, status))
     if left > 0:
-        return Needs(0, again_seconds=left)
+        return Needs(0, wake_after_seconds=left)
     why = f"no spot capacity was to be had for {after}"
     return Needs(hope.size - len(now.spot), why, Reason.FALLBACK)
 
 
-def _asked_again_seconds(view: View, status: JobState) -> float:
+def _seconds_until_asked_again(view: View, status: JobState) -> float:
     """Return how long spot has yet that is asked again, or will be: else no node is asked for.
 
     They were given back, since they were too few.
@@ -143,7 +143,7 @@ def _by_deadline(view: View, status: JobState, way: Course, now: There, hope: Ho
         needed = hope.size - working - starting
         return Needs(needed, why, Reason.FALLBACK, _next(way, kept), replaces_spot=True)
     if not is_behind(kept):
-        return Needs(0, again_seconds=_next(way, kept))
+        return Needs(0, wake_after_seconds=_next(way, kept))
     size = _size_at(view, hope.size, needed_share(kept))
     lasting = max(size - len(now.spot) - hope.spot, 0)
     return Needs(lasting, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))

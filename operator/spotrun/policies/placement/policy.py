@@ -15,7 +15,7 @@ from spotrun.policies.placement.capacity_swap import (
     given_back,
     given_up,
     returnable,
-    stays_again_seconds,
+    stays_wake_after_seconds,
 )
 from spotrun.policies.placement.free_capacity import untried_room
 from spotrun.policies.placement.on_demand_need import Hope, Needs, needs
@@ -26,9 +26,9 @@ from spotrun.policies.placement.supply import (
     There,
     offered,
     patience_seconds,
+    scheduler_seconds_left,
     supply,
     there,
-    tried_again_seconds,
     waits_seconds,
 )
 from spotrun.state.actions import Placed, Withdraw
@@ -193,14 +193,14 @@ def why_no_pool(view: View, status: JobState, size: int) -> str:
     return f"no known pool can take a worker: {why}" if why else ""
 
 
-def fallback_again_seconds(view: View, status: JobState, size: int) -> float | None:
+def fallback_wake_after_seconds(view: View, status: JobState, size: int) -> float | None:
     """Return when workers are needed on capacity that stays, if nothing happens until then."""
     if not view.job.market.pools or why_forbidden(view):
         return None
-    return plan(view, status, size).needs.again_seconds
+    return plan(view, status, size).needs.wake_after_seconds
 
 
-def placement_again_seconds(view: View, status: JobState, size: int) -> float | None:
+def placement_wake_after_seconds(view: View, status: JobState, size: int) -> float | None:
     """Return when the placement may change though nothing happens."""
     if size and why_forbidden(view):
         return _FORBIDDEN_SECONDS
@@ -208,10 +208,10 @@ def placement_again_seconds(view: View, status: JobState, size: int) -> float | 
         return None
     found, now = plan(view, status, size), there(view)
     waiting = (*now.waiting_for_spot, *now.waiting_for_lasting)
-    waits = [found.needs.again_seconds]
+    waits = [found.needs.wake_after_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
-    waits += [tried_again_seconds(view, worker) for worker in waiting]
-    waits += stays_again_seconds(view, status, now.lasting)
+    waits += [scheduler_seconds_left(view, worker) for worker in waiting]
+    waits += stays_wake_after_seconds(view, status, now.lasting)
     waits += [
         (pool.retry_at - view.now) / timedelta(seconds=1)
         for pool in view.job.market.pools
@@ -260,7 +260,7 @@ def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
     It waits for less long where one of these has room on its nodes, and there was none in its own.
     """
     is_late = waits_seconds(view, worker) >= patience_seconds(view, worker)
-    if not is_late and tried_again_seconds(view, worker) > 0:
+    if not is_late and scheduler_seconds_left(view, worker) > 0:
         return False
     is_lasting, pools = worker.pod.asked is not Capacity.SPOT, worker.pod.pools
     others = _asked_now(view, found, lasting=is_lasting).difference(pools)

@@ -109,7 +109,7 @@ def patience_seconds(view: View, worker: Worker) -> float:
     return max((_provision_seconds(view, pool) for pool in pools), default=SCALED_SECONDS)
 
 
-def tried_again_seconds(view: View, worker: Worker) -> float:
+def scheduler_seconds_left(view: View, worker: Worker) -> float:
     """Return how long the scheduler still has to find a node; then it is known that there is none.
 
     For so long the job has to be known to lack nodes as well: else their room was believed in.

@@ -51,7 +51,7 @@ def is_forgotten(pool: PoolSnapshot, now: datetime) -> bool:
     return now - since >= EMPTY
 
 
-def again_seconds(pool: PoolSnapshot, status: PoolState, now: datetime) -> float:
+def wake_after_seconds(pool: PoolSnapshot, status: PoolState, now: datetime) -> float:
     """Return the seconds until time alone changes something."""
     moments = [next_age_at(born_at, now) for born_at in pool.nodes]
     moments += [one.time + DAY for one in status.interruptions]

@@ -39,7 +39,7 @@ class Choice:
     reason: ScalingReason | Pause
     why: str
     numbers: Mapping[str, str] = field(default_factory=dict)
-    again_seconds: float | None = None  # when time alone may change it
+    wake_after_seconds: float | None = None  # when time alone may change it
 
 
 def choose_size(facts: SizingFacts, memory: ScalingState, now: datetime) -> Choice:

@@ -51,7 +51,7 @@ def watch_idleness(view: View, status: JobState) -> JobState:
         message = f"nothing is used; that is called idle after {_MINUTES} min"
         return state(view, status, kind, Reason.NOTHING_USED, message, holds=None)
     is_said = stated is not None and stated.status is ConditionStatus.TRUE
-    if is_said or (not is_stuck and (idle_again_seconds(view, status) or 0.0) > 0):
+    if is_said or (not is_stuck and (idle_wake_after_seconds(view, status) or 0.0) > 0):
         return status
     words = _words(crew, is_stuck=is_stuck)
     return state(view, status, kind, Reason.NOTHING_USED, words, holds=True)
@@ -83,7 +83,7 @@ def hold_idle(view: View, status: JobState) -> JobState:
     return replace(status, suspended_by=(SuspendedBy.IDLE,))
 
 
-def idle_again_seconds(view: View, status: JobState) -> float | None:
+def idle_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when idleness has lasted long enough to be said, or to hold the job back."""
     stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
     if stated is None or _is_held(status) or _is_unheard(view, status):
@@ -157,4 +157,4 @@ def _words(crew: list[Worker], *, is_stuck: bool) -> str:
 
 
 IDLE_SUSPENSION = Policy(hold_idle)
-IDLENESS = Policy(watch_idleness, wake_after=idle_again_seconds)
+IDLENESS = Policy(watch_idleness, wake_after_seconds=idle_wake_after_seconds)

@@ -60,7 +60,7 @@ def scaling_news(view: View, status: JobState) -> tuple[Announce, ...]:
     return (Announce(reason, _last_why(status)),) if reason is not None else ()
 
 
-def scaling_again_seconds(view: View, status: JobState) -> float | None:
+def scaling_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when a size has been justified for long enough, or the deadline may need more."""
     memory, scaling = status.scaling, view.job.spec.scaling
     if memory.size is None or not _is_auto(view.job):
@@ -136,5 +136,8 @@ def _last_why(status: JobState) -> str:
 
 
 SCALING = Policy(
-    choose_workers, wake_after=scaling_again_seconds, actions=resizes, announce=scaling_news
+    choose_workers,
+    wake_after_seconds=scaling_wake_after_seconds,
+    actions=resizes,
+    announce=scaling_news,
 )

@@ -40,20 +40,20 @@ def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     return tuple(one for one in removals(view, status) if one.serial not in left)
 
 
-def goodbye_again_seconds(view: View, status: JobState) -> float | None:
+def goodbye_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the next of them is removed, if it has not ended by then; None: there is none."""
     return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
 
 
 def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
     """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
-    seconds = deletion_again_seconds(view, status)
+    seconds = deletion_wake_after_seconds(view, status)
     if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
         return ()
     return (DeleteJob("the time of finished.deleteAfter has passed"),)
 
 
-def deletion_again_seconds(view: View, status: JobState) -> float | None:
+def deletion_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when a finished job is to be deleted; None: never."""
     finished, end = view.job.spec.finished, over_since(status)
     if status.phase not in FINISHED or end is None:
@@ -63,11 +63,13 @@ def deletion_again_seconds(view: View, status: JobState) -> float | None:
     return finished.delete_after.seconds - (view.now - end).total_seconds()
 
 
-def doubt_again_seconds(view: View, status: JobState) -> float | None:
+def doubt_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when it is looked whether clocks agree by now; None where nothing waits for that."""
     if view.is_time_sure:
         return None
-    is_waiting = status.phase not in FINISHED or deletion_again_seconds(view, status) is not None
+    is_waiting = (
+        status.phase not in FINISHED or deletion_wake_after_seconds(view, status) is not None
+    )
     return _DOUBT_SECONDS if is_waiting else None
 
 
@@ -113,6 +115,10 @@ def _is_called_off(view: View, status: JobState) -> bool:
     return bool(who_holds(view, status)) or is_spent(view, status)
 
 
-CLEANUP = Policy(wake_after=goodbye_again_seconds, wakes=Wakes.ALWAYS, actions=departures)
-DELETION = Policy(wake_after=deletion_again_seconds, wakes=Wakes.ALWAYS, actions=deletions)
-CLOCK_DOUBT = Policy(wake_after=doubt_again_seconds, wakes=Wakes.ALWAYS)
+CLEANUP = Policy(
+    wake_after_seconds=goodbye_wake_after_seconds, wakes=Wakes.ALWAYS, actions=departures
+)
+DELETION = Policy(
+    wake_after_seconds=deletion_wake_after_seconds, wakes=Wakes.ALWAYS, actions=deletions
+)
+CLOCK_DOUBT = Policy(wake_after_seconds=doubt_wake_after_seconds, wakes=Wakes.ALWAYS)

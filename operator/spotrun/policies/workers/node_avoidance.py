@@ -56,7 +56,7 @@ def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
     )
 
 
-def kept_away_again_seconds(view: View, status: JobState) -> float | None:
+def kept_away_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the next of them has waited for so long that it is taken back."""
     waits = (seconds for _, seconds in _kept_away_in_vain(view, status))
     return min((seconds for seconds in waits if seconds > 0), default=None)
@@ -102,4 +102,4 @@ def _gives_signs_of_life(worker: Worker) -> bool:
     return worker.agent is not None and worker.agent.heard_seconds <= _ALIVE_SECONDS
 
 
-NODE_AVOIDANCE = Policy(note_lost, wake_after=kept_away_again_seconds)
+NODE_AVOIDANCE = Policy(note_lost, wake_after_seconds=kept_away_wake_after_seconds)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.policies.deadline.course import full_size, full_step_seconds
-from spotrun.policies.placement.policy import fallback_again_seconds, missing
+from spotrun.policies.placement.policy import fallback_wake_after_seconds, missing
 from spotrun.policies.placement.supply import (
     SCALED_SECONDS,
     is_scaled,
@@ -74,7 +74,7 @@ def give_back_unused(view: View, status: JobState) -> JobState:
     return _give_back(view, status, held)
 
 
-def unused_again_seconds(view: View, status: JobState) -> float | None:
+def unused_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when nodes that are of no use are given back, or asked for again."""
     known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
     if known.retry_at is not None:
@@ -124,7 +124,7 @@ def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
     since = _since(view, status)
     if since is None:
         return None
-    again = fallback_again_seconds(view, status, held.wanted)
+    again = fallback_wake_after_seconds(view, status, held.wanted)
     if again is not None and again < FIRST_PAUSE / timedelta(seconds=1):
         return None  # on-demand capacity is about to fill the gap
     lost_seconds = _lost_seconds(view, status, held)
@@ -197,7 +197,7 @@ def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
     Where nobody makes nodes asking costs nothing.
     """
     longest = LONGEST_PAUSE if is_scaled(view) else FIRST_PAUSE
-    again = fallback_again_seconds(view, status, held.wanted)
+    again = fallback_wake_after_seconds(view, status, held.wanted)
     if again is not None:
         longest = min(longest, timedelta(seconds=again))
     return min(FIRST_PAUSE * (1 << min(times - 1, 10)), longest)
@@ -207,4 +207,4 @@ def _note(status: JobState, known: Unused) -> JobState:
     return status if known == status.unused else replace(status, unused=known)
 
 
-PARTIAL_CAPACITY = Policy(give_back_unused, wake_after=unused_again_seconds)
+PARTIAL_CAPACITY = Policy(give_back_unused, wake_after_seconds=unused_wake_after_seconds)

@@ -12,7 +12,7 @@ from spotrun.policies.lifecycle.suspension import why_suspended
 from spotrun.policies.placement.policy import (
     lasting,
     missing,
-    placement_again_seconds,
+    placement_wake_after_seconds,
     retiring,
     why_placed,
     withdrawals,
@@ -57,9 +57,9 @@ def size_for_now(view: View, status: JobState) -> int:
     return 0 if lacks_processes(view, status) else target_size(view, status)
 
 
-def workers_again_seconds(view: View, status: JobState) -> float | None:
+def workers_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when workers may be missing, or placed otherwise, though nothing happens."""
-    return placement_again_seconds(view, status, size_for_now(view, status))
+    return placement_wake_after_seconds(view, status, size_for_now(view, status))
 
 
 def creations(view: View, status: JobState) -> tuple[Create, ...]:
@@ -193,4 +193,4 @@ def _remove(worker: Worker, reason: Reason, why: str) -> Remove:
     return Remove(worker.serial, worker.pod.uid, reason, why)
 
 
-WORKERS = Policy(give_numbers, wake_after=workers_again_seconds, actions=creations)
+WORKERS = Policy(give_numbers, wake_after_seconds=workers_wake_after_seconds, actions=creations)

@@ -47,7 +47,7 @@ def releases(view: View, status: JobState) -> tuple[Release, ...]:
     )
 
 
-def kill_again_seconds(view: View, _status: JobState) -> float | None:
+def kill_wake_after_seconds(view: View, _status: JobState) -> float | None:
     """Return when the next pod that is being deleted is killed; None: none is."""
     kills = (w.pod.killed_at for w in view.alive if w.pod.deleting and w.pod.killed_at)
     killed_at = min(kills, default=None)
@@ -109,4 +109,4 @@ def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
     return tuple(serial for serial in surplus if serial not in unseen)
 
 
-SETTLEMENT = Policy(settle, wake_after=kill_again_seconds, actions=releases)
+SETTLEMENT = Policy(settle, wake_after_seconds=kill_wake_after_seconds, actions=releases)

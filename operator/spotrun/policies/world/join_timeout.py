@@ -46,11 +46,11 @@ _STRONGER = {
 
 def is_overdue(view: View, status: JobState) -> bool:
     """Whether it was waited long enough for those who have not arrived."""
-    seconds = arrival_again_seconds(view, status)
+    seconds = arrival_wake_after_seconds(view, status)
     return seconds is not None and seconds <= 0
 
 
-def arrival_again_seconds(view: View, status: JobState) -> float | None:
+def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return how long members are waited for; None if all are there, or it cannot be known."""
     world, absent = status.world, missing(view, status)
     if not absent or some_unheard(view, absent):
@@ -101,10 +101,10 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
 
 def just_left_out(view: View, status: JobState) -> frozenset[int]:
     """Return who was left out a moment ago: earlier reports tell nothing of where a process is."""
-    return left_out(status) if let_go_again_seconds(view, status) else frozenset()
+    return left_out(status) if let_go_wake_after_seconds(view, status) else frozenset()
 
 
-def let_go_again_seconds(view: View, status: JobState) -> float | None:
+def let_go_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return how long to wait until those who were left out say that they have let go."""
     if not left_out(status):
         return None

@@ -30,7 +30,7 @@ DEBOUNCE_IN_PROCESS_SECONDS = 0.05
 def after_loss(view: View, status: JobState) -> JobState:
     """Go on with the survivors, and with spares that are warm already."""
     survivors = members(view, status)
-    if loss_again_seconds(view, status) > 0 or some_unheard(view, survivors):
+    if loss_wake_after_seconds(view, status) > 0 or some_unheard(view, survivors):
         return status
     why = f"{len(gone(view, status))} of {len(training(status))} workers are gone"
     return _go_on(view, status, survivors, why)
@@ -73,7 +73,7 @@ def _hangs_again(view: View, status: JobState) -> bool:
     return not is_forgiven and (before.last_world or 0) >= generation(status) - 1
 
 
-def loss_again_seconds(view: View, status: JobState) -> float:
+def loss_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long to wait for further losses after the first."""
     seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
     in_process = _goes_on_in_process(view, holders(view, status))

@@ -8,31 +8,36 @@ and the newcomers get warm.
 from collections.abc import Callable
 
 from spotrun.api.status import Entry
-from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.failures.hang import hang_wake_after_seconds, is_hung
 from spotrun.policies.policy import Conclude, Policy
 from spotrun.policies.world.broken_group import has_lost_touch, meet_anew
 from spotrun.policies.world.join_timeout import (
-    arrival_again_seconds,
+    arrival_wake_after_seconds,
     is_overdue,
     leave_out_the_late,
-    let_go_again_seconds,
+    let_go_wake_after_seconds,
 )
-from spotrun.policies.world.loss import after_failure, after_hang, after_loss, loss_again_seconds
+from spotrun.policies.world.loss import (
+    after_failure,
+    after_hang,
+    after_loss,
+    loss_wake_after_seconds,
+)
 from spotrun.policies.world.resize import (
-    growth_again_seconds,
-    leave_again_seconds,
-    newcomers_again_seconds,
+    growth_wake_after_seconds,
+    leave_wake_after_seconds,
+    newcomers_wake_after_seconds,
     resize,
-    save_again_seconds,
+    save_wake_after_seconds,
 )
-from spotrun.policies.world.start import start, start_again_seconds
+from spotrun.policies.world.start import start, start_wake_after_seconds
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View, holds_back
 from spotrun.state.worker_outcomes import FOUND_LEADER_SECONDS, NEW_LEADER_SECONDS
 from spotrun.state.world_members import counted_on, failed, gone, relied_on, some_unheard, training
 from spotrun.state.world_transitions import publish
 
-__all__ = ["again_seconds", "counted_on", "is_restart", "next_world", "training"]
+__all__ = ["counted_on", "is_restart", "next_world", "training", "wake_after_seconds"]
 
 
 def next_world(view: View, status: JobState) -> JobState:
@@ -76,29 +81,29 @@ _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Conclude], ...] = (
 """What befalls those who train; only the first of them is answered, for it may explain the rest."""
 
 
-def again_seconds(view: View, status: JobState) -> float | None:
+def wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the world may change though nothing happens."""
     if holds_back(status):
         return None
     waits: list[float | None] = [
-        leave_again_seconds(view, status),
-        let_go_again_seconds(view, status),
+        leave_wake_after_seconds(view, status),
+        let_go_wake_after_seconds(view, status),
         view.job.restart_seconds,
     ]
     if some_unheard(view, view.alive):
         led_seconds = view.job.leading_seconds
         waits += [FOUND_LEADER_SECONDS - led_seconds, NEW_LEADER_SECONDS - led_seconds]
     if not training(status):
-        waits.append(start_again_seconds(view))
+        waits.append(start_wake_after_seconds(view))
     elif gone(view, status):
-        waits.append(loss_again_seconds(view, status))
+        waits.append(loss_wake_after_seconds(view, status))
     else:
         waits += [
-            arrival_again_seconds(view, status),
-            growth_again_seconds(view, status),
-            save_again_seconds(view, status),
-            newcomers_again_seconds(view, status),
-            hang_again_seconds(view, status),
+            arrival_wake_after_seconds(view, status),
+            growth_wake_after_seconds(view, status),
+            save_wake_after_seconds(view, status),
+            newcomers_wake_after_seconds(view, status),
+            hang_wake_after_seconds(view, status),
         ]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
@@ -114,4 +119,4 @@ def _disband(view: View, status: JobState) -> JobState:
     return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
 
 
-WORLD = Policy(next_world, wake_after=again_seconds)
+WORLD = Policy(next_world, wake_after_seconds=wake_after_seconds)

@@ -53,7 +53,7 @@ def resize(view: View, status: JobState) -> JobState:
     if missing(view, status) and not hurry:
         return fill_in(view, status, is_active=False)  # one change at a time
     chosen = _choose(view, status, with_unready=True)
-    if (hurry or growth_again_seconds(view, status) == 0.0) and not _all_ready(
+    if (hurry or growth_wake_after_seconds(view, status) == 0.0) and not _all_ready(
         view, status, chosen
     ):
         at_once = _choose(view, status, with_unready=False)
@@ -64,7 +64,7 @@ def resize(view: View, status: JobState) -> JobState:
     return _change_to(view, status, chosen)
 
 
-def growth_again_seconds(view: View, status: JobState) -> float | None:
+def growth_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when who is ready joins without the others; 0: now. None: nothing is prepared."""
     world = status.world
     if world.is_active or not world.members or world.formed_at is None:
@@ -76,7 +76,7 @@ def growth_again_seconds(view: View, status: JobState) -> float | None:
     return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
 
 
-def newcomers_again_seconds(view: View, status: JobState) -> float:
+def newcomers_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long more newcomers are waited for; 0: no longer."""
     world, crew = status.world, set(training(status))
     outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
@@ -92,7 +92,7 @@ def newcomers_again_seconds(view: View, status: JobState) -> float:
     return max(waits)
 
 
-def leave_again_seconds(view: View, status: JobState) -> float | None:
+def leave_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the next departing worker has to be left out."""
     moments = (leaves_at(worker) for worker in view.alive)
     lead_seconds = _lead_seconds(view, status)
@@ -106,7 +106,7 @@ def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> boo
     is_whole = len(chosen) >= view.limited_size and serials <= view.staying_serials
     if serials <= set(training(status)) or is_whole:
         return False
-    return newcomers_again_seconds(view, status) > 0
+    return newcomers_wake_after_seconds(view, status) > 0
 
 
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
@@ -116,7 +116,7 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     is_world = serials == world.member_set
     # A process that failed while it got warm comes to no world that it was in before.
     if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
-        waits = save_again_seconds(view, status) > 0
+        waits = save_wake_after_seconds(view, status) > 0
         return fill_in(view, status, is_active=is_active and not waits)
     if serials == crew:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
@@ -137,7 +137,7 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     return publish(view, status, chosen, entry, why, is_active=is_active, is_planned=is_planned)
 
 
-def save_again_seconds(view: View, status: JobState) -> float:
+def save_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long a planned restart still waits for its checkpoint.
 
     Not longer than saving may take, and not for a script that follows no orders: it is told when

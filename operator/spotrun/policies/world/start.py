@@ -56,7 +56,7 @@ def _forget_lost_holders(view: View, status: JobState) -> JobState:
     return replace(status, world=replace(world, state_holders=alive))
 
 
-def start_again_seconds(view: View) -> float | None:
+def start_wake_after_seconds(view: View) -> float | None:
     """Return when the gather window ends; None while too few are ready for one."""
     ready = sum(worker.is_ready for worker in view.staying)
     return _gathers_seconds(view) if ready >= smallest(view.job.spec.workers) else None

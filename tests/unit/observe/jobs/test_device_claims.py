@@ -132,13 +132,13 @@ async def test_it_is_said_why_a_claim_is_not_read_and_asked_again_soon(
     bench, claims = Bench(exactly(count=4)), DeviceClaims((ONE_EACH,))
     bench.error = error
     assert why in (await bench.look()).why_unknown
-    assert bench.counts.again_seconds(claims) == DOUBTED_SECONDS
-    assert bench.counts.again_seconds(DeviceClaims((ONE_EACH,), 4)) == float("inf")
+    assert bench.counts.wake_after_seconds(claims) == DOUBTED_SECONDS
+    assert bench.counts.wake_after_seconds(DeviceClaims((ONE_EACH,), 4)) == float("inf")
     bench.now, bench.error = DOUBTED_SECONDS - 1, None
     assert (await bench.look()).why_unknown
     bench.now = DOUBTED_SECONDS
     assert await bench.look() == Devices(4)
-    assert bench.counts.again_seconds(claims) == float("inf")
+    assert bench.counts.wake_after_seconds(claims) == float("inf")
 
 
 async def test_what_was_counted_is_kept_and_not_lost_with_the_api_server() -> None:
@@ -178,13 +178,13 @@ async def test_what_was_read_and_cannot_be_counted_is_asked_again_soon(
     bench, job = Bench(*requests), DeviceClaims(claims, is_for_several=True)
     assert (await bench.counts.look(job)).why_unknown
     bench.now = 4.0
-    assert bench.counts.again_seconds(job) == DOUBTED_SECONDS - 4
-    assert bench.counts.again_seconds(replace(job, processes=8)) == float("inf")
-    assert bench.counts.again_seconds(replace(job, is_on_pods=True)) == float("inf")
+    assert bench.counts.wake_after_seconds(job) == DOUBTED_SECONDS - 4
+    assert bench.counts.wake_after_seconds(replace(job, processes=8)) == float("inf")
+    assert bench.counts.wake_after_seconds(replace(job, is_on_pods=True)) == float("inf")
     bench.now, bench.requests = DOUBTED_SECONDS, [exactly(count=8)]
     alone = DeviceClaims((ONE_EACH,), is_for_several=True)
     assert await bench.counts.look(alone) == Devices(8)
-    assert bench.counts.again_seconds(alone) == float("inf")
+    assert bench.counts.wake_after_seconds(alone) == float("inf")
 
 
 async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,12 +103,12 @@ def test_after_ten_minutes_without_nodes_the_next_has_its_turn(bench: Bench) -> 
     known = state(LACKS.view(), LACKS.status, kind, reason, "", holds=False)
     impossible = LACKS.with_status(conditions=known.conditions)
     assert bench.may("a", impossible, age=20)
-    assert bench.gangs.again_seconds(Key("ns", "a")) == 600.0
+    assert bench.gangs.wake_after_seconds(Key("ns", "a")) == 600.0
     assert not bench.may("b", LACKS, age=10)
     bench.now += timedelta(minutes=10)
     bench.woken_now()
     assert not bench.may("a", impossible, age=20)
-    assert bench.gangs.again_seconds(Key("ns", "a")) == float("inf")
+    assert bench.gangs.wake_after_seconds(Key("ns", "a")) == float("inf")
     assert bench.woken_now() == {"b"}
     assert bench.may("b", LACKS, age=10)
 
@@ -206,13 +206,13 @@ def test_a_gang_larger_than_its_quota_gives_back_after_its_patience_and_is_in_no
 ) -> None:
     large = short_since_now(SHORT)
     assert bench.may("a", large, age=20)
-    assert bench.gangs.again_seconds(Key("ns", "a")) == 600.0
+    assert bench.gangs.wake_after_seconds(Key("ns", "a")) == 600.0
     assert not bench.may("b", SHORT, age=10)
     bench.woken_now()
     bench.now += timedelta(minutes=10)
     assert not bench.may("a", large, age=20), "it holds a part"
     assert bench.woken_now() == {"b"}
-    assert bench.gangs.again_seconds(Key("ns", "a")) == float("inf")
+    assert bench.gangs.wake_after_seconds(Key("ns", "a")) == float("inf")
     assert bench.may("b", SHORT, age=10)
     assert not bench.may("a", large.without(0), age=20), "b has its turn"
     bench.woken_now()

@@ -146,11 +146,11 @@ async def test_it_is_asked_again_after_a_while(
 async def test_only_for_a_claim_that_will_not_do_a_job_is_looked_at_again(bench: Bench) -> None:
     bench.has(CLAIM, "ReadWriteOnce", volume="pv")
     await bench.volumes.look(SHARED)
-    assert bench.volumes.again_seconds(SHARED) == DOUBTED_SECONDS
-    assert bench.volumes.again_seconds(MOUNTED) == float("inf")
+    assert bench.volumes.wake_after_seconds(SHARED) == DOUBTED_SECONDS
+    assert bench.volumes.wake_after_seconds(MOUNTED) == float("inf")
     bench.now = DOUBTED_SECONDS
     await bench.has(CLAIM, "ReadWriteMany", volume="pv").volumes.look(SHARED)
-    assert bench.volumes.again_seconds(SHARED) == float("inf")
+    assert bench.volumes.wake_after_seconds(SHARED) == float("inf")
 
 
 @pytest.mark.parametrize("error", [NotFound("no"), Forbidden("no")])
@@ -159,7 +159,7 @@ async def test_of_a_claim_that_cannot_be_read_nothing_is_said(
 ) -> None:
     bench.claims[CLAIM.name] = error
     assert await bench.volumes.look(SHARED) == Storage()
-    assert bench.volumes.again_seconds(SHARED) == DOUBTED_SECONDS
+    assert bench.volumes.wake_after_seconds(SHARED) == DOUBTED_SECONDS
 
 
 async def test_of_a_volume_that_cannot_be_read_no_zone_is_known(bench: Bench) -> None:

@@ -278,13 +278,13 @@ def test_a_notice_that_keeps_coming_back_is_forgotten_only_when_it_is_calm() -> 
     assert place.look().leaves_at == noticed_at + WARNING
     place.seconds, place.node = 30, free
     assert place.look().leaves_at == noticed_at + WARNING
-    assert place.nodes.again_seconds("n1") == CALM_SECONDS
+    assert place.nodes.wake_after_seconds("n1") == CALM_SECONDS
     place.seconds = 30 + CALM_SECONDS - 1
     assert place.look().leaves_at == noticed_at + WARNING
-    assert place.nodes.again_seconds("n1") == 1
+    assert place.nodes.wake_after_seconds("n1") == 1
     place.seconds = 30 + CALM_SECONDS
     assert place.look().leaves_at is None
-    assert place.nodes.again_seconds("n1") == float("inf")
+    assert place.nodes.wake_after_seconds("n1") == float("inf")
 
 
 def test_notices_that_are_far_apart_are_no_quarrel() -> None:
@@ -330,14 +330,14 @@ def test_a_node_that_was_never_seen_may_only_be_late() -> None:
 def test_it_is_looked_again_when_a_node_that_was_never_seen_turns_out_gone() -> None:
     seconds = [100.0]
     nodes = Nodes(lambda _: None, clock=lambda: seconds[0], wall=lambda: NOW)
-    assert nodes.again_seconds("n1") == float("inf")
+    assert nodes.wake_after_seconds("n1") == float("inf")
     nodes.look("n1")
     seconds[0] += 4.0
-    assert nodes.again_seconds("n1") == MISSING_SECONDS - 4.0
+    assert nodes.wake_after_seconds("n1") == MISSING_SECONDS - 4.0
     seconds[0] += MISSING_SECONDS
-    assert nodes.again_seconds("n1") == 0.0, "not said yet"
+    assert nodes.wake_after_seconds("n1") == 0.0, "not said yet"
     assert nodes.look("n1").gone
-    assert nodes.again_seconds("n1") == float("inf")
+    assert nodes.wake_after_seconds("n1") == float("inf")
 
 
 def test_not_more_nodes_are_remembered_than_a_cluster_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_a_job_that_is_too_dear_gets_a_node_once_prices_have_fallen() -> None:
     for tries in (1, 2, 3):
         again = held.decide(later(tries * RETRY_SECONDS + 1))
         assert again.status.suspended_by, "prices are as they were"
-        assert 0 < again.again_seconds <= RETRY_SECONDS
+        assert 0 < again.wake_after_seconds <= RETRY_SECONDS
     cheaper = on_market(held, replace(SPOT, usd_per_hour=Decimal("0.3")), OD)
     assert cheaper.decide(later(60)).status.suspended_by, "it is not looked at all the time"
     assert not cheaper.decide(later(RETRY_SECONDS + 1)).status.suspended_by

@@ -104,8 +104,8 @@ def test_the_job_is_looked_at_again_when_the_limit_is_reached() -> None:
     # $2.24 less $0.1933 lasts 84 s.
     job = a_limited_job("2.24", warnAtPercent=[])
     stored = after(job, job.decide()).with_facts(written_seconds=0.0)
-    assert stored.decide().again_seconds <= 60
-    nearly = stored.decide(later(80)).again_seconds
+    assert stored.decide().wake_after_seconds <= 60
+    nearly = stored.decide(later(80)).wake_after_seconds
     assert nearly == pytest.approx(4.0, abs=0.1)
 
 

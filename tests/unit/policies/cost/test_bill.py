@@ -220,7 +220,7 @@ def test_the_cost_of_a_running_job_is_written_once_a_minute() -> None:
     pace = refresh_seconds(job.snapshot())
     early = job.with_facts(written_seconds=pace - 1).decide(NOW + timedelta(seconds=pace - 1))
     assert early.status == running
-    assert early.again_seconds == pytest.approx(1.0)
+    assert early.wake_after_seconds == pytest.approx(1.0)
     due = job.with_facts(written_seconds=72.0).decide(NOW + timedelta(seconds=72))
     assert cost(due).usd == "1.02"
 

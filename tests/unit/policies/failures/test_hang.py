@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import Entry
-from spotrun.policies.failures.hang import hang_again_seconds, is_hung
+from spotrun.policies.failures.hang import hang_wake_after_seconds, is_hung
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import left_out
@@ -18,7 +18,7 @@ LIMIT = 600.0
 
 
 def left(job: JobBuilder) -> float | None:
-    return hang_again_seconds(job.view(), job.status)
+    return hang_wake_after_seconds(job.view(), job.status)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_step_finished_in_the_pause_ends_the_hang() -> None:
 
 
 def test_it_is_looked_again_when_the_time_is_over() -> None:
-    assert standing(590.0, 595.0).decide().again_seconds == 10.0
+    assert standing(590.0, 595.0).decide().wake_after_seconds == 10.0
 
 
 def test_one_hang_too_many_ends_the_job() -> None:

@@ -122,7 +122,7 @@ def test_its_failure_is_said_and_blames_its_node_and_counts_against_nothing(
     decision = job.decide()
     status = decision.status
     assert status.restarts == Restarts(blamed=("node-2",), newcomers=HELD)
-    assert decision.again_seconds <= 10
+    assert decision.wake_after_seconds <= 10
     said = next(one for one in status.decisions if one.what == "HoldBack")
     assert said.why == (
         f"worker 2 on node node-2 failed before it trained (ExitCode, exit code 3): {BOOM}"
@@ -277,7 +277,7 @@ def test_while_nobody_trains_there_are_no_newcomers() -> None:
 
 
 def test_it_is_looked_at_again_when_the_pause_is_over() -> None:
-    assert preparing(failed=FAILED, ready_for=6.0).decide().again_seconds == 10
+    assert preparing(failed=FAILED, ready_for=6.0).decide().wake_after_seconds == 10
 
 
 def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None:

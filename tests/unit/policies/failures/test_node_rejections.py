@@ -59,7 +59,7 @@ def test_a_rejected_worker_is_neither_a_failure_nor_an_interruption() -> None:
     assert status.rejections == noted()
     assert (str(status.settled), status.next_serial) == ("2", 4)
     assert decision.actions == (Release(2, "uid-2"),), "the next one is made after a pause"
-    assert decision.again_seconds <= 10
+    assert decision.wake_after_seconds <= 10
 
 
 def test_it_is_stored_at_once_though_nobody_is_missing() -> None:
@@ -179,7 +179,7 @@ def test_who_finds_no_other_node_is_made_anew_when_that_one_may_be_used_again() 
     waiting = replace(job, workers={**job.workers, 3: replace(job.workers[3], pod=sooner)})
     decision = waiting.decide()
     assert not any(isinstance(one, Withdraw) for one in decision.actions)
-    assert decision.again_seconds == 3
+    assert decision.wake_after_seconds == 3
 
 
 @pytest.mark.parametrize("is_alone", [True, False])

@@ -51,7 +51,7 @@ def test_one_failure_too_many_ends_the_job_once_it_is_known_to_be_one(
     job = failing(failures, **spec)
     decision = job.decide()
     assert decision.status.phase is not Phase.FAILED
-    assert reason is None or decision.again_seconds == 5
+    assert reason is None or decision.wake_after_seconds == 5
     after = job.with_state(decision.status).decide(later(5)).status
     assert (after.phase is Phase.FAILED) is (reason is not None)
     assert reason is None or after.reason == reason

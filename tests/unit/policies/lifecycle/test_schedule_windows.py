@@ -12,7 +12,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
     next_change,
     open_seconds,
     opens,
-    opens_again_seconds,
+    seconds_until_change,
 )
 
 
@@ -117,7 +117,7 @@ def test_outside_the_windows_it_is_told_when_the_next_one_begins(
     weekdays = a_schedule("20:00", "06:00", "UTC", "Mon-Fri")
     words = f"the next one begins on Mon 2026-03-09 at 20:00 UTC, in at most {ahead}"
     assert opens(weekdays, at(now)) == words
-    assert opens_again_seconds(weekdays, at(now)) == holds_seconds
+    assert seconds_until_change(weekdays, at(now)) == holds_seconds
 
 
 def test_a_beginning_is_told_on_the_clock_of_its_own_window() -> None:

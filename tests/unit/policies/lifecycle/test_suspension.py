@@ -13,7 +13,7 @@ def test_a_suspension_waits_for_the_checkpoint_it_ordered() -> None:
     status = decision.status
     assert status.suspended_by == (SuspendedBy.USER,)
     assert status.orders == Orders(1, NOW)
-    assert (decision.actions, decision.again_seconds) == ((), refresh_seconds(job.snapshot()))
+    assert (decision.actions, decision.wake_after_seconds) == ((), refresh_seconds(job.snapshot()))
     waiting = job.with_state(status)
     assert waiting.decide(later(109)).actions == ()
     assert len(waiting.decide(later(110)).actions) == 1
@@ -44,7 +44,7 @@ def test_outside_its_windows_a_job_is_suspended_by_its_schedule() -> None:
         f"Schedule: {SuspendedBy.SCHEDULE.purpose}; the next one begins on "
         "Mon 2026-03-02 at 20:00 UTC, in at most 8 h"
     )
-    assert job.decide().again_seconds == 3600, "then these are 7"
+    assert job.decide().wake_after_seconds == 3600, "then these are 7"
     assert job.decide(later(8 * 3600)).status.suspended_by is None
 
 

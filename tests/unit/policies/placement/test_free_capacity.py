@@ -48,7 +48,7 @@ def test_who_finds_no_node_in_a_pool_beside_one_with_room_is_asked_there_soon(
         return lacking(on_market(waits, full, free), seconds)
 
     assert withdrawn(after(TRIED_SECONDS - 1, **NO_NODE)) == []
-    assert after(TRIED_SECONDS - 1, **NO_NODE).decide().again_seconds == 1.0
+    assert after(TRIED_SECONDS - 1, **NO_NODE).decide().wake_after_seconds == 1.0
     assert withdrawn(after(TRIED_SECONDS, **NO_NODE)) == [(0, "BetterPool")]
     assert withdrawn(after(TRIED_SECONDS)) == [], "the scheduler has not come to it yet"
 

@@ -47,7 +47,7 @@ def test_only_the_capacity_that_the_user_allows(capacity: str, expected: str) ->
 def test_spot_that_does_not_come_is_waited_for_and_then_replaced() -> None:
     job = on_market(waiting(a_job(2, min=1), 0, 1, pools=(SPOT,), seconds=700), DRY, OD)
     assert withdrawn(lacking(job, 599)) == []
-    assert lacking(job, 599).decide().again_seconds <= 1.0
+    assert lacking(job, 599).decide().wake_after_seconds <= 1.0
     late = lacking(job, 600)
     assert withdrawn(late) == [(1, "Fallback"), (0, "Fallback")]
     assert asked(late) == ["OnDemand", "OnDemand"]
@@ -167,7 +167,7 @@ def test_where_nothing_can_be_saved_a_worker_that_trains_is_not_replaced_in_vain
 
 def test_it_is_known_when_to_look_again() -> None:
     waits = on_market(waiting(due(30, 15), 0, pools=(DRY,), seconds=5), DRY, OD)
-    seconds = waits.decide().again_seconds
+    seconds = waits.decide().wake_after_seconds
     assert 0 < seconds <= 600
     at_risk = waits.decide(later(15 * HOUR))
     assert any(isinstance(action, Withdraw) for action in at_risk.actions)

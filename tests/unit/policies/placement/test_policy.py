@@ -15,7 +15,7 @@ def test_a_worker_that_waits_too_long_is_asked_from_other_pools() -> None:
     dry = a_spot_pool(available=False, retry_at=later(600), provision_seconds=120.0)
     job = waiting(a_job(1), 0, pools=(dry,), seconds=119)
     assert withdrawn(on_market(job, dry, other)) == []
-    assert on_market(job, dry, other).decide().again_seconds <= 1.0
+    assert on_market(job, dry, other).decide().wake_after_seconds <= 1.0
     job = waiting(a_job(1), 0, pools=(dry,), seconds=120)
     assert withdrawn(on_market(job, dry, other)) == [(0, "BetterPool")]
 
@@ -34,7 +34,7 @@ def test_a_worker_that_autoscalers_turn_down_is_soon_asked_from_other_pools() ->
         return on_market(job, here, there).with_facts(turned_down=REFUSED)
 
     assert withdrawn(after(TURNED_DOWN_SECONDS - 1)) == []
-    assert after(TURNED_DOWN_SECONDS - 1).decide().again_seconds <= 1.0
+    assert after(TURNED_DOWN_SECONDS - 1).decide().wake_after_seconds <= 1.0
     assert withdrawn(after(TURNED_DOWN_SECONDS)) == [(0, "BetterPool")]
 
 

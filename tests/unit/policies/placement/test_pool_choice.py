@@ -102,7 +102,7 @@ def test_no_node_is_asked_for_that_a_rule_forbids(
     assert (status.reason, lack.reason) == ("WaitingForCapacity", "WaitingForCapacity")
     assert lack.message == f"of 1 workers none more is asked for: {why}"
     assert (status.message or "").endswith(f"none more is asked for: {why}")
-    assert decision.again_seconds <= 60
+    assert decision.wake_after_seconds <= 60
 
 
 def test_where_spot_is_too_dear_on_demand_is_asked_for_though_no_such_pool_is_known() -> None:

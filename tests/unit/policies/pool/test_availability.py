@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from spotrun.policies.pool.availability import PATIENCE_SECONDS, TURNED_DOWN_SECONDS
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.policy import (
-    again_seconds,
     next_pool,
+    wake_after_seconds,
 )
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolState
@@ -34,7 +34,7 @@ def test_a_new_node_shows_that_there_are_more() -> None:
 def test_a_pool_is_dry_when_who_would_fit_has_waited_in_vain() -> None:
     waits = a_pool(waiting=(ago(PATIENCE_SECONDS - 1),))
     assert available(waits) == (None, None)
-    assert again_seconds(waits, next_pool(waits, NOW), NOW) == 1
+    assert wake_after_seconds(waits, next_pool(waits, NOW), NOW) == 1
     dry = a_pool(waiting=(ago(PATIENCE_SECONDS),))
     assert available(dry) == (False, later(600))
 
@@ -45,7 +45,7 @@ def test_a_pool_is_dry_soon_where_autoscalers_will_make_no_node() -> None:
 
     early = turned_down(TURNED_DOWN_SECONDS - 1)
     assert available(early) == (None, None), "another one may yet make it"
-    assert again_seconds(early, next_pool(early, NOW), NOW) == 1
+    assert wake_after_seconds(early, next_pool(early, NOW), NOW) == 1
     assert available(turned_down(TURNED_DOWN_SECONDS)) == (False, later(600))
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.policy import (
-    again_seconds,
     next_pool,
+    wake_after_seconds,
 )
 from spotrun.state.stored.pools.pool_state import PoolState
 from tests.support.jobs.builders import NOW, ago, later
@@ -41,7 +41,7 @@ def test_what_people_gave_back_was_not_taken() -> None:
 def test_after_a_day_an_interruption_no_longer_counts_and_the_last_is_remembered() -> None:
     first = next_pool(a_pool(lives=(Life(ago(HOUR), ago(20), taken=True),)), NOW)
     pool = a_pool(status=first)
-    assert again_seconds(pool, first, later(86_000)) == pytest.approx(380)
+    assert wake_after_seconds(pool, first, later(86_000)) == pytest.approx(380)
     status = next_pool(pool, later(86_381))
     assert status.interruptions_24h == 0
     assert len(status.interruptions) == 1

@@ -9,10 +9,10 @@ from spotrun.policies.pool.policy import (
     EMPTY,
     LIFETIMES_SECONDS,
     WRITE_SECONDS,
-    again_seconds,
     is_forgotten,
     next_pool,
     seconds_to_write,
+    wake_after_seconds,
 )
 from spotrun.state.stored.pools.pool_codec import read, write
 from spotrun.state.stored.pools.pool_state import AtAge, PoolState
@@ -70,7 +70,7 @@ def test_a_pool_that_was_found_is_forgotten_after_a_week_without_a_node() -> Non
     pool = a_pool(status=status)
     almost = NOW + EMPTY - timedelta(seconds=5)
     assert not is_forgotten(pool, almost)
-    assert again_seconds(pool, status, almost) == 5
+    assert wake_after_seconds(pool, status, almost) == 5
     assert is_forgotten(pool, NOW + EMPTY)
     for why in ({"is_ours": False}, {"is_asked": True}, {"lives": (Life(NOW),)}, {"workers": 1}):
         assert not is_forgotten(a_pool(status=status, **why), NOW + EMPTY), why

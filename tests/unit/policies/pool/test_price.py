@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from spotrun.money.price_history import NodePrice, PriceChange, Quote
 from spotrun.policies.pool.policy import (
-    again_seconds,
     next_pool,
+    wake_after_seconds,
 )
 from spotrun.state.stored.pools.pool_state import PoolState
 from tests.support.jobs.builders import NOW, ago
@@ -76,7 +76,7 @@ def test_a_price_is_stale_while_its_source_is_silent_and_counts_on() -> None:
 
 def test_when_a_price_becomes_stale_is_a_moment_to_look_again() -> None:
     pool = a_pool(quote=said(840))
-    assert again_seconds(pool, next_pool(pool, NOW), NOW) == 60
+    assert wake_after_seconds(pool, next_pool(pool, NOW), NOW) == 60
 
 
 def test_prices_are_kept_in_bounds() -> None:

@@ -127,7 +127,7 @@ def test_more_and_fewer_have_to_be_justified_for_a_while() -> None:
     first = choose_size(facts_at(linear, 4, TO_16), NO_SCALING, NOW)
     assert (first.size, first.reason) == (4, Pause.STABILIZING)
     soon = choose_size(facts_at(linear, 4, TO_16), first.memory, NOW + timedelta(seconds=119))
-    assert (soon.size, round(soon.again_seconds or 0)) == (4, 1)
+    assert (soon.size, round(soon.wake_after_seconds or 0)) == (4, 1)
     then = choose_size(facts_at(linear, 4, TO_16), soon.memory, NOW + timedelta(seconds=120))
     assert (then.size, then.reason) == (8, ScalingReason.UTILIZATION_HIGH)
 
@@ -148,7 +148,7 @@ def test_a_growth_that_never_was_right_is_taken_back_as_soon_as_it_was_made(
         life.live(1)
     memory = replace(life.memory, reason=reason)
     seen = choose_size(facts_at(stored, 8, TO_16, **worth), memory, life.now)
-    assert (seen.reason, seen.again_seconds) == (Pause.STABILIZING, patience_seconds)
+    assert (seen.reason, seen.wake_after_seconds) == (Pause.STABILIZING, patience_seconds)
     then = life.now + timedelta(seconds=patience_seconds)
     taken_back = choose_size(facts_at(stored, 8, TO_16, **worth), seen.memory, then)
     assert (taken_back.size, taken_back.reason) == (5, ScalingReason.PAYS_OFF)

@@ -11,7 +11,7 @@ from spotrun.api.spec.workers import TargetResource
 from spotrun.money.shares import Resources
 from spotrun.policies.scaling.facts import Cap, SizingFacts
 from spotrun.policies.scaling.gather import needed_in_seconds, sizing_facts, step_times
-from spotrun.policies.scaling.policy import scaling_again_seconds
+from spotrun.policies.scaling.policy import scaling_wake_after_seconds
 from spotrun.policies.workers.capacity_condition import check_capacity
 from spotrun.state.snapshot import Reading, Worker
 from spotrun.state.stored.scaling import ScalingState
@@ -216,10 +216,14 @@ def test_when_the_deadline_needs_more_workers_it_is_looked_at_a_job_again() -> N
     view = job.view()
     assert needed_in_seconds(view, job.status) == pytest.approx(3600 - 60 - 2000)
     scaled = job.with_status(scaling=ScalingState(size=2))
-    assert scaling_again_seconds(view, scaled.status) == pytest.approx(3600 - 60 - 2000)
+    assert scaling_wake_after_seconds(view, scaled.status) == pytest.approx(3600 - 60 - 2000)
     late = job.view(later(3600 - 60 - 2000 - 10))
-    assert scaling_again_seconds(late, scaled.status) == 60, "no oftener than its status is written"
-    assert scaling_again_seconds(job.view(later(3000)), scaled.status) is None, "it needs them now"
+    assert scaling_wake_after_seconds(late, scaled.status) == 60, (
+        "no oftener than its status is written"
+    )
+    assert scaling_wake_after_seconds(job.view(later(3000)), scaled.status) is None, (
+        "it needs them now"
+    )
 
 
 def test_the_time_until_the_deadline_is_that_in_which_the_job_may_run() -> None:

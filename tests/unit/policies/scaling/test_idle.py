@@ -82,7 +82,7 @@ def test_it_is_said_after_a_while_and_told_once() -> None:
     job, said = idleness(a_training(IDLE, IDLE))
     assert said is not None
     assert said.status is ConditionStatus.UNKNOWN
-    assert job.decide().again_seconds <= IDLE_SECONDS
+    assert job.decide().wake_after_seconds <= IDLE_SECONDS
     job, said = idleness(job, IDLE_SECONDS - 1)
     assert said is not None
     assert said.status is ConditionStatus.UNKNOWN
@@ -125,13 +125,13 @@ def test_a_job_that_says_nothing_of_it_is_never_suspended_for_idleness() -> None
     job = an_idle_job(idle=None)
     decision = job.decide(later(30 * 86400))
     assert decision.status.suspended_by is None
-    assert decision.again_seconds > 0
+    assert decision.wake_after_seconds > 0
 
 
 def test_after_suspend_after_a_checkpoint_is_ordered_and_the_job_is_held_back() -> None:
     job = an_idle_job()
     assert job.decide(later(7199)).status.suspended_by is None
-    assert job.decide(later(7190)).again_seconds <= 10
+    assert job.decide(later(7190)).wake_after_seconds <= 10
     decision = job.decide(later(7200))
     held = decision.status
     assert (held.suspended_by, held.phase, held.reason) == (

@@ -111,7 +111,7 @@ def test_the_same_answer_is_no_news() -> None:
 def test_the_time_for_which_a_size_is_justified_is_stored_and_waited_for() -> None:
     job, decision = decided(trained(a_job(2, **AUTO), 2))
     assert scaling(job).more_since == NOW
-    assert decision.again_seconds <= 120
+    assert decision.wake_after_seconds <= 120
     assert resizes(decision) == []
     job, decision = decided(job, later(120))
     assert resizes(decision) == [4]

@@ -84,12 +84,12 @@ def test_a_member_whose_script_has_ended_does_not_wait_for_its_side_containers()
     job = succeeded(30).training(MEMBER, SPARE).with_status(phase=Phase.SUCCEEDED)
     assert removed(job.with_worker(MEMBER, ready=True, arrived=1, **busy)) == [MEMBER]
     alone = succeeded(20).with_worker(MEMBER, ready=True, arrived=1, **busy).without(SPARE)
-    assert alone.decide().again_seconds == 10, "and it is looked at again for that"
+    assert alone.decide().wake_after_seconds == 10, "and it is looked at again for that"
 
 
 def test_once_all_have_ended_there_is_nothing_to_look_at_again() -> None:
     job = succeeded(20).with_workers(MEMBER, SPARE, ready=True, **an_end(Ending.COMPLETED))
-    assert job.decide().again_seconds == float("inf")
+    assert job.decide().wake_after_seconds == float("inf")
 
 
 def test_who_trained_while_the_next_world_was_prepared_has_last_work() -> None:
@@ -176,7 +176,7 @@ def test_last_work_is_paid_and_told_like_any_other_and_is_no_lost_work() -> None
     before, after = cost_of(first.status), cost_of(second)
     assert (before.usd, after.usd) == ("1", "1.1")
     assert (after.usd_per_hour, after.lost_work_usd) == ("1", None)
-    assert REFRESH_SECONDS <= first.again_seconds <= LATEST_REFRESH_SECONDS
+    assert REFRESH_SECONDS <= first.wake_after_seconds <= LATEST_REFRESH_SECONDS
 
 
 def test_its_end_is_settled_to_the_second() -> None:
@@ -202,11 +202,11 @@ def test_its_end_is_settled_to_the_second() -> None:
 def test_it_is_looked_at_again_when_somebody_is_to_go(
     seconds: float, spec: dict[str, Any], expected: float
 ) -> None:
-    assert succeeded(seconds, **spec).decide().again_seconds == expected
+    assert succeeded(seconds, **spec).decide().wake_after_seconds == expected
 
 
 def test_it_is_looked_at_again_when_the_budget_is_spent() -> None:
-    assert spending("8.935").decide().again_seconds == 18.0  # $0.06 are kept for the end
+    assert spending("8.935").decide().wake_after_seconds == 18.0  # $0.06 are kept for the end
 
 
 def test_who_ends_by_itself_is_not_lost_because_others_miss_it() -> None:
@@ -228,7 +228,7 @@ def test_a_finished_job_is_deleted_when_its_time_is_over(seconds: float, deleted
     job = job.without(MEMBER).without(SPARE)
     found = [a for a in job.decide().actions if isinstance(a, DeleteJob)]
     assert bool(found) is deleted
-    assert deleted or job.decide().again_seconds == 1
+    assert deleted or job.decide().wake_after_seconds == 1
 
 
 @pytest.mark.parametrize("kind", [ConditionType.FAILED, ConditionType.COMPLETE])

@@ -110,7 +110,7 @@ def test_nodes_that_are_of_no_use_for_long_are_given_back(job: JobBuilder, gone:
 
 
 def test_a_decision_about_them_is_due_when_they_were_kept_long_enough() -> None:
-    assert a_gang(KEPT - 7).decide().again_seconds == pytest.approx(7)
+    assert a_gang(KEPT - 7).decide().wake_after_seconds == pytest.approx(7)
 
 
 def test_a_pool_whose_nodes_usually_take_longer_is_waited_for_longer() -> None:
@@ -154,7 +154,7 @@ def test_those_who_train_go_on_meanwhile() -> None:
 
 def test_until_then_none_is_asked_for_and_then_all_are() -> None:
     rests = in_vain(a_job(8, min=8).with_status(next_serial=8, observed_generation=1))
-    assert (made(rests), rests.decide().again_seconds) == (0, LOOK_SECONDS)
+    assert (made(rests), rests.decide().wake_after_seconds) == (0, LOOK_SECONDS)
     assert rests.decide().status.next_serial == 8
     again = in_vain(a_job(8, min=8).with_status(observed_generation=1), retry_at=ago(0))
     known = kept_status(again)

@@ -7,7 +7,7 @@ import pytest
 
 from spotrun.api.status import Entry
 from spotrun.policies.world.policy import is_restart
-from spotrun.policies.world.resize import newcomers_again_seconds
+from spotrun.policies.world.resize import newcomers_wake_after_seconds
 from spotrun.wire import Failure
 from tests.support.jobs.builders import NOW, JobBuilder, a_job
 
@@ -45,8 +45,8 @@ def test_a_world_grows_when_all_are_there_or_nobody_else_has_come_for_a_second(
 
 
 def test_it_is_looked_again_when_the_wait_is_over() -> None:
-    assert crowd(0.25).decide().again_seconds == 0.75
-    assert newcomers_again_seconds(crowd(4.5, 0.0).view(), crowd(4.5, 0.0).status) == 0.5
+    assert crowd(0.25).decide().wake_after_seconds == 0.75
+    assert newcomers_wake_after_seconds(crowd(4.5, 0.0).view(), crowd(4.5, 0.0).status) == 0.5
 
 
 def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
@@ -74,7 +74,7 @@ def test_a_world_is_restarted_when_it_is_this_jobs_turn() -> None:
     waiting = job.with_facts(lost_seconds={1: 1.0}, restart_seconds=0.7)
     assert generation(job) == 2
     decision = waiting.decide()
-    assert (generation(waiting), decision.again_seconds) == (1, 0.7)
+    assert (generation(waiting), decision.wake_after_seconds) == (1, 0.7)
 
 
 def test_who_goes_on_in_process_waits_for_nobodys_turn() -> None:

@@ -28,13 +28,13 @@ def test_survivors_go_on_in_process() -> None:
 def test_more_losses_are_waited_for() -> None:
     job = lost(a_job(4, min=2).training(0, 1, 2, 3, in_process=False), 0, seen=0.1)
     assert told(job) == (1, "0-3", True, Entry.RESTART, None)
-    assert job.decide().again_seconds == pytest.approx(0.2)
+    assert job.decide().wake_after_seconds == pytest.approx(0.2)
 
 
 def test_in_process_another_loss_is_hardly_waited_for() -> None:
     job = lost(a_job(4, min=2).training(0, 1, 2, 3), 0, seen=0.01)
     assert told(job) == (1, "0-3", True, Entry.RESTART, None)
-    assert job.decide().again_seconds == pytest.approx(0.04)
+    assert job.decide().wake_after_seconds == pytest.approx(0.04)
 
 
 def test_scripts_that_cannot_go_on_in_process_start_again() -> None:
@@ -70,7 +70,7 @@ def test_a_newcomer_without_state_never_goes_on_alone() -> None:
 def test_a_new_leader_waits_to_hear_from_the_survivors() -> None:
     job = lost(a_job(3).training(0, 1).with_worker(1), 0).with_facts(leading_seconds=10.0)
     assert told(job) == (1, "0-1", True, Entry.RESTART, None)
-    assert job.decide().again_seconds <= 50
+    assert job.decide().wake_after_seconds <= 50
 
 
 @pytest.mark.parametrize(("led", "again"), [(8.0, 2.0), (12.0, 48.0)])
@@ -78,7 +78,7 @@ def test_a_new_leader_looks_again_when_who_has_not_come_had_time_to(
     led: float, again: float
 ) -> None:
     job = a_job(2).training(0).with_worker(1).with_world("0-1").with_facts(leading_seconds=led)
-    assert job.decide().again_seconds == again
+    assert job.decide().wake_after_seconds == again
 
 
 def test_the_others_go_on_without_a_process_that_failed() -> None:

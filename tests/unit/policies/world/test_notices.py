@@ -8,8 +8,8 @@ import pytest
 from spotrun.api.field_types.text_values import Serials
 from spotrun.api.status import Entry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
-from spotrun.policies.world.join_timeout import arrival_again_seconds
-from spotrun.policies.world.policy import again_seconds
+from spotrun.policies.world.join_timeout import arrival_wake_after_seconds
+from spotrun.policies.world.policy import wake_after_seconds
 from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
 from spotrun.state.actions import Create, Remove
 from spotrun.state.job_state import NO_ORDERS, Orders
@@ -168,7 +168,7 @@ def test_it_is_not_waited_for_ever_for_a_script_that_does_not_save() -> None:
         training_number=1,
         formed=200,
     )
-    assert again_seconds(formed.view(), formed.status) == 1
+    assert wake_after_seconds(formed.view(), formed.status) == 1
     assert _switches(formed) is False
     patient = formed.with_worker(2, ready=True, ready_for=CHECKPOINT_SECONDS, in_process=False)
     assert _switches(patient) is True
@@ -236,7 +236,7 @@ def test_a_lone_script_goes_over_to_its_replacement_as_soon_as_that_is_ready() -
 
 def test_a_lone_script_without_a_replacement_is_ended_while_it_has_time_to_save() -> None:
     job = a_lone_script(leaves_in=60)
-    assert again_seconds(job.view(), job.status) == 60 - SCRIPT_LEAD_SECONDS
+    assert wake_after_seconds(job.view(), job.status) == 60 - SCRIPT_LEAD_SECONDS
     assert members(job) == "0"
     world = a_lone_script(leaves_in=SCRIPT_LEAD_SECONDS).decide().status.world
     assert (world.members, world.is_planned) == ((), True)
@@ -252,16 +252,16 @@ def test_processes_that_save_first_may_come_so_much_later() -> None:
     job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False)
     job = job.with_world("0,1", 2, entry=Entry.RESTART, formed=1)
     job = job.with_worker(0, ready=False, arrived=2, arrived_for=0.0, in_process=False)
-    usual = arrival_again_seconds(job.view(), job.status)
+    usual = arrival_wake_after_seconds(job.view(), job.status)
     world = replace(job.status.world, is_planned=True)
     planned = job.with_status(world=world)
     assert usual is not None
-    assert arrival_again_seconds(planned.view(), planned.status) == usual + 120
+    assert arrival_wake_after_seconds(planned.view(), planned.status) == usual + 120
 
 
 def test_nothing_is_late_by_the_time_a_node_ends() -> None:
     job = a_notice(a_job(2).training(0, 1), 1, leaves_in=60)
-    wait = again_seconds(job.view(), job.status)
+    wait = wake_after_seconds(job.view(), job.status)
     assert wait == 52
     assert members(a_notice(job, 1, leaves_in=60)) == "0-1"
     world = job.decide(later(52)).status.world

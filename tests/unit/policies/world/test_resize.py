@@ -1,7 +1,7 @@
 import pytest
 
 from spotrun.api.status import Entry
-from spotrun.policies.world.policy import again_seconds
+from spotrun.policies.world.policy import wake_after_seconds
 from spotrun.wire import Failure
 from tests.support.jobs.builders import (
     a_job,
@@ -26,7 +26,7 @@ def test_who_was_left_out_has_time_to_say_that_it_has_not_let_go(
     )
     decision = job.with_worker(1, ready=True, arrived=1, ready_for=99.0).decide()
     assert (decision.status.world.members == (0, 1)) is joins
-    assert joins or decision.again_seconds == pytest.approx(0.1)
+    assert joins or decision.wake_after_seconds == pytest.approx(0.1)
 
 
 def test_growth_has_two_phases() -> None:
@@ -67,7 +67,7 @@ def test_who_is_ready_waits_no_longer_for_others_though_another_world_was_prepar
         "0-3", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-1", formed=20.0
     )
     assert told(job) == (2, "0-3", False, Entry.BOUNDARY, "0-1")
-    assert again_seconds(job.view(), job.status) == 1.0
+    assert wake_after_seconds(job.view(), job.status) == 1.0
     after = job.with_worker(2, ready=True, ready_for=300.0)
     assert told(after) == (3, "0-2", True, Entry.BOUNDARY, "0-1")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.policies.world.join_timeout import arrival_again_seconds
+from spotrun.policies.world.join_timeout import arrival_wake_after_seconds
 from spotrun.policies.world.resize import SCRIPT_LEAD_SECONDS
 from spotrun.state.job_state import World
 from spotrun.wire import Progress
@@ -96,4 +96,4 @@ def test_only_scripts_that_save_at_their_end_are_waited_for_longer(
     entered = job.with_status(world=job.decide().status.world)
     assert entered.status.world.members == (0, 2)
     came = entered.with_worker(0, ready=False, arrived=2, arrived_for=0.0, **follows)
-    assert arrival_again_seconds(came.view(), came.status) == late_seconds
+    assert arrival_wake_after_seconds(came.view(), came.status) == late_seconds

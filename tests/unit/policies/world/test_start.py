@@ -1,7 +1,7 @@
 import pytest
 
 from spotrun.api.status import Entry
-from spotrun.policies.world.policy import again_seconds
+from spotrun.policies.world.policy import wake_after_seconds
 from spotrun.state.job_state import NO_WORLD
 from spotrun.state.stored.failures import Restarts
 from tests.support.jobs.builders import (
@@ -30,13 +30,13 @@ def test_the_smallest_world_waits_for_the_rest_of_its_gang(
         job = job.with_worker(serial, ready=True, ready_for=age)
     assert world(job).members == members
     if not members:
-        assert again_seconds(job.view(), job.status) == 30.0 - min(ages)
+        assert wake_after_seconds(job.view(), job.status) == 30.0 - min(ages)
 
 
 def test_no_world_forms_in_the_pause_after_a_failure() -> None:
     job = a_job(1).with_worker(0, ready=True).with_status(restarts=PAUSING)
     assert world(job) is NO_WORLD
-    assert job.decide().again_seconds == 5.0
+    assert job.decide().wake_after_seconds == 5.0
 
 
 def test_a_world_has_one_of_the_sizes_allowed() -> None:
