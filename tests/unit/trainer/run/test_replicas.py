@@ -213,7 +213,8 @@ def test_what_cannot_be_is_said() -> None:
     assert "2 processes cannot hold whole copies of a model that takes 3" in divided[0].error
     early = run_world(2, collective_before_the_first_step)
     assert "meet when the first step begins" in early[0].error
-    assert "over other processes than those of run.mesh" in run_alone(track_what_torch_has_sharded).error
+    elsewhere = run_alone(track_what_torch_has_sharded).error
+    assert "over other processes than those of run.mesh" in elsewhere
 
 
 def collective_before_the_first_step() -> None:
