@@ -3,7 +3,7 @@
 from tests.integration.trainer.helpers import Place
 
 CRASH = ("--steps", 12, "--crash-at", 7)
-WORDS = "rank 0 ended with exit code 1: ArithmeticError: loss is not finite"
+WORDS = "rank 1 ended with exit code 1: ArithmeticError: loss is not finite"
 
 
 async def test_a_crash_costs_one_restart(place: Place) -> None:
