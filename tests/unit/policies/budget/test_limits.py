@@ -1,18 +1,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
-from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import SuspendedBy
 from spotrun.money.budget import affordable
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.budget import limits
 from spotrun.policies.budget.limits import RETRY_SECONDS, UNPRICED_SECONDS
-from spotrun.state.actions import Create
-from spotrun.state.market import PoolFacts
 from tests.support.jobs.builders import ON_CLAIM, a_job, ago, later
 from tests.support.money.limited_jobs import after, said
 from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool, on_market
@@ -68,45 +64,6 @@ def test_a_job_whose_fewest_workers_are_too_dear_is_held_and_tried_again_later()
     held = after(job, first)
     assert held.without(0).without(1).decide(later(60)).status.suspended_by
     assert not held.without(0).without(1).decide(later(RETRY_SECONDS + 1)).status.suspended_by
-
-
-@pytest.mark.parametrize(
-    ("limit", "pools", "is_held"),
-    [
-        pytest.param("0.79", (SPOT, OD), True, id="the cheapest are too dear"),
-        pytest.param("0.8", (SPOT, OD), False, id="just enough"),
-        pytest.param("0.79", (SPOT_OF_TWO, OD), False, id="a worker pays half of a node"),
-        pytest.param("0.79", (OD,), False, id="some node group without nodes may be cheaper"),
-        pytest.param("0.79", (), False, id="no pool is known"),
-        pytest.param("0.79", (UNPRICED, OD), False, id="nobody knows what they cost"),
-    ],
-)
-def test_a_job_that_is_known_to_be_too_dear_gets_no_node_at_all(
-    limit: str, pools: tuple[PoolFacts, ...], is_held: bool
-) -> None:
-    budget = {"maxUsdPerHour": limit, "unpriced": "Allow"}
-    job = on_market(a_job(2, min=2, budget=budget), *pools)
-
-    first = job.decide()
-
-    assert (first.status.suspended_by == (SuspendedBy.BUDGET,)) is is_held
-    assert any(isinstance(action, Create) for action in first.actions) is not is_held
-    if is_held:
-        message = "the fewest workers, 2, cost more than $0.79/h: raise maxUsdPerHour"
-        assert said(first.status) == (False, "RateLimited", message)
-
-
-@pytest.mark.parametrize("why", [{"available": False}, {"max_workers": 1, "workers": 1}])
-def test_a_cheap_pool_that_has_nothing_to_give_does_not_hold_a_job(why: dict[str, Any]) -> None:
-    dry = replace(SPOT, available=False, retry_at=later(3600))
-    cheap = an_on_demand_pool("cheap", 0.45, **why)
-    job = on_market(a_job(2, min=2, budget={"maxUsdPerHour": "1"}), dry, OD, cheap)
-    stated = a_job(2).with_workers(0, 1, node=None, unschedulable="no").decide(ago(7200)).status
-    first = job.with_status(conditions=stated.conditions).decide()
-    assert first.status.suspended_by is None
-    assert {one.place.capacity for one in first.actions if isinstance(one, Create)} == {
-        Capacity.SPOT
-    }
 
 
 def test_a_job_that_is_too_dear_gets_a_node_once_prices_have_fallen() -> None:

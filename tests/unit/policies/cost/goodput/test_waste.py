@@ -11,29 +11,10 @@ from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.state.actions import Decision
 from spotrun.state.stored.cost_codec import read_sums
 from spotrun.wire import Ending, Progress
-from tests.support.jobs.builders import JobBuilder, a_job, an_end, later
+from tests.support.jobs.builders import an_end, later
 from tests.support.jobs.stored_state import cost_of
+from tests.support.money.measured_steps import at_step, then
 from tests.support.money.priced_nodes import at_work
-
-
-def at_step(
-    step: int, job: JobBuilder | None = None, generation: int = 1, **shares: Any
-) -> JobBuilder:
-    """Two workers at $1 an hour each since an hour ago, of whom a step takes 10 s."""
-    told = Progress(generation, step, total=1000, step_seconds=10.0, **shares)
-    job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
-    trains = at_work(job, 0, 1, ready=True, arrived=generation, progress=told)
-    return trains.with_facts(written_seconds=600.0)
-
-
-def then(
-    before: Decision, step: int, seconds: float, generation: int = 1, **shares: Any
-) -> Decision:
-    """What is said later on."""
-    job = at_step(step).with_state(before.status)
-    if generation > 1:
-        job = job.with_world("0,1", generation, store="x:1")
-    return at_step(step, job, generation, **shares).decide(later(seconds))
 
 
 def cost(decision: Decision) -> Cost:
@@ -75,55 +56,6 @@ def test_steps_that_are_done_again_are_not_waited_in_twice() -> None:
     waste = cost(again).waste
     assert waste is not None
     assert (waste.peers_usd, waste.redone_usd) == ("0.5", "0.5")
-
-
-def saved(
-    seconds: float, at: float, before: Decision | None = None, generation: int = 1
-) -> Decision:
-    """So much of the time of two who do a step in 10 s has gone into saving, as they say."""
-    step = 100 + int(at - seconds) // 10
-    if before is None:
-        return at_step(step, checkpoint_seconds=seconds).decide(later(at))
-    return then(before, step, at, generation, checkpoint_seconds=seconds)
-
-
-def checkpoints(decision: Decision) -> str | None:
-    waste = cost(decision).waste
-    return waste.checkpoint_usd if waste is not None else None
-
-
-def test_the_time_in_which_training_stands_still_to_save_has_a_price() -> None:
-    first = saved(18, 360)
-    assert checkpoints(first) == "0.01"  # 18 s at $2/h
-    assert checkpoints(saved(18, 720, first)) == "0.01"
-    assert checkpoints(saved(54, 1080, first)) == "0.03"
-
-
-def test_each_world_counts_the_time_of_its_saves_from_its_beginning() -> None:
-    first = saved(36, 360)
-    again = saved(18, 720, first, generation=2)
-    assert checkpoints(again) == "0.03"
-    assert checkpoints(saved(18, 1080, again, generation=2)) == "0.03"
-
-
-def test_the_time_of_a_save_is_in_no_standstill() -> None:
-    first = then(at_step(100, checkpoint_seconds=0.0).decide(), 136, 360, checkpoint_seconds=0.0)
-    second = then(first, 136 + 27, 720, generation=2, checkpoint_seconds=36.0)
-    # Of the 90 s in which no step was done.
-    assert cost(second).waste == Waste(standstill_usd=Amount("0.03"), checkpoint_usd=Amount("0.02"))
-
-
-def test_what_the_world_before_has_said_of_its_saves_is_not_taken_for_this_ones() -> None:
-    job = at_step(100).with_world("0,1", 2, store="x:1")
-    assert checkpoints(at_step(100, job, 1, checkpoint_seconds=60.0).decide()) is None
-
-
-def test_saving_has_cost_no_more_than_what_nothing_else_explains() -> None:
-    first = at_step(0, checkpoint_seconds=0.0).decide()
-    decision = then(first, 180, 1800, checkpoint_seconds=1e8)
-    assert (checkpoints(decision), cost(decision).usd) == ("2", "3")  # a dollar was useful
-    assert checkpoints(then(decision, 360, 3600, checkpoint_seconds=1e9)) == "2"
-    assert checkpoints(then(decision, 180, 3600, checkpoint_seconds=1e9)) == "3"
 
 
 def test_a_trainer_that_measures_nothing_names_no_waste() -> None:
