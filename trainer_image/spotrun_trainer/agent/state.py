@@ -28,7 +28,8 @@ from spotrun_trainer.agent.next_action import Known
 from spotrun_trainer.agent.processes.first_cause import follows_from_a_peer
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress, write_world
+from spotrun_trainer.agent.trainer_progress import CarriedProgress
+from spotrun_trainer.process.ipc_files import TrainerProgress, write_world
 
 log = logging.getLogger(__name__)
 
@@ -76,17 +77,14 @@ class State:
         self._is_waiting = False
         self._is_completed = False
         self._is_leaving = False
-        self._saves_on_order = False  # once its processes have shown that, the next ones do as well
         self._failed: Failure | None = None
         self._suspects: tuple[int, ...] = ()
-        self._progress_file = ProgressFile(settings.directory)
-        self._carried = TrainerProgress()  # the last progress of the processes of earlier worlds
+        self._progress = CarriedProgress(settings.directory)
         self._entered_at = 0.0
         self._arrived = 0
         self._broken_since: float | None = None
         self._is_out_of_time = False
         self._stop_at: float | None = None  # on the monotonic clock: the wall clock may jump
-        self._forget_progress()
 
     # The operator's answers.
 
@@ -142,7 +140,7 @@ class State:
             answer=self._answer,
             entered=max(self._generation, self._reported_generation(progress), progress.entering),
             progress=progress,
-            saves_on_order=self._saves_on_order,
+            saves_on_order=self._progress.saves_on_order,
             placeless_seconds=self._seconds_since(self._placeless_since),
             clinging_seconds=self._seconds_since(self._clings_since),
             away_seconds=away_seconds,
@@ -163,8 +161,7 @@ class State:
 
     def enter(self, world: World) -> None:
         """Note that the worker's processes are about to start for a world."""
-        self._carry_on()
-        self._forget_progress()
+        self._progress.carry_on()
         self._is_waiting = False
         self._failed = None
         self._be_in(world)
@@ -234,10 +231,7 @@ class State:
     @property
     def progress(self) -> TrainerProgress:
         """The trainer's last report of its progress."""
-        progress = self._progress_file.read()
-        self._saves_on_order = self._saves_on_order or next_action.saves_on_order(progress)
-        is_empty = progress == TrainerProgress(saves_on_order=progress.saves_on_order)
-        return self._carried if is_empty else progress
+        return self._progress.read()
 
     def look(self) -> None:
         """Look for what no event reports: time is over, or a group stays broken."""
@@ -306,7 +300,7 @@ class State:
             needs_boundary=trained.needs_boundary and is_up,
             leaving=self._is_leaving,
             broken=trained.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
-            saves_on_order=self._saves_on_order,
+            saves_on_order=self._progress.saves_on_order,
         )
 
     @property
@@ -323,20 +317,3 @@ class State:
         if world is None or not world.switch or world.generation <= generation:
             return False
         return world.how is How.RESTART or not progress.in_process
-
-    def _carry_on(self) -> None:
-        last = self.progress
-        self._carried = TrainerProgress(
-            generation=last.generation,
-            step=last.step,
-            total=last.total,
-            samples=last.samples,
-            step_seconds=last.step_seconds,
-            signs=last.signs,
-            checkpoint=last.checkpoint,
-        )
-
-    def _forget_progress(self) -> None:
-        """Delete the progress files of the last processes; the next ones begin without."""
-        for file in self._settings.directory.glob("progress*.json"):
-            file.unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+"""The progress that a worker's processes tell, carried over from those that have ended."""
+
+from pathlib import Path
+
+from spotrun_trainer.agent import next_action
+from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress
+
+
+class CarriedProgress:
+    """The newest progress: that of the present processes, once they tell any."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file = ProgressFile(directory)
+        self._carried = TrainerProgress()  # the last progress of the processes of earlier worlds
+        self.saves_on_order = False  # once its processes have shown that, the next ones do as well
+        self._forget()
+
+    def read(self) -> TrainerProgress:
+        """Return the trainer's last report of its progress."""
+        progress = self._file.read()
+        self.saves_on_order = self.saves_on_order or next_action.saves_on_order(progress)
+        is_empty = progress == TrainerProgress(saves_on_order=progress.saves_on_order)
+        return self._carried if is_empty else progress
+
+    def carry_on(self) -> None:
+        """Keep what is true beyond the processes that told it; others are about to start."""
+        last = self.read()
+        self._carried = TrainerProgress(
+            generation=last.generation,
+            step=last.step,
+            total=last.total,
+            samples=last.samples,
+            step_seconds=last.step_seconds,
+            signs=last.signs,
+            checkpoint=last.checkpoint,
+        )
+        self._forget()
+
+    def _forget(self) -> None:
+        """Delete the progress files of the last processes; the next ones begin without."""
+        for file in self._directory.glob("progress*.json"):
+            file.unlink(missing_ok=True)
