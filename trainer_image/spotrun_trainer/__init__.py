@@ -6,10 +6,11 @@ if TYPE_CHECKING:
     from spotrun_trainer.elastic.replica_group import random_of_part
     from spotrun_trainer.hooks.notice import notice
     from spotrun_trainer.hooks.progress import progress
+    from spotrun_trainer.kept.keep import keep
     from spotrun_trainer.parallel import Parallel
     from spotrun_trainer.run import Run
 
-__all__ = ["Parallel", "Run", "notice", "progress", "random_of_part"]
+__all__ = ["Parallel", "Run", "keep", "notice", "progress", "random_of_part"]
 
 
 def __getattr__(name: str) -> object:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> object:
         from spotrun_trainer.parallel import Parallel  # noqa: PLC0415 - see above
 
         return Parallel
+    if name == "keep":
+        from spotrun_trainer.kept.keep import keep  # noqa: PLC0415 - see above
+
+        return keep
     if name == "random_of_part":
         from spotrun_trainer.elastic.replica_group import random_of_part  # noqa: PLC0415 - see above
 

@@ -42,6 +42,24 @@ def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> N
     assert list(here.iterdir()) == []
 
 
+def test_a_plain_loop_that_keeps_its_state_trains_where_nothing_is_kept(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, *TORCHRUN, EXAMPLES / "plain_ddp.py", "--epochs=2"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert re.findall(r"^epoch (\d+)  step (\d+)  loss", ended.stdout, re.MULTILINE) == [
+        ("0", "32"),
+        ("1", "64"),
+    ]
+    assert "the state is not kept in memory, the training goes on without" in ended.stderr
+
+
 def test_an_example_can_be_read_at_a_glance() -> None:
     for path in [*EXAMPLES.glob("*.py"), *(EXAMPLES.parents[1] / "examples").glob("*.py")]:
         assert len(path.read_text().splitlines()) < 60, path.name

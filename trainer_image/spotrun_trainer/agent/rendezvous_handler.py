@@ -39,6 +39,7 @@ from spotrun_trainer.checkpoint import make_writable
 from spotrun_trainer.hooks.python_path import show_fatal_errors, watch_processes
 from spotrun_trainer.process.addresses import split_address
 from spotrun_trainer.process.dns import wait_shortly
+from spotrun_trainer.process.node_memory import offer_memory
 from spotrun_trainer.telemetry.container_usage import oom_kills
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 
@@ -160,6 +161,7 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     trace = open_trace()
     watch_processes(os.environ)
     show_fatal_errors(os.environ)
+    offer_memory(os.environ)
     interpreters = begin_ahead(os.environ, trace)
     watch_output(os.environ)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)
