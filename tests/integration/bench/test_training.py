@@ -45,3 +45,10 @@ def test_the_first_cause_of_failing_scripts_is_named() -> None:
     (found,) = figures_of("scripts_failures", "--quick", timeout_seconds=TIMEOUT_SECONDS)
     assert found["metric"] == "failures_named"
     assert (found["value"], found["missing"]) == (found["of"], {})
+
+
+def test_a_power_cut_costs_a_loop_that_keeps_its_state_no_step() -> None:
+    small = ("--quick", "--only=cuts")
+    steps_lost, restart = figures_of("scripts_keep", *small, timeout_seconds=TIMEOUT_SECONDS)
+    assert (steps_lost["metric"], steps_lost["value"]) == ("script_steps_lost", 0)
+    assert restart["metric"] == "script_restart_seconds"

@@ -38,3 +38,9 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
 def test_what_counting_a_scripts_steps_costs_needs_no_cluster() -> None:
     figures = figures_of("scripts", "--quick", "--only=hook", timeout_seconds=TIMEOUT_SECONDS)
     assert [line["metric"] for line in figures] == ["hook_overhead_percent"]
+
+
+def test_what_keeping_a_state_costs_needs_no_cluster() -> None:
+    figures = figures_of("scripts_keep", "--quick", "--only=cost", timeout_seconds=TIMEOUT_SECONDS)
+    found = [(line["metric"], line["state_mb"]) for line in figures]
+    assert found == [("keep_step_ms", 10), ("keep_step_ms", 100)]

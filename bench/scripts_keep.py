@@ -1,0 +1,121 @@
+"""The cost of `keep` for a plain DDP loop, and what a power cut costs a loop that has it.
+
+The script is `tests/scripts/kept_loop.py` on process nodes under the operator's own code; the node
+of each rank in turn loses its power.
+
+    keep_step_ms            added to a step in which a state of so many MB is copied
+    script_steps_lost       steps that the survivor of a power cut had done, and that are made again
+    script_restart_seconds  from the cut to the first step of all ranks of the next world
+
+Run as `.venv/bin/python bench/scripts_keep.py [--quick] [--repeats 3] [--only cost]`.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from bench.operator_bench import say
+from devcluster.argument_types import how_many
+from devcluster.cluster import Cluster
+from spotrun_trainer.kept.image import Writer
+from spotrun_trainer.kept.kept import Kept
+from spotrun_trainer.kept.node_copy import NodeCopy
+from spotrun_trainer.kept.position import Position
+from spotrun_trainer.process.node_memory import offer_memory, offered_memory
+from spotrun_trainer.state.tracked import Tracked
+from tests.integration.trainer.helpers import FOR_LONG, open_telling_place
+from tests.support.cluster.operator_world import install_crds
+
+STATE_MB = (10, 100)
+LAYERS = 8
+WARM_UP = 3
+"""Copies that touch the memory for the first time, and are slower."""
+
+
+class Cut(NamedTuple):
+    """A power cut's cost."""
+
+    steps_lost: int
+    restart_seconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="few copies, and one power cut")
+    parser.add_argument("--repeats", type=how_many, default=3)
+    parser.add_argument("--only", default="", choices=["", "cost", "cuts"])
+    arguments = parser.parse_args()
+    if arguments.only in {"", "cost"}:
+        for size in STATE_MB:
+            costs = step_costs(size, copies=3 if arguments.quick else 30)
+            say("keep_step_ms", [1000 * cost for cost in costs], "ms", state_mb=size)
+    if arguments.only in {"", "cuts"}:
+        asyncio.run(measure_cuts(1 if arguments.quick else arguments.repeats))
+
+
+def step_costs(state_mb: int, copies: int) -> list[float]:
+    """Return the seconds of each call that copies a model with AdamW's state."""
+    torch.set_num_threads(1)
+    width = round((state_mb * 1e6 / 4 / 3 / LAYERS) ** 0.5)  # weights, and two moments of each
+    model = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(LAYERS)))
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(1, width)).sum().backward()
+    optimizer.step()
+    tracked = Tracked()
+    tracked.add("model", model)
+    tracked.add("optimizer", optimizer)
+    environment: dict[str, str] = {}
+    offer_memory(environment)
+    copy = NodeCopy(offered_memory(environment))
+    kept = Kept(Writer(tracked), copy, step=0, position=Position(), every=1, seed=None)
+    costs = [timed(kept) for _ in range(WARM_UP + copies)]
+    assert copy.is_there, "there is room"
+    return costs[WARM_UP:]
+
+
+def timed(kept: Kept) -> float:
+    """Return how long one call takes."""
+    began = time.perf_counter()
+    kept.save()
+    return time.perf_counter() - began
+
+
+async def measure_cuts(repeats: int) -> None:
+    with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
+        install_crds(cluster)
+        cuts = []
+        for repeat in range(repeats):
+            folder = Path(scratch) / str(repeat)
+            folder.mkdir()
+            cuts.append(await power_cut(cluster, folder, rank=repeat % 2))
+    say("script_steps_lost", max(cut.steps_lost for cut in cuts), "steps", cuts=repeats)
+    say("script_restart_seconds", [cut.restart_seconds for cut in cuts], "s")
+
+
+async def power_cut(cluster: Cluster, folder: Path, rank: int) -> Cut:
+    """Cut off the node of a rank; its replacement has a node waiting."""
+    async with open_telling_place(cluster, folder) as place:
+        await place.add_nodes("a", "b", "c")
+        await place.start("kept_loop.py", folder, *FOR_LONG)
+        async with place.operator():
+            before = await place.until_trains(2)
+            at = time.time()
+            await place.machine(await place.member(rank)).vanish(delete_node=True)
+            after = await place.until_trains(2, after=before)
+            survivors = {line["pid"] for line in before if line["rank"] != rank}
+            done = max(line["step"] for line in place.trace() if line["pid"] in survivors)
+            again = min(line["step"] for line in after)
+            first = {line["rank"]: line["time"] for line in reversed(after)}
+    return Cut(max(done + 1 - again, 0), max(first.values()) - at)
+
+
+if __name__ == "__main__":
+    main()
