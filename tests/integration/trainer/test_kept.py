@@ -9,7 +9,8 @@ from tests.support.jobs.statuses import failures_of
 
 def newest(lines: Trace) -> int:
     """The newest step that was done and kept."""
-    return max(line["step"] for line in lines)
+    steps: list[int] = [line["step"] for line in lines]
+    return max(steps)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -50,7 +50,7 @@ class Writer:
         for name, spec in layout.specs.items():
             self._offsets[name] = self._bytes
             self._bytes += _aligned(spec.numel * spec.itemsize)
-        specs = layout.specs | {one: layout.specs[of] for one, of in layout.aliases.items()}
+        specs = dict(layout.specs) | {one: layout.specs[of] for one, of in layout.aliases.items()}
         table = {
             name: [spec.dtype, spec.shape, self._offsets[layout.aliases.get(name, name)]]
             for name, spec in specs.items()

@@ -58,7 +58,7 @@ def keep(
 
 
 class Loaded(NamedTuple):
-    """What a script has loaded from a file; nothing at its start."""
+    """The state that a script has loaded from a file; at its start step 0."""
 
     step: int
     position: Position
@@ -115,5 +115,9 @@ def _check(*, step: int, epoch: int, every: int, things: Mapping[str, Stateful])
     if not things:
         raise ValueError("keep was given nothing to keep: keep(model=model, optimizer=optimizer)")
     for name, value, least in (("step", step, 0), ("epoch", epoch, 0), ("every", every, 1)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        if not _is_count(value, least):
             raise ValueError(f"{name}={value!r}: give a whole number from {least} on")
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

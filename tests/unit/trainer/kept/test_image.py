@@ -76,7 +76,7 @@ def test_shared_weights_are_kept_once() -> None:
     other = nn.Sequential(nn.Linear(100, 100, bias=False), nn.Linear(100, 100, bias=False))
     other[1].weight = other[0].weight
     load(image.to_bytes(), tracked(model=other))
-    assert torch.equal(other[1].weight, model[0].weight)
+    torch.testing.assert_close(other[1].weight, model[0].weight, rtol=0, atol=0)
 
 
 def test_a_state_that_grows_is_placed_anew() -> None:
