@@ -118,15 +118,15 @@ def test_torchrun_starts_its_processes_in_those_that_wait(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("processes", "failure"),
+    ("processes", "code", "words"),
     [
-        (2, [137, "rank 1 was killed by SIGKILL (often: out of memory)"]),
-        (1, [1, "rank 0 ended with exit code 1: its log says why"]),
+        (2, 137, "rank 1 was killed by SIGKILL ("),
+        (1, 1, "rank 0 ended with exit code 1: RuntimeError: "),
     ],
     ids=["a process of this worker", "a process of another worker"],
 )
 def test_after_a_loss_those_that_wait_are_used(
-    processes: int, failure: list[object], tmp_path: Path
+    processes: int, code: int, words: str, tmp_path: Path
 ) -> None:
     """The script fails before the operator has said a word; the other worker's is reset."""
     os.mkfifo(tmp_path / "loss")
@@ -134,7 +134,9 @@ def test_after_a_loss_those_that_wait_are_used(
 
     ranks = [tmp_path / f"rank-{rank}" for rank in range(processes)]
     assert [rank.read_text() for rank in ranks] == ["begun ahead"] * processes
-    assert json.loads((tmp_path / "failures").read_text()) == [failure]
+    ((told_code, told_words),) = json.loads((tmp_path / "failures").read_text())
+    assert told_code == code
+    assert told_words.startswith(words)
 
 
 def _script(folder: Path, content: str) -> Path:
