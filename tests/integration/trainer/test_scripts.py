@@ -8,7 +8,7 @@ async def test_a_plain_loop_succeeds(place: Place) -> None:
     await place.start("plain_loop.py", "--trace", place.folder / "trace.jsonl", "--steps", 5)
     async with place.operator():
         await place.until_phase("Succeeded")
-        assert list((await place.until_all_ended()).values()) == [COMPLETED] * 2
+        assert list((await place.until_all_ended()).values()) == [{**COMPLETED, "step": 5}] * 2
     ranks = {(line["rank"], line["size"], line["step"]) for line in place.trace()}
     assert ranks == {(rank, 2, step) for rank in (0, 1) for step in range(5)}
 
