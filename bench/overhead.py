@@ -45,7 +45,7 @@ from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
 from spotrun_trainer.loop.state_sync import checksum_of_weights
-from spotrun_trainer.loop.step_votes import CHECKSUM_STEPS, PART_STEPS
+from spotrun_trainer.loop.voter import CHECKSUM_STEPS, PART_STEPS
 from spotrun_trainer.process.ipc_files import write_world
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.telemetry.meter import Meter

@@ -23,8 +23,8 @@ from torch import nn
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
+from spotrun_trainer.kept.handle import Kept
 from spotrun_trainer.kept.image import Writer
-from spotrun_trainer.kept.kept import Kept
 from spotrun_trainer.kept.node_copy import NodeCopy
 from spotrun_trainer.kept.position import Position
 from spotrun_trainer.process.node_memory import offer_memory, offered_memory

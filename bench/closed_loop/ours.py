@@ -8,9 +8,9 @@ from bench.closed_loop.peers import TARGET
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import TargetResource
 from spotrun.observe.telemetry.step_windows import Windows
-from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
 from spotrun.policies.scaling.gather import IN_PROCESS_STALL_SECONDS
+from spotrun.policies.scaling.size_decision import choose_size
 from spotrun.state.snapshot import Reading
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from spotrun.wire import Progress, Utilization

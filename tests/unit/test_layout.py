@@ -68,6 +68,14 @@ def test_tests_are_no_packages() -> None:
     assert list((ROOT / "tests").rglob("__init__.py")) == []
 
 
+def test_every_policy_module_has_a_test_file_of_its_name() -> None:
+    policies, tests = ROOT / "operator/spotrun/policies", ROOT / "tests/unit/policies"
+    modules = [one.relative_to(policies) for one in policies.rglob("*.py")]
+    named = [one.with_name(f"test_{one.name}") for one in modules if one.name != "__init__.py"]
+    assert named
+    assert [str(one) for one in named if not (tests / one).is_file()] == []
+
+
 def test_no_file_holds_a_path_of_somebodys_machine() -> None:
     homes = r"(?<![\w.~-]/)(?:home/\w|Users/\w|root(?=/))"
     # A checkout directly below the root, /src say, has too common a name to look for.

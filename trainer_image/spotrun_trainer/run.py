@@ -24,8 +24,8 @@ from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
-from spotrun_trainer.parallel.mesh import shard as shard_blocks
-from spotrun_trainer.parallel.mesh import sum_gradients
+from spotrun_trainer.parallel.fsdp import shard as shard_blocks
+from spotrun_trainer.parallel.fsdp import sum_gradients
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check

@@ -8,8 +8,8 @@ from typing import Any
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import TargetResource
-from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.facts import Gauge, SizingFacts, StepTimes
+from spotrun.policies.scaling.size_decision import Choice, choose_size
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from tests.support.jobs.builders import NOW

@@ -6,8 +6,8 @@ import pytest
 
 from spotrun.api.names import Phase
 from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE, Entry
-from spotrun.policies.failures.backoff import blamed_with
 from spotrun.policies.failures.joining_workers import held_back
+from spotrun.policies.failures.node_blame import blamed_with
 from spotrun.state.stored.failures import Restarts
 from spotrun.state.world_members import training
 from spotrun.wire import Failure

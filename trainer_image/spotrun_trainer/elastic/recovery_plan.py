@@ -2,7 +2,8 @@
 
 A *commit* is a sum that all processes apply: the end of a step, of one of its phases, or of an
 evaluation. No process passes it unless all took part, so when a world breaks its processes are at
-most one commit apart, and those behind still hold what the commit would apply.
+most one commit apart, and those behind still hold what the commit would apply. The operator makes
+the world itself, and says who is in it (`spotrun/policies/world/loss.py`).
 """
 
 from collections.abc import Sequence

@@ -25,8 +25,8 @@ from spotrun_trainer.elastic.rank_info import (
 )
 from spotrun_trainer.elastic.replica_group import ReplicaGroup
 from spotrun_trainer.elastic.world_watch import Watch
+from spotrun_trainer.parallel.degrees import Parallel
 from spotrun_trainer.parallel.mesh import make_mesh
-from spotrun_trainer.parallel.plan import Parallel
 from spotrun_trainer.process.device import default_device
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import GRACE_SECONDS, Interrupt

@@ -9,8 +9,8 @@ from torch import Tensor
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.kept import exchange
 from spotrun_trainer.kept.agreement import Claim, Plan, agree
+from spotrun_trainer.kept.handle import Kept
 from spotrun_trainer.kept.image import Writer, load
-from spotrun_trainer.kept.kept import Kept
 from spotrun_trainer.kept.node_copy import NodeCopy, open_copy
 from spotrun_trainer.kept.position import Position
 from spotrun_trainer.state.tracked import Stateful, Tracked

@@ -16,7 +16,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
 from spotrun_trainer.loop.loop import Loop
-from spotrun_trainer.parallel.mesh import drop_whole_tensors
+from spotrun_trainer.parallel.fsdp import drop_whole_tensors
 from spotrun_trainer.process.device import moved
 
 LossFunction = Callable[[Any, Any], Metric]

@@ -18,16 +18,16 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, reproducibility, state_sync
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
-from spotrun_trainer.loop.step_votes import Voter
+from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step import commit, phase_results
+from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 
 
@@ -125,10 +125,10 @@ class Loop:
         """
         context = self._context
         votes = torch.tensor(
-            commit.encode(self.voter.vote()), dtype=torch.float64, device=context.device
+            vote.encode(self.voter.vote()), dtype=torch.float64, device=context.device
         )
         context.group.all_reduce(votes).wait()
-        self._votes = commit.decode(votes.tolist())
+        self._votes = vote.decode(votes.tolist())
         self._act()
         self._saving.before_change()  # the script may change it after the repeated evaluation
 
@@ -196,7 +196,7 @@ class Loop:
     def arrived(self) -> None:
         """Train on in a new group, with the same state."""
         context = self._context
-        self._votes = commit.without_plans(self._votes)
+        self._votes = vote.without_plans(self._votes)
         self.settled[:] = map(phase_results.without_plans, self.settled)
         self._say_if_idle()
         if context.rank_info.elastic:

@@ -1,5 +1,5 @@
 """One copy of the model on several processes, with torch's own parallelism."""
 
-from spotrun_trainer.parallel.plan import Parallel
+from spotrun_trainer.parallel.degrees import Parallel
 
 __all__ = ["Parallel"]

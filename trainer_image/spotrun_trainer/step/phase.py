@@ -13,9 +13,8 @@ from torch.optim import Optimizer
 from spotrun_trainer.data.sharding import deal_to
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
-from spotrun_trainer.step import commit
+from spotrun_trainer.step import vote
 from spotrun_trainer.step.apply import apply
-from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import sum_over
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
@@ -23,6 +22,7 @@ from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.tree_sum import Node, TreeSum
+from spotrun_trainer.step.vote import StepVote
 
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 
@@ -251,7 +251,7 @@ class Phase:
         unknown = len(changed.difference(context.buffers.agreed))
         own = replace(context.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(context.buffers) for one in self._sums]
-        votes = torch.tensor(commit.encode(own), dtype=torch.float64, device=context.device)
+        votes = torch.tensor(vote.encode(own), dtype=torch.float64, device=context.device)
         group = context.group
         if context.deterministic or group.replica is not None:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
@@ -260,11 +260,11 @@ class Phase:
             context.commit(numbers := votes)
         else:
             context.commit(numbers := torch.cat([votes, *vectors]))
-            totals = numbers[commit.SIZE :]
+            totals = numbers[vote.SIZE :]
         # A single process has only its own vote, and need not wait for a GPU.
-        outcome = own if group.size == 1 else commit.decode(numbers[: commit.SIZE].tolist())
+        outcome = own if group.size == 1 else vote.decode(numbers[: vote.SIZE].tolist())
         if context.group is not group:
-            outcome = commit.without_plans(outcome)
+            outcome = vote.without_plans(outcome)
         else:
             _check_equal(outcome, own, group.size)
         if outcome.unknown:
@@ -284,7 +284,7 @@ class Phase:
 
 
 def _check_equal(outcome: StepVote, own: StepVote, size: int) -> None:
-    if not commit.have_equal_state(outcome, own, size):
+    if not vote.have_equal_state(outcome, own, size):
         raise DivergedError(
             "the processes no longer hold the same weights, bit by bit, or use other learning "
             "rates: something changed them differently, such as a change to a parameter outside "

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from spotrun_trainer.step import commit
-from spotrun_trainer.step.commit import StepVote
+from spotrun_trainer.step import vote
 from spotrun_trainer.step.phase import Outcome
+from spotrun_trainer.step.vote import StepVote
 
 
 def without_plans(outcome: Outcome) -> Outcome:
     """Return the outcome for another world, where all processes vote again on actions."""
-    return replace(outcome, votes=commit.without_plans(outcome.votes))
+    return replace(outcome, votes=vote.without_plans(outcome.votes))
 
 
 def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

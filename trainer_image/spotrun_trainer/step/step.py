@@ -13,9 +13,9 @@ from typing_extensions import Self
 
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step.commit import StepVote, sum_votes
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
+from spotrun_trainer.step.vote import StepVote, sum_votes
 
 _DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, RehearsedError)
 

@@ -16,7 +16,6 @@ from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit import StepVote
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradient_buckets import Reducer, accumulation_dtype
 from spotrun_trainer.step.gradients import (
@@ -27,6 +26,7 @@ from spotrun_trainer.step.gradients import (
 )
 from spotrun_trainer.step.loss_guard import Scaler
 from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
 
 

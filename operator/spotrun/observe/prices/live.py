@@ -1,7 +1,7 @@
 """Prices of clouds now: asked when it is due, and remembered.
 
 Answers are kept; where a cloud does not answer, the last good ones stay, and say how old they are.
-The questions are each cloud's own: `aws_prices`, `azure_prices`, `gcp_prices`.
+The questions are each cloud's own: `aws`, `azure`, `gcp` beside this.
 """
 
 import asyncio

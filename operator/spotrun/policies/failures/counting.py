@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.names import Reason
-from spotrun.policies.failures.backoff import FIRST_PAUSE, blamed_with, pause_after
+from spotrun.policies.failures.backoff import FIRST_PAUSE, pause_after
 from spotrun.policies.failures.fixed_size import after_failed_start, is_refusal, why_held
+from spotrun.policies.failures.node_blame import blamed_with
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts, TriedSizes

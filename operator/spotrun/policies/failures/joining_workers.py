@@ -10,12 +10,8 @@ from dataclasses import dataclass, replace
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_HELD_WORLDS
-from spotrun.policies.failures.backoff import (
-    blamed_with,
-    nodes_to_avoid,
-    pause_after,
-    pause_seconds,
-)
+from spotrun.policies.failures.backoff import pause_after, pause_seconds
+from spotrun.policies.failures.node_blame import blamed_with, nodes_to_avoid
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker

@@ -9,10 +9,7 @@ from datetime import timedelta
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.policies.failures.backoff import (
-    LONGEST_PAUSE,
-    pause_seconds,
-)
+from spotrun.policies.failures.backoff import LONGEST_PAUSE, pause_seconds
 from spotrun.policies.failures.counting import Failure, count, take_back, told_by
 from spotrun.policies.failures.fixed_size import (
     is_on_probation,

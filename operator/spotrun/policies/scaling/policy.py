@@ -10,8 +10,8 @@ from datetime import timedelta
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import ScalingMode
 from spotrun.policies.policy import Policy
-from spotrun.policies.scaling.choice import Choice, choose_size
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
+from spotrun.policies.scaling.size_decision import Choice, choose_size
 from spotrun.state.actions import Announce, Resize
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState

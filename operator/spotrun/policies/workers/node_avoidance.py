@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_AVOIDED
-from spotrun.policies.failures.backoff import nodes_to_avoid
+from spotrun.policies.failures.node_blame import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import nodes_that_reject
 from spotrun.policies.placement.supply import patience_seconds, waits_seconds
 from spotrun.policies.policy import Policy

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
-from spotrun.policies.failures.backoff import nodes_to_avoid
+from spotrun.policies.failures.node_blame import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import waits_after_rejection
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import why_suspended

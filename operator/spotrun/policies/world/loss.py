@@ -1,4 +1,8 @@
-"""Loss: members are gone, or their processes failed, and the others go on at once."""
+"""Loss: members are gone, or their processes failed, and the others go on at once.
+
+The next world is made here, also where rank 0 died; whose state it goes on with the processes find
+out among themselves, in the trainer's `elastic/recovery_plan.py`.
+"""
 
 from spotrun.api.names import Reason
 from spotrun.api.status import Entry

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.spec.workers import TargetResource
-from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Gauge
+from spotrun.policies.scaling.size_decision import choose_size
 from spotrun.state.stored.scaling import NO_SCALING
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.scaling_lives import Life, communicating, facts_at, linear, step_at

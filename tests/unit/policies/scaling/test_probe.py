@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ScalingReason
-from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, SizingFacts
+from spotrun.policies.scaling.size_decision import choose_size
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from tests.support.jobs.scaling_lives import Curve, Life, cached, facts_at, step_at, stored
 

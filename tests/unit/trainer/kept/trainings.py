@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 import spotrun_trainer
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.kept import image
-from spotrun_trainer.kept.kept import Kept
+from spotrun_trainer.kept.handle import Kept
 from spotrun_trainer.kept.slots import Slots
 from spotrun_trainer.process.node_memory import VARIABLE, offer_memory, offered_memory
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import TargetResource
-from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause, SizingFacts
+from spotrun.policies.scaling.size_decision import choose_size
 from spotrun.policies.scaling.utilization.by_use import by_use
 from spotrun.state.stored.scaling import NO_SCALING, Measured, ScalingState
 from tests.support.jobs.builders import NOW

@@ -1,7 +1,8 @@
 """The number of workers that a job should have: a function of facts, memory and time.
 
 What would be best is asked for only if it stays best for a while, if it can be had and paid for,
-and if the last change is complete. Everything that must not be forgotten is in the next memory.
+and if the last change is complete: what others call a cooldown. Everything that must not be
+forgotten is in the next memory.
 """
 
 from collections.abc import Mapping

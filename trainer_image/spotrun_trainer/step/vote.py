@@ -1,4 +1,4 @@
-"""The commit at the end of a step: the processes' votes, as numbers in one small sum over all.
+"""The processes' votes at the commit of a step, as numbers in one small sum over all.
 
 A step is applied only after this sum has returned. Because all processes get the same numbers they
 decide the same: save now, leave, stop. A vote is a 0 or a 1, so the sum is positive if any process

@@ -9,8 +9,8 @@ import pytest
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import TargetResource
-from spotrun.policies.scaling.choice import choose_size
 from spotrun.policies.scaling.facts import Cap, Gauge, Pause
+from spotrun.policies.scaling.size_decision import choose_size
 from spotrun.state.stored.scaling import NO_SCALING
 from tests.support.jobs.builders import NOW
 from tests.support.jobs.scaling_lives import (

@@ -1,0 +1,34 @@
+"""The nodes that are blamed for failures, and those that the job keeps off for it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE
+from spotrun.state.job_state import JobState
+from spotrun.state.stored.failures import Restarts
+
+
+def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...]:
+    """Return the nodes that are blamed when these are as well.
+
+    Where they are too many, who is blamed once does not push out who is blamed twice: of nodes that
+    fail together none would ever be avoided.
+    """
+    named = (*restarts.blamed, *nodes)
+    times = Counter(named)
+    newest_first = dict.fromkeys(reversed(named))
+    twice = [node for node in newest_first if times[node] > 1][:MOST_AVOIDED]
+    once = [node for node in newest_first if times[node] == 1][:MOST_BLAMED_ONCE]
+    left = dict.fromkeys(once, 1) | dict.fromkeys(twice, 2)
+    kept: list[str] = []
+    for node in reversed(named):
+        if left.get(node, 0):
+            left[node] -= 1
+            kept.append(node)
+    return tuple(reversed(kept))
+
+
+def nodes_to_avoid(status: JobState) -> tuple[str, ...]:
+    """The nodes on which more than one failure began."""
+    times = Counter(status.restarts.blamed)
+    return tuple(sorted(node for node in times if times[node] > 1))

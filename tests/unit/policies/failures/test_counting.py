@@ -1,0 +1,38 @@
+import pytest
+
+from spotrun.api.names import Reason
+from spotrun.policies.failures.counting import Failure, told_by
+from spotrun.state.stored.failures import Restarts
+
+BEFORE = Restarts(failures=1, blamed=("a",))
+
+
+@pytest.mark.parametrize(
+    ("node", "follows", "blamed"),
+    [
+        ("b", False, ("a", "b")),
+        ("b", True, ("a",)),  # it only noticed that another one had ended
+        (None, False, ("a",)),
+    ],
+)
+def test_whose_process_failed_first_is_blamed(
+    node: str | None, follows: bool, blamed: tuple[str, ...]
+) -> None:
+    failure = Failure(Reason.EXIT_CODE, 3, "it failed", node, follows)
+    assert told_by(BEFORE, failure).blamed == blamed
+
+
+@pytest.mark.parametrize(
+    ("code", "stored"), [(None, None), (-1, None), (0, 0), (3, 3), (255, 255), (256, None)]
+)
+def test_only_what_a_process_can_end_with_is_stored_as_its_exit_code(
+    code: int | None, stored: int | None
+) -> None:
+    told = told_by(BEFORE, Failure(Reason.EXIT_CODE, code, "it failed"))
+    assert told.last_exit_code == stored
+
+
+def test_a_long_message_is_cut_and_the_count_stays() -> None:
+    told = told_by(BEFORE, Failure(Reason.EXIT_CODE, 1, "x" * 100_000))
+    assert 0 < len(told.last_message or "") < 10_000
+    assert told.failures == BEFORE.failures
