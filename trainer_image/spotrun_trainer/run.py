@@ -24,8 +24,8 @@ from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
+from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
 from spotrun_trainer.parallel.fsdp import shard as shard_blocks
-from spotrun_trainer.parallel.fsdp import sum_gradients
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
@@ -173,8 +173,6 @@ class Run:
             raise ValueError("run.track came after run.steps, which has restored what was tracked")
         for name, thing in things.items():
             check_plain(name, thing, self._context.mesh)
-            if isinstance(thing, nn.Module) and self._context.mesh is not None:
-                sum_gradients(thing)
             self._context.tracked.add(name, thing)
             self._context.things.append(thing)
             if buffers is not None:
@@ -211,6 +209,8 @@ class Run:
         batch = Batch(global_batch, microbatch)
         if self._context.mesh is not None:
             batch.check_parts(self._context.rank_info.shards)
+            check_optimizers(self._context.things)
+            sum_gradients(self._context.things)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
         check_names(sums)

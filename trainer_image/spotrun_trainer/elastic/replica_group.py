@@ -58,23 +58,29 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to sum, or to reduce as the options say."""
-        return self._begin(lambda backend: backend.allreduce(tensors, options), tensors)
+        return self._begin(lambda backend: backend.allreduce(tensors, _with_work(options)), tensors)
 
     def broadcast(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to copy one process's tensors to all."""
-        return self._begin(lambda backend: backend.broadcast(tensors, options), tensors)
+        return self._begin(lambda backend: backend.broadcast(tensors, _with_work(options)), tensors)
 
     def allgather(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to copy each process's tensors to all."""
-        return self._begin(lambda backend: backend.allgather(outputs, tensors, options), tensors)
+        return self._begin(
+            lambda backend: backend.allgather(outputs, tensors, _with_work(options)), tensors
+        )
 
     def all_gather_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to copy each process's tensor into one tensor of all."""
-        return self._begin(lambda one: _all_gather(one)(output, tensor, options), [tensor])
+        return self._begin(
+            lambda one: _all_gather(one)(output, tensor, _with_work(options)), [tensor]
+        )
 
     def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to sum, and to give each process its part."""
-        return self._begin(lambda one: _reduce_scatter(one)(output, tensor, options), [tensor])
+        return self._begin(
+            lambda one: _reduce_scatter(one)(output, tensor, _with_work(options)), [tensor]
+        )
 
     # Their names until torch 2.14.
     _allgather_base = all_gather_single
@@ -126,30 +132,20 @@ def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
 def _begin_and_raise_later(
     group: Group, collective: Callable[[Any], Any], tensor: Tensor
 ) -> Pending:
-    if group.lost is not None:
-        return Done()
-    try:
-        return _RaisedLater(group.begin(collective, tensor), group)
-    except PeerLostError as error:
-        group.lost = error
-        return Done()
-
-
-class _RaisedLater:
-    """A collective of which a loss is noted, not raised."""
-
-    def __init__(self, pending: Pending, group: Group) -> None:
-        self._pending = pending
-        self._group = group
-
-    def wait(self) -> None:
-        """Return once the host may use the result, or the world is broken."""
-        if self._group.lost is not None:
-            return
+    """Wait for a collective here, for torch's modules wait for works of their own kind only."""
+    if group.lost is None:
         try:
-            self._pending.wait()
+            group.begin(collective, tensor).wait()
         except PeerLostError as error:
-            self._group.lost = error
+            group.lost = error
+    return Done()
+
+
+def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped
+    """Ask for a work to wait for; NCCL returns none to those who do not."""
+    if hasattr(options, "asyncOp"):
+        options.asyncOp = True
+    return options
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class Participants:
     def __init__(self, group: Group) -> None:
         self.group = group
 
+    def check(self) -> None:
+        """Raise PeerLostError if the world is known to be broken."""
+        self.group.check()
+
     def commit(self, totals: Tensor) -> None:
         """Sum over all of them, in place; raises WorldChangedError if it failed."""
         self.group.all_reduce(totals).wait()
@@ -43,6 +47,18 @@ class Participants:
     def must_end(self) -> bool:
         """Whether this process has to stop: never here, for only a training has to be saved."""
         return False
+
+
+class Alone(Participants):
+    """One copy of the model, which evaluates all by itself amid a world of several."""
+
+    def __init__(self, world: Group) -> None:
+        super().__init__(Group())
+        self._world = world
+
+    @override
+    def check(self) -> None:
+        self._world.check()
 
 
 class TrainingParticipants(Participants):
@@ -71,7 +87,7 @@ def repeat_until_committed(context: Context, loop: Loop, attempt: Callable[[Part
                 if membership.evaluates_alone:
                     # Alone it cannot be given up together: an interrupt is handled in the next
                     # step.
-                    return attempt(Participants(Group()))
+                    return attempt(Alone(context.group))
                 return _or_leave(loop, attempt, TrainingParticipants(context, membership))
             except WorldChangedError:
                 continue
@@ -107,9 +123,11 @@ def metrics(
     with evaluating(model), context.meter.span("evaluate"):
         for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
             for batch, samples in _at_most_one(own):
-                totals.add(function(model, moved(batch, context.device)), samples)
+                with _of_a_whole_world(participants):
+                    totals.add(function(model, moved(batch, context.device)), samples)
             alarm.look()
             context.reporter.sign()
+        participants.check()
         # The first process always has a batch.
         totals.agree(participants.group.text_from(0, totals.kinds(), device=context.device))
         participants.commit(numbers := totals.numbers())
@@ -141,6 +159,19 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         drop_whole_tensors(model)
 
 
+@contextmanager
+def _of_a_whole_world(participants: Participants) -> Iterator[None]:
+    """Let an error count as the loss of a peer, if numbers of a broken world may have caused it."""
+    try:
+        yield
+    except Exception as error:
+        try:
+            participants.check()
+        except PeerLostError as lost:
+            raise lost from error
+        raise
+
+
 class _Alarm:
     """A flag by which all processes learn in the same round that one of them has to end."""
 
@@ -151,7 +182,7 @@ class _Alarm:
 
     def look(self) -> None:
         """Raise InterruptedEvaluationError if a process set the flag in the round before."""
-        self._participants.group.check()
+        self._participants.check()
         self._raise()
         self._raise = self._ring()
 

@@ -19,6 +19,7 @@ from spotrun_trainer.loop import completion, reproducibility, state_sync
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
+from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import Batch
@@ -264,6 +265,7 @@ class Loop:
             scaler=scaler_in(context.things),
             tracked=context.tracked,
             things=context.things,
+            sharded_parts=[] if context.mesh is None else sharded_parts(context.things),
             sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
         )

@@ -1,8 +1,10 @@
 """Models that torch divides among the processes of a copy: `fully_shard` (FSDP2)."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -22,23 +24,40 @@ def shard(model: nn.Module, mesh: "DeviceMesh") -> None:
     fully_shard(model, mesh=mesh)
 
 
-def sharded_parts(module: nn.Module) -> list[Any]:
-    """Return the parts of a module that torch shards (`FSDPModule`)."""
+def sharded_parts(things: Iterable[object]) -> list[Any]:
+    """Return the parts of modules that torch shards (`FSDPModule`)."""
     return [
         part
+        for module in things
+        if isinstance(module, nn.Module)
         for part in module.modules()
         if any(base.__name__ == "FSDPModule" for base in type(part).__mro__)
     ]
 
 
-def sum_gradients(module: nn.Module) -> None:
+_ACROSS_PARTS = {"Adafactor", "Muon"}
+"""torch's optimizers that compute with whole matrices: they exchange parts within their step."""
+
+
+def check_optimizers(things: Iterable[object]) -> None:
+    """Raise ValueError for an optimizer that a loss could interrupt after the commit."""
+    for thing in things:
+        if isinstance(thing, Optimizer) and type(thing).__name__ in _ACROSS_PARTS:
+            raise ValueError(
+                f"{type(thing).__name__} computes with whole matrices, whose parts are in several "
+                "processes with parallel=, and would exchange them after a step is agreed on: use "
+                "an optimizer that works element by element, as AdamW or SGD"
+            )
+
+
+def sum_gradients(things: Iterable[object]) -> None:
     """Let torch add up the gradients of a copy's processes; they are divided once, by `update`."""
-    for part in sharded_parts(module):
+    for part in sharded_parts(things):
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
 
 
 def drop_whole_tensors(module: nn.Module) -> None:
     """Drop the whole tensors that a forward pass without a backward leaves behind."""
-    for part in sharded_parts(module):
+    for part in sharded_parts([module]):
         part.reshard()

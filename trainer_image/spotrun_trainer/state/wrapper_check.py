@@ -21,19 +21,12 @@ def check_plain(name: str, thing: object, mesh: object = None) -> None:
     for part in thing.modules():
         if kind := _wrapper(type(part)):
             raise ValueError(_refusal(name, kind))
-    parameters = list(thing.parameters())
-    divided = [one for one in parameters if is_divided(one)]
+    divided = [one for one in thing.parameters() if is_divided(one)]
     if any(getattr(one, "device_mesh", None) != mesh for one in divided):
         raise ValueError(
             f"{name} has parameters that torch has divided (DTensor) over other processes than "
             "those of run.mesh: make the run with Run(parallel=Parallel(shard=...)) first, and "
             "give its run.mesh to fully_shard"
-        )
-    if divided and len(divided) < len(parameters):
-        raise ValueError(
-            f"{name} has {len(divided)} parameters that torch has divided among processes, and "
-            f"{len(parameters) - len(divided)} that it has not, whose gradients would not be added "
-            "up: call fully_shard(model, mesh=run.mesh) on the whole model, after its blocks"
         )
 
 

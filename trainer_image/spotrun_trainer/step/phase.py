@@ -164,6 +164,7 @@ class Phase:
         norm, skipped = apply(
             context, gradients, totals, clip, some_missing=some_missing, square=square
         )
+        context.drop_whole_tensors()
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:

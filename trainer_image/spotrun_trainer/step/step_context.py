@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.parallel.local import local
+from spotrun_trainer.parallel.local import is_divided, local
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
@@ -50,6 +50,7 @@ class StepContext:
     scaler: Scaler | None = None  # of losses, in fp16
     tracked: Tracked = field(default_factory=Tracked)
     things: Sequence[object] = ()  # the tracked objects
+    sharded_parts: Sequence[Any] = ()  # the modules that torch has divided
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
     _checked: set[int] = field(default_factory=set)
@@ -192,9 +193,15 @@ class StepContext:
         self.buffers.keep()
         seed_all(self.seed, step)
 
+    def drop_whole_tensors(self) -> None:
+        """Drop what a forward pass without a backward leaves, before the parts change."""
+        for part in self.sharded_parts:
+            part.reshard()
+
     def discard(self) -> None:
         """Undo the changes of a step that will not be applied."""
         self.sums = None
+        self.drop_whole_tensors()
         self.buffers.set_back()
         self.drop_gradients()
 
@@ -219,6 +226,13 @@ class StepContext:
 
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
         peers = self.group.peers
+        if self.group.addends is not peers and not all(map(is_divided, parameters)):
+            raise ValueError(
+                "an optimizer updates parameters that torch has not divided among the processes of "
+                "a copy, whose gradients would not be added up: with parallel= call "
+                "run.prepare(model, shard=True), or fully_shard(model, mesh=run.mesh) on the whole "
+                "model after its blocks, and make the optimizer then"
+            )
         if self.deterministic:
             return TreeGradients(parameters, peers, self.batch.microbatches)
         if LocalGradients.fits(parameters, peers):

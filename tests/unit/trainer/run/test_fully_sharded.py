@@ -1,25 +1,27 @@
 """torch divides a model among the processes of a copy: copies are lost, completed and joined."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.loop.evaluate import evaluating
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
-from tests.unit.trainer.run.elastic import Job, Jobs
+from tests.unit.trainer.run.elastic import Job, Jobs, die, this_is
 from tests.unit.trainer.run.fully_sharded import (
     Blocks,
     DieAmid,
     FullySharded,
     train_fully_sharded,
 )
-from tests.unit.trainer.run.scripts import Trained
+from tests.unit.trainer.run.scripts import CLASSES, Trained, dataset
 from tests.unit.trainer.run.sharded import Both, DieBeforeCommit
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
@@ -156,8 +158,10 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
 def test_what_cannot_be_is_said() -> None:
     uneven = run_world(2, train_fully_sharded, replace(PLAN, global_batch=18))
     assert "global_batch be a multiple of microbatch x 2" in uneven[0].error
-    partly = run_world(2, shard_one_block)
-    assert "call fully_shard(model, mesh=run.mesh) on the whole model" in partly[0].error
+    for undivided in (shard_one_block, shard_nothing, head_of_its_own):
+        refused = run_world(2, undivided)[0].error
+        assert "parameters that torch has not divided" in refused, undivided.__name__
+    assert "Adafactor computes with whole matrices" in run_world(2, with_adafactor)[0].error
     with pytest.raises(ValueError, match="adds up a copy's gradients in an order of its own"):
         Run(parallel=Parallel(shard=2), deterministic=True)
     with pytest.raises(ValueError, match="give one of them"):
@@ -173,4 +177,88 @@ def shard_one_block() -> None:
     run = Run(parallel=Parallel(shard=2))
     model = Blocks()
     fully_shard(model.blocks[0], mesh=run.mesh)
-    run.track(model=model)
+    one_step(run, model)
+
+
+def shard_nothing() -> None:
+    run = Run(parallel=Parallel(shard=2))
+    one_step(run, run.prepare(Blocks()))
+
+
+def head_of_its_own() -> None:
+    run = Run(parallel=Parallel(shard=2))
+    one_step(run, run.prepare(Blocks(), shard=True), nn.Linear(CLASSES, CLASSES))
+
+
+def with_adafactor() -> None:
+    run = Run(parallel=Parallel(shard=2))
+    model = run.prepare(Blocks(), shard=True)
+    run.track(model=model, optimizer=torch.optim.Adafactor(model.parameters()))
+    next(run.steps(dataset(), global_batch=8, microbatch=2, total=1))
+
+
+def one_step(run: Run, *models: nn.Module) -> None:
+    for number, model in enumerate(models):
+        optimizer = torch.optim.AdamW(model.parameters())
+        run.track(**{f"model{number}": model, f"optimizer{number}": optimizer})
+    next(run.steps(dataset(), global_batch=8, microbatch=2, total=1, num_workers=0))
+
+
+def test_a_block_may_be_fetched_ahead() -> None:
+    """torch waits for works of its own kind only; ours are waited for where they begin."""
+    plan = replace(PLAN, nuisance=unshard_ahead)
+    assert_like_alone(plan, values(run_world(2, train_fully_sharded, plan)))
+
+
+def unshard_ahead(run: Run, _step: int, count: int) -> None:
+    if count >= 0:
+        model: Any = next(one for one in run._context.things if isinstance(one, Blocks))
+        if hasattr(model, "unshard"):
+            model.blocks[0].unshard(async_op=True)
+
+
+def test_a_forward_pass_after_the_last_backward_leaves_nothing_stale() -> None:
+    plan = replace(PLAN, nuisance=look_before_the_update)
+    assert_like_alone(plan, values(run_world(2, train_fully_sharded, plan)))
+
+
+def look_before_the_update(run: Run, _step: int, count: int) -> None:
+    if count == -1:
+        model = next(one for one in run._context.things if isinstance(one, Blocks))
+        with torch.no_grad(), evaluating(model):
+            model(dataset().tensors[0][:4])
+        if hasattr(model, "unshard"):
+            model.unshard()  # as a root's parameters are after a forward pass
+
+
+def test_an_error_over_numbers_of_a_broken_world_is_the_loss_of_a_peer(jobs: Jobs) -> None:
+    plan = replace(PLAN, evaluates=True, nuisance=DieInEvaluation("b1"))
+    job = jobs.start(train_fully_sharded, plan, workers=FOUR)
+    job.until_dead("b1")
+    job.publish(How.ABORT, "a0", "a1")
+    assert_undisturbed(plan, job, "a0", "a1")
+    assert job.is_alive("b0")
+
+
+@dataclass(frozen=True)
+class DieInEvaluation:
+    """A worker dies in a forward pass of the evaluation; its mate's metric sees what is left."""
+
+    worker: str
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if (step, count) != (3, -1):
+            return
+        model = next(one for one in run._context.things if isinstance(one, Blocks))
+        if this_is(self.worker):
+            model.blocks[1].register_forward_pre_hook(lambda *_: die())
+        model.register_forward_hook(picky)
+
+
+def picky(_model: nn.Module, _given: Any, result: Tensor) -> None:
+    if not model_is_whole(result):
+        raise ArithmeticError("a metric does not take such numbers")
+
+
+def model_is_whole(result: Tensor) -> bool:
+    return bool(torch.isfinite(result).all()) and float(result.abs().max()) < 1e6
