@@ -200,7 +200,8 @@ def with_adafactor() -> None:
 def one_step(run: Run, *models: nn.Module) -> None:
     for number, model in enumerate(models):
         optimizer = torch.optim.AdamW(model.parameters())
-        run.track(**{f"model{number}": model, f"optimizer{number}": optimizer})
+        things: dict[str, Any] = {f"model{number}": model, f"optimizer{number}": optimizer}
+        run.track(**things)
     next(run.steps(dataset(), global_batch=8, microbatch=2, total=1, num_workers=0))
 
 
@@ -224,7 +225,7 @@ def test_a_forward_pass_after_the_last_backward_leaves_nothing_stale() -> None:
 
 def look_before_the_update(run: Run, _step: int, count: int) -> None:
     if count == -1:
-        model = next(one for one in run._context.things if isinstance(one, Blocks))
+        model: Any = next(one for one in run._context.things if isinstance(one, Blocks))
         with torch.no_grad(), evaluating(model):
             model(dataset().tensors[0][:4])
         if hasattr(model, "unshard"):
@@ -249,7 +250,7 @@ class DieInEvaluation:
     def __call__(self, run: Run, step: int, count: int) -> None:
         if (step, count) != (3, -1):
             return
-        model = next(one for one in run._context.things if isinstance(one, Blocks))
+        model: Any = next(one for one in run._context.things if isinstance(one, Blocks))
         if this_is(self.worker):
             model.blocks[1].register_forward_pre_hook(lambda *_: die())
         model.register_forward_hook(picky)
