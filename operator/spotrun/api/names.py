@@ -123,6 +123,10 @@ ANNOTATION_DEVICES: Final = Name(
     "spotrun.dev/devices",
     "on worker pods: the number of devices that the container that trains claims (DRA)",
 )
+ANNOTATION_INJECTED: Final = Name(
+    "spotrun.dev/injected",
+    "on worker pods: the image that spotrun_trainer was brought from; empty if it was not brought",
+)
 ANNOTATION_COUNT_STEPS: Final = Name(
     "spotrun.dev/count-steps",
     'on TrainingJobs: "false" leaves scripts without `Run` alone, else their steps are counted',

@@ -14,6 +14,7 @@ from spotrun.api.names import (
     ANNOTATION_COST_USD_PER_HOUR,
     ANNOTATION_COUNT_STEPS,
     ANNOTATION_DEVICES,
+    ANNOTATION_INJECTED,
     ANNOTATION_NOTICE_SIGNAL,
     ANNOTATION_POOLS,
     ANNOTATION_TOTAL_STEPS,
@@ -101,6 +102,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
     avoids: str = msgspec.field(default="", name=str(ANNOTATION_AVOIDS))
     devices: str = msgspec.field(default="", name=str(ANNOTATION_DEVICES))
     trainer: str = msgspec.field(default="", name=str(ANNOTATION_TRAINER))
+    injected: str = msgspec.field(default="", name=str(ANNOTATION_INJECTED))
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):

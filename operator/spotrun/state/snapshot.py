@@ -78,6 +78,7 @@ class Pod:
     pools: tuple[str, ...] = ()  # the names of the pools it was asked from; none: any node
     zone: str = ""  # the only one it was asked from; "": any
     avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
+    injected: str = ""  # the image that brought the package; "": none did
     slot: int = 0  # which part of a copy of the model it holds
 
     @cached_property

@@ -3,6 +3,8 @@
 from spotrun.act.manifests.plain_json import Manifest
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.spec.workers import Inject, Workers
+from spotrun.state.snapshot import JobSnapshot, Pod
+from spotrun.state.world_members import training
 
 CONTAINER = "spotrun-inject"
 VOLUME = "spotrun-package"
@@ -11,12 +13,33 @@ SHELL = "/bin/sh"
 
 _START = f"{FOLDER}/spotrun_trainer/agent/launch/start.sh"
 _BRING = ["python3", "-m", "spotrun_trainer.agent.launch.bring", FOLDER]
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _USER = 65532  # the images' own
 _SIZE_LIMIT = "64Mi"
 _COPIED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
-def is_injected(workers: Workers, settings: Settings) -> bool:
+def image_for(job: JobSnapshot, settings: Settings) -> str:
+    """Return the image that brings the package into the next worker; empty if none does.
+
+    Workers of a world are of one version. So while some live, a new one gets what those have, by
+    rank, also if the installation or the job says otherwise by now; the first of all gets that.
+    """
+    ranks = {serial: rank for rank, serial in enumerate(training(job.status))}
+    living = [one.pod for one in job.workers if _is_living(one.pod, job.template)]
+    # Who is stuck may lack this very image; but a member has it, and one of its sidecars is stuck.
+    found = [pod for pod in living if pod.serial in ranks or not pod.stuck]
+    if found:
+        return min(found, key=lambda p: (ranks.get(p.serial, len(ranks)), p.serial)).injected
+    return settings.inject_image if _is_injected(job.spec.workers, settings) else ""
+
+
+def _is_living(pod: Pod, template: str) -> bool:
+    has_ended = pod.is_over or pod.end is not None
+    return pod.template == template and not (has_ended or pod.deleting)
+
+
+def _is_injected(workers: Workers, settings: Settings) -> bool:
     """Whether the package is brought: the installation says from where, and the image is not ours.
 
     Nobody can look into an image, so any other gets it, and what it has of spotrun is not used.
@@ -38,7 +61,7 @@ def inject(spec: Manifest, trainer: Manifest, image: str) -> None:
         "image": image,
         "command": _BRING,
         "resources": _resources(trainer.get("resources") or {}),
-        "volumeMounts": [mount],
+        "volumeMounts": [mount, *_over_the_token(spec)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": _security(spec.get("securityContext") or {}),
     }
@@ -49,6 +72,16 @@ def inject(spec: Manifest, trainer: Manifest, image: str) -> None:
     trainer["volumeMounts"] = [*mounts, {**mount, "readOnly": True}]
     _, *arguments = trainer["command"]
     trainer["command"] = [SHELL, _START, *arguments]
+
+
+def _over_the_token(spec: Manifest) -> list[Manifest]:
+    """Return a mount in the place of the account's token, if the pod has one.
+
+    Kubernetes mounts no token where a container mounts anything itself.
+    """
+    if not spec["automountServiceAccountToken"]:
+        return []
+    return [{"name": VOLUME, "mountPath": _ACCOUNT, "readOnly": True}]
 
 
 def _resources(trainer: Manifest) -> Manifest:

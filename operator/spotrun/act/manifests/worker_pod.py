@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from spotrun.act.manifests.affinity import affinity, tolerations
-from spotrun.act.manifests.injection import inject, is_injected
+from spotrun.act.manifests.injection import image_for, inject
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
@@ -42,12 +42,13 @@ _AUTOSCALERS = {
 
 def worker_pod(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
     """Return the manifest of a worker's pod."""
+    injected = image_for(job, settings)
     return plain(
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _metadata(job, worker),
-            "spec": _spec(job, worker, settings),
+            "metadata": _metadata(job, worker, injected),
+            "spec": _spec(job, worker, settings, injected),
         }
     )
 
@@ -77,7 +78,7 @@ def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
     }
 
 
-def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
+def _metadata(job: JobSnapshot, worker: Create, injected: str) -> Manifest:
     given, place = job.spec.workers.template.metadata, worker.place
     ours = owned_metadata(job, worker_name(job.name, job.uid, worker.serial))
     labels = {names.LABEL_SERIAL: str(worker.serial), names.LABEL_TEMPLATE: job.template}
@@ -94,6 +95,7 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
         names.ANNOTATION_DEVICES: str(job.claimed or ""),
     }
     annotations = {key: value for key, value in given_names.items() if value}
+    annotations[names.ANNOTATION_INJECTED] = injected  # also where it is empty: it is read again
     return {
         **ours,
         "labels": {
@@ -107,7 +109,7 @@ def _metadata(job: JobSnapshot, worker: Create) -> Manifest:
     }
 
 
-def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
+def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -> Manifest:
     spec: Manifest = job.spec.workers.template.spec.manifest()
     grace_seconds = spec.get("terminationGracePeriodSeconds") or 0
     spec |= {
@@ -147,8 +149,8 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings) -> Manifest:
         *({**mount, "name": claims.get(_claim_of(one), one["name"])} for mount, one in added),
     ]
     spec["volumes"] = [*own, *(one for _, one in added if _claim_of(one) not in claims)]
-    if is_injected(job.spec.workers, settings):
-        inject(spec, trainer, settings.inject_image)
+    if injected:
+        inject(spec, trainer, injected)
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         container["securityContext"] = container_security(
             container.get("securityContext"), restricted=settings.restricted

@@ -71,6 +71,7 @@ def pod_facts(pod: PodObject, serial: int) -> Pod:
         pools=tuple(name for name in meta.annotations.pools.split(",") if name),
         zone=meta.annotations.zone,
         avoids=tuple(name for name in meta.annotations.avoids.split(",") if name),
+        injected=meta.annotations.injected,
         slot=_slot(meta.labels.get(LABEL_SLOT, "")),
     )
 

@@ -27,7 +27,6 @@ from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record, state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
-from spotrun.state.stored.failures import Restarts
 from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
@@ -97,7 +96,7 @@ def verdict_wake_after_seconds(view: View, status: JobState) -> float | None:
     restarts = status.restarts
     if status.phase in FINISHED or restarts.counted_since is None:
         return None
-    if _verdict(view, restarts) is None:
+    if _verdict(view, status) is None:
         return None
     return (restarts.counted_since + VERDICT_AFTER - view.now).total_seconds()
 
@@ -206,11 +205,12 @@ def _was_a_consequence(view: View, status: JobState) -> bool:
     return _somebody_was_taken(view, status) is not None
 
 
-def _verdict(view: View, restarts: Restarts) -> Reason | None:
+def _verdict(view: View, status: JobState) -> Reason | None:
     """Why the last failure ends the job; None if it does not."""
+    restarts = status.restarts
     if not restarts.count or restarts.last_reason not in FAILURES:
         return None
-    if restarts.last_reason == Reason.UNUSABLE_IMAGE:
+    if restarts.last_reason == Reason.UNUSABLE_IMAGE and not _has_started(status):
         return Reason.UNUSABLE_IMAGE  # it is the same image each time
     limits = view.job.spec.failures
     if restarts.last_exit_code is not None and restarts.last_exit_code in (
@@ -221,11 +221,19 @@ def _verdict(view: View, restarts: Restarts) -> Reason | None:
     return Reason.TOO_MANY_RESTARTS if restarts.count > most else None
 
 
+def _has_started(status: JobState) -> bool:
+    """Whether the job has had a world: then it is a node, or a volume, that lacks something.
+
+    Workers call from within torchrun, and so where their image has all that it takes.
+    """
+    return status.world.number > 0
+
+
 def _judge(view: View, status: JobState) -> JobState:
     seconds, restarts = verdict_wake_after_seconds(view, status), status.restarts
     if seconds is None or seconds > 0:
         return status
-    reason = _verdict(view, restarts)
+    reason = _verdict(view, status)
     assert reason is not None, "there is a verdict"
     last = f"{restarts.last_reason}: {restarts.last_message}"
     message = f"{reason.purpose}; the last failure was {last}"[:MAX_MESSAGE_CHARS]

@@ -11,7 +11,9 @@ from spotrun.act.manifests.worker_settings import Settings
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.resources import requests_of
 from spotrun.state.actions import Create
-from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.job_state import World
+from spotrun.state.snapshot import JobSnapshot, PodEnd, PodPhase
+from tests.support.jobs.builders import a_worker
 from tests.unit.act.manifests.test_worker_pod import SETTINGS, TRAINER, a_job_of
 
 OURS = "your-registry/spotrun-operator:1"
@@ -116,6 +118,60 @@ def test_it_is_brought_unless_the_image_has_it(
     spec = spec_of({"containers": containers}, settings, **workers)
     assert ("initContainers" in spec) is expected
     assert (spec["containers"][0]["command"][0] == "torchrun") is not expected
+
+
+OLD = "your-registry/spotrun-operator:0"
+
+
+def having(injected: str, **pod: Any) -> dict[str, Any]:
+    return {"injected": injected, **pod}
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        ({}, OURS),
+        ({0: having(OLD)}, OLD),
+        ({0: having("")}, ""),
+        ({0: having(OLD, phase=PodPhase.PENDING)}, OLD),
+        # Of workers of two versions, those of the world count, in the order of their ranks.
+        ({0: having(OURS), 1: having("")}, ""),
+        ({0: having(OLD), 1: having(OURS, template="before")}, OLD),
+        # Nobody of these trains with a new one.
+        ({0: having(OLD, template="before")}, OURS),
+        ({0: having(OLD, deleting=True)}, OURS),
+        ({0: having(OLD, phase=PodPhase.FAILED)}, OURS),
+        ({0: having(OLD, end=PodEnd(1))}, OURS),
+        ({0: having(OLD, stuck="ImagePullBackOff")}, OURS),
+        ({1: having(OLD, stuck="CrashLoopBackOff")}, OLD),
+    ],
+)
+def test_workers_that_train_together_have_the_package_from_one_image(
+    workers: dict[int, dict[str, Any]], expected: str
+) -> None:
+    job = a_job_of()
+    crew = tuple(a_worker(n, **{"template": job.template, **pod}) for n, pod in workers.items())
+    world = World(number=1, members=(1,), is_active=True)
+    status = replace(job.status, world=world)
+    made = pod_of(replace(job, workers=crew, status=status))
+    assert made["metadata"]["annotations"]["spotrun.dev/injected"] == expected
+    images = [one["image"] for one in made["spec"].get("initContainers", ())]
+    assert images == ([expected] if expected else [])
+
+
+def test_a_job_that_no_longer_wants_it_gets_it_while_workers_with_it_live() -> None:
+    job = a_job_of(workers={"inject": "Never"})
+    crew = (a_worker(0, template=job.template, injected=OLD),)
+    (container,) = pod_of(replace(job, workers=crew))["spec"]["initContainers"]
+    assert container["image"] == OLD
+    assert "initContainers" not in pod_of(job)["spec"]
+
+
+def test_it_never_gets_the_token_of_the_pods_account() -> None:
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    (container,) = spec_of({"automountServiceAccountToken": True})["initContainers"]
+    hidden = {"name": "spotrun-package", "mountPath": account, "readOnly": True}
+    assert hidden in container["volumeMounts"], "Kubernetes mounts nothing over what is mounted"
 
 
 @pytest.mark.parametrize("resources", [{}, GUARANTEED, {"requests": {"cpu": "100m"}}])

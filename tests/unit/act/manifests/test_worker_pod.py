@@ -67,6 +67,7 @@ SMALLEST = {
             "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
             "controller.kubernetes.io/pod-deletion-cost": "2147483647",
             "spotrun.dev/trainer": "trainer",
+            "spotrun.dev/injected": "",
         },
         "ownerReferences": [
             {

@@ -354,11 +354,14 @@ def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:
         "spotrun.dev/pools": "a,b",
         "spotrun.dev/zone": "z",
         "spotrun.dev/avoids": "n1,n2",
+        "spotrun.dev/injected": "operator:1",
     }
     asked = pod_facts(pod(annotations=written), 3)
+    assert asked.injected == "operator:1"
     assert (asked.pools, asked.zone, asked.avoids) == (("a", "b"), "z", ("n1", "n2"))
     anywhere = pod_facts(pod(), 3)
     assert (anywhere.pools, anywhere.zone, anywhere.avoids) == ((), "", ())
+    assert anywhere.injected == "", "so are pods of operators that brought nothing"
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,20 @@ def test_an_image_that_can_never_train_ends_the_job_with_its_own_words() -> None
         "UnusableImage",
         "the image has no torch",
     )
+
+
+def test_an_image_that_has_started_is_not_blamed_for_a_node() -> None:
+    job = a_job(2, min=2).with_world("1-2", generation=3, is_active=False)
+    job = job.with_workers(1, 2, ready=True, arrived=3)
+    job = job.with_worker(0, **an_end(Ending.UNUSABLE, 64, "the image has no torch"))
+    counted = job.decide().status
+    assert (counted.restarts.failures, counted.restarts.blamed) == (1, ("node-0",))
+    assert counted.restarts.last_message == "the image has no torch"
+    ended = job.with_state(counted).decide(later(5)).status
+    assert ended.phase is not Phase.FAILED
+    often = replace(counted, restarts=replace(counted.restarts, failures=4))
+    ended = job.with_state(often).decide(later(5)).status
+    assert (ended.phase, ended.reason) == (Phase.FAILED, "TooManyRestarts")
 
 
 def test_a_failure_that_followed_from_a_lost_node_is_taken_back() -> None:

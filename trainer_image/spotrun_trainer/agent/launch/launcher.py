@@ -15,7 +15,7 @@ from spotrun_trainer.agent.launch.package import TornError, verify
 from spotrun_trainer.agent.settings import TERMINATION_LOG
 from spotrun_trainer.agent.termination_log import TerminationLog
 
-UNUSABLE_EXIT_CODE, TORN_EXIT_CODE = 64, 65
+UNUSABLE_EXIT_CODE, TORN_EXIT_CODE, BROKEN_TORCH_EXIT_CODE = 64, 65, 66
 
 
 def main(root: Path) -> None:
@@ -32,9 +32,10 @@ def main(root: Path) -> None:
         _say(f"the image's own spotrun {other} is not used")
     try:
         from torch.distributed.run import main as torchrun  # noqa: PLC0415 - after the checks
-    except ImportError as error:
+    except (ImportError, OSError) as error:
+        # Also where a node lacks the driver's libraries: elsewhere the same image may train.
         why = f"the image's torch {torch} cannot be imported by its Python ({python}): {error}"
-        _end(Ending.UNUSABLE, UNUSABLE_EXIT_CODE, why)
+        _end(Ending.FAILED, BROKEN_TORCH_EXIT_CODE, why)
     sys.argv[0] = "torchrun"  # in what argparse and the processes' titles say
     torchrun(sys.argv[1:])
 

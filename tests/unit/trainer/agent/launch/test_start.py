@@ -67,7 +67,7 @@ def without_torch() -> str:
     return f'exec {Path(sys.base_prefix) / "bin/python3"} -S "$@"'
 
 
-OLD = 'case "$1" in -V) echo Python 3.9.2 ;; *) exit 1 ;; esac'
+OLD = 'case "$1" in -V) echo Python 3.9.2 ;; *) exit 99 ;; esac'
 
 
 def refused(message: str) -> LastWords:
@@ -92,6 +92,22 @@ def test_an_old_python_is_refused(image: Image) -> None:
     assert ended.last_words == refused(
         "no Python in the image's PATH is new enough (it has Python 3.9.2, Python 3.9.2): "
         "use an image with Python 3.10 or newer and torch 2.10 or newer"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [("kill -KILL $$", 137), ("exit 1", 1), ("exec /gone/python3", 127)]
+)
+def test_a_python_that_does_not_start_is_not_called_too_old(
+    image: Image, script: str, code: int
+) -> None:
+    image.has("python3", script)
+    ended = image.start()
+    assert ended.exit_code == 67
+    assert ended.last_words == LastWords(
+        Ending.FAILED,
+        exit_code=67,
+        message=f"a Python in the image's PATH did not start: python3 ended with exit code {code}",
     )
 
 
@@ -130,12 +146,14 @@ def test_an_old_torch_is_refused(image: Image) -> None:
     )
 
 
-def test_a_torch_that_cannot_be_imported_is_refused(image: Image) -> None:
+@pytest.mark.parametrize("kind", ["ImportError", "OSError"])
+def test_a_torch_that_cannot_be_imported_here_may_be_elsewhere(image: Image, kind: str) -> None:
     image.has("python3", python())
-    broken = "raise ImportError('libcudart.so.13: cannot open shared object file')"
+    broken = f"raise {kind}('libcudart.so.13: cannot open shared object file')"
     ended = image.start(**torch_of(image, "2.15.0", broken))
+    assert ended.exit_code == 66
     assert ended.last_words is not None
-    assert ended.last_words.reason is Ending.UNUSABLE
+    assert ended.last_words.reason is Ending.FAILED
     assert ended.last_words.message.endswith("libcudart.so.13: cannot open shared object file")
 
 
