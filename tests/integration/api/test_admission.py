@@ -58,7 +58,11 @@ def test_a_minimal_job_is_stored_with_all_its_defaults(server: Server) -> None:
     assert server.try_to_create(job()).body["spec"] == {
         "suspend": False,
         "priority": 0,
-        "workers": {**job()["spec"]["workers"], "min": 1, "max": 1, "replicas": 1, "perReplica": 1},
+        "workers": {
+            **job()["spec"]["workers"],
+            **dict.fromkeys(("min", "max", "replicas", "perReplica"), 1),
+            "inject": "Auto",
+        },
         "scaling": {
             "minEfficiency": "0.6",
             "scaleUpAfter": "2m",
@@ -98,6 +102,7 @@ WHILE_SUSPENDED: dict[str, Manifest] = {
     "a label more": {f"{TEMPLATE}.metadata": {"labels": {"a": "b"}}},
     "processes": {"workers.processes": 2},
     "perReplica": {"workers.perReplica": 2},
+    "inject": {"workers.inject": "Never"},
     "another checkpoint place": {"checkpoint.uri": "s3://bucket/b"},
     "a checkpoint place of another kind": {
         "checkpoint": {"volume": {"nfs": {"server": "nfs", "path": "/a"}}}
