@@ -206,7 +206,8 @@ class TriedSizes(Model):
         None, description="The number of workers that the job keeps to, since it refuses another."
     )
     template: ShortText | None = Field(
-        None, description="The hash of the template that did; another one is tried at all sizes."
+        None,
+        description="The hash of the template for which this is known; of another one nothing is.",
     )
 
 

@@ -14,7 +14,8 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import FED, JobObject, PodMetricsObject, PodObject
 from spotrun.observe.telemetry.metrics_server import IGNORED_SECONDS
 from spotrun.state.names import worker_name
-from tests.support.jobs.builders import a_job, a_spec, ago
+from spotrun.state.stored.failures import Restarts, TriedSizes
+from tests.support.jobs.builders import TEMPLATE, a_job, a_spec, ago
 from tests.unit.observe.mute_jobs import a_mute_job
 
 UID = "job-uid"
@@ -165,6 +166,23 @@ async def test_who_stood_in_line_before_others_led_is_in_nobodys_way(caches: Cac
     await caches.survey()  # as whoever begins to lead
 
     assert caches._gangs.may_hold_nodes(later)
+
+
+async def test_of_two_jobs_that_keep_to_a_size_only_the_first_may_hold_nodes(
+    caches: Caches,
+) -> None:
+    """Each has a node for a world that its spec allows, and not for the one that it waits for."""
+    sizes = TriedSizes((3,), suspect=1, error="no", held=3, template=TEMPLATE)
+    job = a_job(3, min=1, max=3).with_status(restarts=Restarts(sizes=sizes)).with_worker(0)
+    job = job.with_worker(1, node=None, unschedulable="0/3 nodes are available")
+    first, later = (
+        job.with_facts(name=name, uid=name, created_at=ago(seconds)).snapshot()
+        for name, seconds in (("first", 20), ("later", 10))
+    )
+    assert caches._with_surroundings(first).may_hold_nodes
+    seen = caches._with_surroundings(later)
+    assert not seen.may_hold_nodes
+    assert seen.spec == later.spec
 
 
 @pytest.mark.parametrize(("breaks", "asked"), [(False, [UID]), (True, [])])

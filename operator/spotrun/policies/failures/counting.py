@@ -6,7 +6,12 @@ from datetime import timedelta
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS, MAX_MESSAGE_CHARS
 from spotrun.api.names import Reason
 from spotrun.policies.failures.backoff import FIRST_PAUSE, pause_after
-from spotrun.policies.failures.fixed_size import after_failed_start, is_refusal, why_held
+from spotrun.policies.failures.fixed_size import (
+    after_failed_start,
+    is_refusal,
+    why_held,
+    without_suspicion,
+)
 from spotrun.policies.failures.node_blame import blamed_with
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
@@ -31,12 +36,10 @@ class Failure:
 
 def count(view: View, status: JobState, failure: Failure) -> JobState:
     """Count a failure, unless it is the refusal of a size."""
-    restarts = status.restarts
-    before, size = restarts.sizes, len(training(status))
-    sizes = after_failed_start(before, size, failure.message, view.job.template)
-    if is_refusal(before, sizes):
-        return _refused(view, status, failure, sizes)
-    restarts = replace(restarts, sizes=sizes)
+    sizes = _sizes_after(status, failure)
+    if is_refusal(status.restarts.sizes, sizes):
+        return _refused(view, status, failure, sizes, num_counted=1)
+    restarts = replace(status.restarts, sizes=sizes)
     failures = 1 if _is_forgiven(status) else restarts.count + 1
     pause = pause_after(failures)
     counted = replace(
@@ -54,19 +57,44 @@ def count(view: View, status: JobState, failure: Failure) -> JobState:
     )
 
 
-def _refused(view: View, status: JobState, failure: Failure, sizes: TriedSizes) -> JobState:
-    """Take back the failure before, which was the same refusal, and count none for this one."""
+def put_cause(view: View, status: JobState, failure: Failure) -> JobState:
+    """Put the cause in the place of the last failure, which is counted and followed from it."""
+    sizes = status.restarts.sizes
+    if status.restarts.last_world == generation(status):
+        sizes = _sizes_after(status, failure)
+    if is_refusal(status.restarts.sizes, sizes):
+        return _refused(view, status, failure, sizes, num_counted=2)
+    status = replace(status, restarts=replace(told_by(status.restarts, failure), sizes=sizes))
+    why = f"the last failure followed from {failure.reason}: {failure.message}"
+    return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
+
+
+def _sizes_after(status: JobState, failure: Failure) -> TriedSizes:
+    """Return what a failure tells of sizes: nothing, where only another's end was noticed."""
+    known = status.restarts.sizes
+    if failure.follows:
+        return known
+    if failure.reason is not Reason.EXIT_CODE:
+        return without_suspicion(known)
+    return after_failed_start(known, len(training(status)), failure.message)
+
+
+def _refused(
+    view: View, status: JobState, failure: Failure, sizes: TriedSizes, num_counted: int
+) -> JobState:
+    """Take back what is counted of this refusal: the failure before, and maybe this one."""
     restarts = status.restarts
     forgiven = replace(
         restarts,
-        failures=max(restarts.count - 1, 0),
+        failures=max(restarts.count - num_counted, 0),
+        counted_since=view.now,
         retry_at=view.now + FIRST_PAUSE,  # by then the job is known to keep to its size
         last_world=generation(status),
         last_reason=Reason.SIZE_REFUSED.value,
         last_exit_code=None,
         last_message=failure.message[:MAX_DETAIL_CHARS],
         last_follows=False,
-        blamed=_blamed_before(restarts),
+        blamed=restarts.blamed[:-1],  # by the failure before; who only noticed this one is not
         sizes=sizes,
     )
     why = why_held(forgiven)
@@ -89,9 +117,15 @@ def told_by(restarts: Restarts, failure: Failure) -> Restarts:
 
 
 def take_back(view: View, status: JobState, cause: Reason) -> JobState:
-    """Take back the last failure, for it followed from what the platform did."""
-    restarts = status.restarts
-    failures = max(restarts.count - 1, 0)
+    """Take back the last failure, for it followed from what the platform did.
+
+    If that was taken for the refusal of a size, the failure before it counts again.
+    """
+    restarts, sizes, blamed = status.restarts, status.restarts.sizes, status.restarts.blamed
+    if restarts.last_reason == Reason.SIZE_REFUSED:
+        failures, sizes = restarts.count + 1, replace(sizes, held=None)
+    else:
+        failures, blamed = max(restarts.count - 1, 0), _blamed_before(restarts)
     forgiven = replace(
         restarts,
         failures=failures,
@@ -99,7 +133,8 @@ def take_back(view: View, status: JobState, cause: Reason) -> JobState:
         last_reason=cause.value,
         last_exit_code=None,
         last_follows=False,
-        blamed=_blamed_before(restarts),
+        blamed=blamed,
+        sizes=without_suspicion(sizes),
     )
     status = replace(status, restarts=forgiven)
     why = f"the failure followed from {cause}: {cause.purpose}"

@@ -20,12 +20,18 @@ from spotrun.state.conditions import state, unsay
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import JobSnapshot, Worker
-from spotrun.state.stored.failures import Restarts, TriedSizes
+from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import generation, has_stepped_in, members, training
 
 _COMPARED_CHARACTERS = 200
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")  # addresses, ports, ranks, sizes
+_SAYS_NOTHING = re.compile(
+    r"(rank # (ended with exit code #|was killed by [\w#]+( \(.*\))?)"
+    r"|exit code #|a training process failed)?"
+    r"([:;] (its log says why|it printed nothing))?"
+)
+"""An end without a word of the script's own: it is the same whatever the cause."""
 
 
 def keep_to_its_size(job: JobSnapshot) -> JobSnapshot:
@@ -48,33 +54,39 @@ def held_size(job: JobSnapshot) -> int | None:
 def note_size(view: View, status: JobState) -> JobState:
     """Remember the size at which a plain script trains; forget a refusal that holds no more."""
     known = status.restarts.sizes
-    found = known
-    if known.held is not None and held_size(view.job) is None:
-        found = replace(known, suspect=None, error=None, held=None, template=None)
+    found = known if known.template == view.job.template else NO_SIZES
+    if found.held is not None and held_size(view.job) is None:
+        found = without_suspicion(replace(found, held=None))
     if _trains_plainly(view, status):
-        found = after_steps(found, len(training(status)))
+        found = after_steps(found, len(training(status)), view.job.template)
     return status if found == known else _remember(status, found)
 
 
-def after_steps(known: TriedSizes, size: int) -> TriedSizes:
-    """Return what is known of a script's sizes once it trains at one."""
+def after_steps(known: TriedSizes, size: int, template: str) -> TriedSizes:
+    """Return what is known of a script's sizes once it trains at one: its last start was well."""
     others = tuple(one for one in known.trained if one != size)
-    known = replace(known, trained=(*others, size)[-MOST_TRIED_SIZES:])
-    if known.suspect == size and known.held is None:
-        return replace(known, suspect=None, error=None)
-    return known
+    trained = (*others, size)[-MOST_TRIED_SIZES:]
+    return without_suspicion(replace(known, trained=trained, template=template))
 
 
-def after_failed_start(known: TriedSizes, size: int, message: str, template: str) -> TriedSizes:
-    """Return what is known of a script's sizes once a start at one has failed."""
-    if known.held is not None:
+def after_failed_start(known: TriedSizes, size: int, message: str) -> TriedSizes:
+    """Return what is known of a script's sizes once a start at one has failed.
+
+    Size 0 is no start: no world stood. Words that fit any cause are not recognised again.
+    """
+    if known.held is not None or not size:
         return known
-    if not known.trained or size in known.trained:
-        return replace(known, suspect=None, error=None)
     error = _compared(message)
+    if not known.trained or size in known.trained or _SAYS_NOTHING.fullmatch(error):
+        return without_suspicion(known)
     if (known.suspect, known.error) == (size, error):
-        return replace(known, held=known.trained[-1], template=template)
+        return replace(known, held=known.trained[-1])
     return replace(known, suspect=size, error=error)
+
+
+def without_suspicion(known: TriedSizes) -> TriedSizes:
+    """Return what is known without the failed start at a size, unless that is refused for good."""
+    return known if known.held is not None else replace(known, suspect=None, error=None)
 
 
 def is_refusal(before: TriedSizes, after: TriedSizes) -> bool:
@@ -118,9 +130,11 @@ def size_news(view: View, status: JobState) -> tuple[Announce, ...]:
 
 
 def _trains_plainly(view: View, status: JobState) -> bool:
-    """Whether a world trains through a script that knows nothing of spotrun."""
+    """Whether a world of the present template trains through a script without `Run`."""
     present = generation(status)
     crew = members(view, status)
+    if not all(view.is_current(one) for one in crew):
+        return False
     return any(_is_plain(one) and has_stepped_in(one, present) for one in crew)
 
 

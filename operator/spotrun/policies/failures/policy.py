@@ -10,7 +10,7 @@ from datetime import timedelta
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, pause_seconds
-from spotrun.policies.failures.counting import Failure, count, take_back, told_by
+from spotrun.policies.failures.counting import Failure, count, put_cause, take_back
 from spotrun.policies.failures.fixed_size import (
     is_on_probation,
     note_size,
@@ -24,7 +24,7 @@ from spotrun.policies.failures.joining_workers import (
 )
 from spotrun.policies.failures.noticed_ends import name_those_who_go_on, true_cause
 from spotrun.policies.policy import Policy
-from spotrun.state.conditions import record, state
+from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import FINISHED, View
@@ -48,9 +48,7 @@ def count_failures(view: View, status: JobState) -> JobState:
         return status
     status = note_size(view, status)
     status = count_newcomers(view, status, but=_peers(view, status))
-    if _was_a_consequence(view, status):
-        cause = _somebody_was_taken(view, status)
-        assert cause is not None, "it was a consequence of that"
+    if (cause := _taken_before_the_failure(view, status)) is not None:
         return take_back(view, status, cause)
     failure = _new_failure(view, status)
     if failure is not None:
@@ -111,12 +109,7 @@ def _with_its_cause(view: View, status: JobState) -> JobState:
         return status
     # Of that world, though the next one may be prepared by now.
     worker = true_cause(one for one in view.alive if has_failed_in(one, world))
-    if worker is None:
-        return status
-    failure = _failure_of(worker)
-    status = replace(status, restarts=told_by(restarts, failure))
-    why = f"the last failure followed from {failure.reason}: {failure.message}"
-    return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
+    return status if worker is None else put_cause(view, status, _failure_of(worker))
 
 
 def _failure_of(worker: Worker) -> Failure:
@@ -194,15 +187,25 @@ def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
     return None
 
 
-def _was_a_consequence(view: View, status: JobState) -> bool:
+def _seen_to_be_taken(view: View, status: JobState) -> Reason | None:
+    """Return what the platform is seen to have done to a member; it was not sent away by us."""
+    ends = (view.ends.get(serial) for serial in gone(view, status))
+    return next((one.cause for one in ends if one is not None and one.is_interruption), None)
+
+
+def _taken_before_the_failure(view: View, status: JobState) -> Reason | None:
+    """Why a member went of whose loss the last failure was a consequence; None if it was none."""
     restarts = status.restarts
-    if not restarts.count or restarts.last_reason not in FAILURES:
-        return False
+    is_refusal = restarts.last_reason == Reason.SIZE_REFUSED and restarts.sizes.held is not None
+    if not is_refusal and not (restarts.count and restarts.last_reason in FAILURES):
+        return None
     if restarts.last_world != generation(status) or restarts.counted_since is None:
-        return False
+        return None
     if view.now - restarts.counted_since > LONGEST_PAUSE:
-        return False
-    return _somebody_was_taken(view, status) is not None
+        return None
+    # Whoever is too many for the size that a job keeps to is sent away at once.
+    is_taken = _seen_to_be_taken if is_refusal else _somebody_was_taken
+    return is_taken(view, status)
 
 
 def _verdict(view: View, status: JobState) -> Reason | None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import ScalingMode
+from spotrun.policies.failures.fixed_size import held_size
 from spotrun.policies.policy import Policy
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.policies.scaling.size_decision import Choice, choose_size
@@ -31,6 +32,8 @@ def choose_workers(view: View, status: JobState) -> JobState:
     """Conclude how many workers are justified; in mode Manual somebody else does."""
     if not _is_auto(view.job) or status.phase in FINISHED or holds_back(status):
         return status
+    if held_size(view.job) is not None:  # whatever is written meanwhile is heard afterwards
+        return _remember(status, replace(status.scaling, more_since=None, fewer_since=None))
     status = _hear(view, status)
     memory = status.scaling
     if memory.replaces is not None:
@@ -44,7 +47,7 @@ def choose_workers(view: View, status: JobState) -> JobState:
 def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     """Write the size that was decided, unless somebody has written another one since."""
     memory = status.scaling
-    if not _is_auto(view.job) or status.phase in FINISHED:
+    if not _is_auto(view.job) or status.phase in FINISHED or held_size(view.job) is not None:
         return ()
     if memory.size is None or memory.replaces != view.job.spec.workers.replicas:
         return ()

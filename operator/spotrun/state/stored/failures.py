@@ -34,7 +34,7 @@ class TriedSizes:
     suspect: int | None = None  # where its last start failed before a step, and it never trained
     error: str | None = None  # the words of that failure, without numbers
     held: int | None = None  # the size that the job keeps to, since the suspect is refused
-    template: str | None = None  # the hash of the template that refused it
+    template: str | None = None  # the hash of the template for which this is known
 
 
 NO_SIZES = TriedSizes()

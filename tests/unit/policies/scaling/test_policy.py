@@ -9,9 +9,18 @@ import pytest
 from spotrun.api.names import ScalingReason
 from spotrun.state.actions import Decision, Resize
 from spotrun.state.snapshot import Agent, Reading
+from spotrun.state.stored.failures import NO_RESTARTS, Restarts, TriedSizes
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from spotrun.wire import Progress, Utilization
-from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
+from tests.support.jobs.builders import (
+    NOW,
+    TEMPLATE,
+    JobBuilder,
+    a_job,
+    a_worker,
+    ago,
+    later,
+)
 
 AUTO: dict[str, Any] = {"min": 1, "max": 8}
 AT_ONCE = {"scaling": {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}}
@@ -93,6 +102,20 @@ def test_whoever_else_writes_a_size_is_heard() -> None:
     assert resizes(decision) == []
     assert (scaling(job).size, scaling(job).replaces) == (3, None)
     assert scaling(job).reason == ScalingReason.REPLICAS_SET
+
+
+def test_the_size_that_a_script_keeps_to_is_written_by_nobody() -> None:
+    """What somebody does write meanwhile is heard once the job may have any size again."""
+    job, _ = decided(trained(a_job(2, **AUTO, **AT_ONCE), 2))
+    sizes = TriedSizes((2,), suspect=4, error="no", held=2, template=TEMPLATE)
+    held = job.with_status(restarts=Restarts(sizes=sizes))
+    held, decision = decided(held, later(60))
+    assert (resizes(decision), decision.announcements) == ([], ())
+    assert (scaling(held).size, scaling(held).decisions) == (4, scaling(job).decisions)
+    held, decision = decided(held.with_spec(5, **AUTO, **AT_ONCE), later(90))
+    assert (scaling(held).size, decision.announcements) == (4, ())
+    free = held.with_status(restarts=NO_RESTARTS)
+    assert scaling(decided(free, later(120))[0]).reason == ScalingReason.REPLICAS_SET
 
 
 def test_the_same_answer_is_no_news() -> None:
