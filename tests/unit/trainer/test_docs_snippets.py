@@ -27,8 +27,9 @@ _ALL = [
     (TEXT.count("\n", 0, found.start()) + 2, found[1])
     for found in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 ]
-SNIPPETS = [(line, source) for line, source in _ALL if "shards=" not in source]
-IN_PARTS = [(line, source) for line, source in _ALL if "shards=" in source]
+_IN_PARTS = re.compile(r"\b(shards|parallel)=")
+SNIPPETS = [(line, source) for line, source in _ALL if not _IN_PARTS.search(source)]
+IN_PARTS = [(line, source) for line, source in _ALL if _IN_PARTS.search(source)]
 
 
 class Model(nn.Sequential):
@@ -90,8 +91,8 @@ def test_snippets_run_and_train(line: int, names: dict[str, Any]) -> None:
     assert names["run"].step >= 4
 
 
-def test_a_model_in_parts_is_trained_by_two_processes() -> None:
-    ((line, _),) = IN_PARTS
+@pytest.mark.parametrize("line", [line for line, _ in IN_PARTS])
+def test_a_model_in_parts_is_trained_by_two_processes(line: int) -> None:
     ended = run_world(2, train_in_parts, line)
 
     assert [(one.value, one.error) for one in ended] == [(5, "")] * 2, ended[0].said

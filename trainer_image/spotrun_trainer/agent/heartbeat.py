@@ -137,10 +137,12 @@ class Heartbeats:
     def _run(self) -> None:
         assert self._socket is not None, "there is no thread without a socket"
         reported: tuple[int, ...] = ()
+        arrivals = select.poll()  # select() knows no descriptor above 1,023
+        arrivals.register(self._socket, select.POLLIN)
         beat_at = turned_at = time.monotonic()
         while not self._closing.is_set():
             wait_seconds = max(beat_at - time.monotonic(), 0.0)
-            select.select([self._socket], [], [], wait_seconds)
+            arrivals.poll(1000 * wait_seconds)
             now = time.monotonic()
             with self._lock:
                 ring, neighbours = self._ring, self._neighbours

@@ -19,11 +19,20 @@ def offer_memory(environment: MutableMapping[str, str]) -> None:
 
     Where the kernel does not allow it there are none: `keep` says so.
     """
-    environment.pop(VARIABLE, None)  # of another agent
+    _close(environment.pop(VARIABLE, ""))
     with suppress(OSError, AttributeError):  # AttributeError: there are none outside of Linux
         # Its descriptors stay open until the process ends, however that happens.
         files = [os.memfd_create(f"spotrun-kept-{number}") for number in (0, 1)]
         environment[VARIABLE] = ":".join(f"/proc/{os.getpid()}/fd/{file}" for file in files)
+
+
+def _close(offered: str) -> None:
+    """Close the files of an agent that this process was before; those of others are not ours."""
+    for name in offered.split(":"):
+        file = name.removeprefix(f"/proc/{os.getpid()}/fd/")
+        with suppress(OSError):
+            if file.isdecimal() and os.readlink(name).startswith("/memfd:spotrun-kept-"):
+                os.close(int(file))
 
 
 def offered_memory(environment: Mapping[str, str]) -> tuple[Path, ...]:

@@ -144,7 +144,9 @@ def _write(target: int, part: bytes) -> None:
         try:
             rest = rest[os.write(target, rest) :]
         except BlockingIOError:
-            select.select([], [target], [])
+            room = select.poll()  # select() knows no descriptor above 1,023
+            room.register(target, select.POLLOUT)
+            room.poll()
         except OSError:
             return
 
