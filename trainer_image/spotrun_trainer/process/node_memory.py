@@ -31,7 +31,7 @@ def _close(offered: str) -> None:
     for name in offered.split(":"):
         file = name.removeprefix(f"/proc/{os.getpid()}/fd/")
         with suppress(OSError):
-            if file.isdecimal() and os.readlink(name).startswith("/memfd:spotrun-kept-"):
+            if file.isdecimal() and str(Path(name).readlink()).startswith("/memfd:spotrun-kept-"):
                 os.close(int(file))
 
 
