@@ -5,6 +5,7 @@ trainer.fit(model, ckpt_path=newest_checkpoint(folder))
 """
 
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ class SpotrunCallback(Callback):
         if trainer.is_global_zero:
             for old in before:
                 if old != here:
-                    old.unlink(missing_ok=True)
+                    _remove(old)
         self._boundary.saved(time.monotonic() - began)
 
 
@@ -93,6 +94,13 @@ def size_of_world() -> dict[str, int]:
     """
     names = {"num_nodes": "GROUP_WORLD_SIZE", "devices": "LOCAL_WORLD_SIZE"}
     return {name: int(os.environ[said]) for name, said in names.items() if said in os.environ}
+
+
+def _remove(checkpoint: Path) -> None:
+    if checkpoint.is_dir():  # of DeepSpeed, or of FSDP in shards
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    else:
+        checkpoint.unlink(missing_ok=True)
 
 
 def _total_steps(trainer: Trainer) -> int | None:

@@ -50,7 +50,9 @@ class Reporter:
         self._folder = folder
         self._boundary = boundary
         self._order = Order.GO_ON
-        self._number = _number_of(found) if (found := newest_whole(_newest_first(folder))) else 0
+        self._goes_on_from = newest_whole(_newest_first(folder))
+        last = newest_whole(_newest_first(folder), lambda _: True)  # also one in pieces
+        self._number = self._first_number = _number_of(last) if last is not None else 0
         self._reports = 0
         boundary.open()
 
@@ -62,7 +64,7 @@ class Reporter:
         step = metrics.get("step")
         progress(step=step if isinstance(step, int) else None, metrics=metrics)
         self._order = max(self._order, self._boundary.look())
-        if checkpoint is None:
+        if not self._boundary.is_so_for_any(checkpoint is not None):
             return
         self._keep(checkpoint)
         if self._order is Order.SAVE_AND_END:
@@ -74,8 +76,8 @@ class Reporter:
         """Whether the next report is to have a checkpoint; the same in all ranks."""
         return self._order is not Order.GO_ON
 
-    def _keep(self, checkpoint: Checkpoint) -> None:
-        """Copy what this rank has written; the whole gets its name when all have."""
+    def _keep(self, checkpoint: Checkpoint | None) -> None:
+        """Copy what this rank has written, if it has; the whole gets its name when all have."""
         began = time.monotonic()
         is_first = os.environ.get("RANK", "0") == "0"
         self._number += 1
@@ -83,18 +85,27 @@ class Reporter:
         if is_first:
             shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
         self._boundary.wait_for_all()
-        shutil.copytree(checkpoint.path, draft, dirs_exist_ok=True)
+        if checkpoint is not None:
+            shutil.copytree(checkpoint.path, draft, dirs_exist_ok=True)
         self._boundary.wait_for_all()
         if is_first:
             draft.rename(self._folder / f"{_PREFIX}{self._number:06}")
-            for old in _newest_first(self._folder)[_KEPT:]:
-                shutil.rmtree(old, ignore_errors=True)
+            self._remove_old()
         self._boundary.wait_for_all()
         self._boundary.saved(time.monotonic() - began)
+
+    def _remove_old(self) -> None:
+        made = self._number - self._first_number
+        for old in _newest_first(self._folder)[_KEPT:]:
+            # A newer one in pieces does not count in its place.
+            if old != self._goes_on_from or made >= _KEPT:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def report(metrics: Mapping[str, SupportsFloat], checkpoint: Checkpoint | None = None) -> None:
     """Tell metrics, and keep a checkpoint if there is one; call it in all ranks, as often in each.
+
+    One becomes of what all ranks bring; those that bring none wait for the others.
 
     With `step` among the metrics it is known how far the training is. Where `should_checkpoint`
     asks for a checkpoint before a change, the process ends in the report that brings one.

@@ -66,6 +66,7 @@ class StepBoundary:
         self._steps_left = self._steps_between = 1
         self._looked_at = 0.0
         self._save_seconds: float | None = None  # the longest so far; None: nobody knows yet
+        self._has_to_save_for_notice = False
         self._has_saved_for_notice = False
 
     def open(self) -> None:
@@ -74,13 +75,16 @@ class StepBoundary:
             return
         if threading.current_thread() is threading.main_thread():
             # In place of a framework's own: Lightning's waits for other ranks inside of it.
-            self._handler_before = signal.signal(signal.SIGTERM, self._told)
+            before = signal.signal(signal.SIGTERM, self._told)
+            if before != self._told:  # a training that raised has not closed it
+                self._handler_before = before
         else:
             log.warning("no save on SIGTERM: only the main thread of Python can handle a signal")
-        if dist.is_initialized() and dist.get_world_size() > 1:
+        if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
             group = dist.new_group(backend="gloo")
             assert isinstance(group, dist.ProcessGroup), "it is of all ranks"
             self._group = group
+        self._steps_left = self._steps_between = 1
         self._looked_at = self._clock()
 
     def look(self) -> Order:
@@ -97,14 +101,19 @@ class StepBoundary:
         self._steps_left = self._steps_between = steps_between(
             agreed.step_seconds, self._steps_between
         )
-        self._has_saved_for_notice = agreed.has_notice and (
-            self._has_saved_for_notice or agreed.order is not Order.GO_ON
-        )
+        self._has_to_save_for_notice = agreed.has_notice and agreed.order is not Order.GO_ON
+        self._has_saved_for_notice = agreed.has_notice and self._has_saved_for_notice
         return agreed.order
 
-    def saved(self, seconds: float) -> None:
-        """Take in how long a save has taken."""
-        self._save_seconds = max(self._save_seconds or 0.0, seconds)
+    def saved(self, seconds: float | None) -> None:
+        """Take in that a save was made, and how long it has taken; None if that is not known.
+
+        What was ordered is asked for again until then: a framework may leave out a save.
+        """
+        if seconds is not None:
+            self._save_seconds = max(self._save_seconds or 0.0, seconds)
+        self._has_saved_for_notice = self._has_saved_for_notice or self._has_to_save_for_notice
+        self._has_to_save_for_notice = False
 
     def end(self, step: int) -> NoReturn:
         """End this process, once all ranks have saved; what comes after the training is not run."""
@@ -116,6 +125,14 @@ class StepBoundary:
         """Return once all ranks are here, also outside of a job."""
         if dist.is_initialized():
             dist.barrier(group=self._group)
+
+    def is_so_for_any(self, holds: bool) -> bool:
+        """Whether something holds in at least one rank; asked by all, also outside of a job."""
+        if not dist.is_initialized():
+            return holds
+        said = [holds] * dist.get_world_size()
+        dist.all_gather_object(said, holds, group=self._group)
+        return any(said)
 
     def close(self) -> None:
         """Leave SIGTERM to whoever handled it before."""

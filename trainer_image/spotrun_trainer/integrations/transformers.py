@@ -49,7 +49,7 @@ class SpotrunCallback(TrainerCallback):
         progress(step=state.global_step, total_steps=state.max_steps)
         order = self._boundary.look()
         if order is not Order.GO_ON:
-            control.should_save = True
+            control.should_save = True  # may be taken back after an evaluation ("best")
         if order is Order.SAVE_AND_END and not control.should_training_stop:
             self._ends = True
             control.should_evaluate = False  # there may be no time for it
@@ -61,9 +61,9 @@ class SpotrunCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         """Note how long it took, and end if that was the last save."""
-        if self._step_ended_at is not None:
-            self._boundary.saved(time.monotonic() - self._step_ended_at)
-            self._step_ended_at = None
+        ended_at = self._step_ended_at
+        self._boundary.saved(None if ended_at is None else time.monotonic() - ended_at)
+        self._step_ended_at = None
         if self._ends:
             self._boundary.end(state.global_step)
 

@@ -4,15 +4,23 @@ Judged by what is in the files, so it holds for checkpoints that were saved befo
 """
 
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterable
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in __all__
 
 _ZIPPED = {".pt", ".pth", ".bin", ".ckpt"}
 """torch.save writes a zip archive, whose table of contents comes last."""
 _LENGTH_BYTES = 8
+_PATIENCE = timedelta(minutes=10)
+"""A first rank may have many large files to look at."""
+_questions = count()
+"""Those asked before there is a group of ranks; all processes ask the same in the same order."""
 
 
 def newest_whole(
@@ -20,14 +28,17 @@ def newest_whole(
 ) -> Path | None:
     """Return the first candidate that is whole; rank 0 looks, so that all ranks take the same.
 
-    `candidates` come newest first. Call it in all ranks, if their group is there already.
+    `candidates` come newest first. Call it in all ranks, as often in each. Before their group is
+    there, they ask in the store of the job's agent; outside of a job, each looks for itself.
     """
-    found: list[Path | None] = [None]
-    is_together = dist.is_initialized()
-    if not is_together or dist.get_rank() == 0:
-        found = [_first_whole(candidates, is_whole or has_whole_files)]
-    if is_together:
-        dist.broadcast_object_list(found, src=0)
+
+    def look() -> Path | None:
+        return next((one for one in candidates if (is_whole or has_whole_files)(one)), None)
+
+    if not dist.is_initialized():
+        return _told_in_store(look) if _has_agent_store() else look()
+    found = [look() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(found, src=0)
     return found[0]
 
 
@@ -46,8 +57,24 @@ def is_whole_file(file: Path) -> bool:
     return file.suffix not in _ZIPPED or zipfile.is_zipfile(file)
 
 
-def _first_whole(candidates: Iterable[Path], is_whole: Callable[[Path], bool]) -> Path | None:
-    return next((one for one in candidates if is_whole(one)), None)
+def _has_agent_store() -> bool:
+    env = os.environ
+    is_there = "SPOTRUN_GENERATION" in env and env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return is_there and int(env.get("WORLD_SIZE", "1")) > 1
+
+
+def _told_in_store(look: Callable[[], Path | None]) -> Path | None:
+    """Return what the first rank has found; a key is of one start of the processes."""
+    env = os.environ
+    store = TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), timeout=_PATIENCE)
+    names = ("TORCHELASTIC_RUN_ID", "SPOTRUN_GENERATION", "TORCHELASTIC_RESTART_COUNT")
+    start = "/".join(env.get(name, "") for name in names)
+    key = f"newest-checkpoint/{start}/{next(_questions)}"
+    if env["RANK"] == "0":
+        found = look()
+        store.set(key, str(found) if found is not None else "")
+        return found
+    return Path(said) if (said := store.get(key).decode()) else None
 
 
 def _is_whole_safetensors(file: Path) -> bool:

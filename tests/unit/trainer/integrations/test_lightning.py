@@ -1,11 +1,13 @@
 """Lightning's own Trainer in two processes: each step is made once, whoever is told to end."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from spotrun_trainer.integrations.lightning import newest_checkpoint, size_of_world
+from spotrun_trainer.integrations.lightning import SpotrunCallback, newest_checkpoint, size_of_world
 from tests.support.processes.torchrun_world import gone_on, told_to_end
 
 SCRIPT = Path(__file__).parents[4] / "examples/lightning_loop.py"
@@ -44,3 +46,15 @@ def test_the_size_is_that_of_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUP_WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
     assert size_of_world() == {"num_nodes": 3, "devices": 8}
+
+
+def test_a_checkpoint_that_is_a_folder_gives_way_too(tmp_path: Path) -> None:
+    def saved(path: Path) -> None:
+        path.mkdir()
+        (path / "meta.pt").write_bytes(b"")
+
+    trainer: Any = SimpleNamespace(save_checkpoint=saved, is_global_zero=True)
+    callback = SpotrunCallback(tmp_path)
+    saved(tmp_path / "before-change-7.ckpt")
+    callback._save(trainer)
+    assert [one.name for one in tmp_path.iterdir()] == ["before-change-0.ckpt"]

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from spotrun_trainer.integrations import ray_train as train
+from spotrun_trainer.integrations.step_boundary import StepBoundary
 from tests.support.processes.trainer_world import run_world
 
 
@@ -58,3 +60,43 @@ def test_the_next_world_goes_on_after_the_last_report(tmp_path: Path) -> None:
 def test_there_is_no_checkpoint_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOTRUN_CHECKPOINT", str(tmp_path / "kept"))
     assert train.get_checkpoint() is None
+
+
+def only_the_first_brings_one(steps: int) -> bool:
+    import torch.distributed as dist  # noqa: PLC0415 - in a process of its own
+
+    dist.init_process_group("gloo", timeout=timedelta(seconds=20))
+    is_first = dist.get_rank() == 0
+    here = Path(os.environ["SPOTRUN_CHECKPOINT"]).parent / "written"
+    if is_first:
+        here.mkdir(exist_ok=True)
+        (here / "step.json").write_text("1")
+    for step in range(steps):
+        brought = train.Checkpoint.from_directory(here) if is_first else None
+        train.report({"step": step}, checkpoint=brought)
+    return True
+
+
+@pytest.mark.parametrize("env", [{}, {"SPOTRUN_GENERATION": "1"}])
+def test_one_rank_may_bring_the_checkpoint_of_all(tmp_path: Path, env: dict[str, str]) -> None:
+    kept = tmp_path / "kept"
+    env = {"SPOTRUN_CHECKPOINT": str(kept), **env}
+    if "SPOTRUN_GENERATION" in env:
+        env["SPOTRUN_DIR"] = str(tmp_path)
+    ended = run_world(2, only_the_first_brings_one, 3, env=env)
+    assert [(one.value, one.error) for one in ended] == [(True, "")] * 2, ended[1].said
+    assert sorted(one.name for one in kept.iterdir()) == ["checkpoint_000002", "checkpoint_000003"]
+
+
+def test_a_torn_checkpoint_is_in_nobodys_way(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    written.mkdir()
+    (written / "state.json").write_text("1")
+    kept = tmp_path / "kept"
+    for number, content in ((4, "1"), (5, "{")):
+        (kept / f"checkpoint_{number:06}").mkdir(parents=True)
+        (kept / f"checkpoint_{number:06}" / "state.json").write_text(content)
+    reporter = train.Reporter(kept, StepBoundary(env={}))
+    for there in ((4, 5, 6), (6, 7), (7, 8)):
+        reporter.report({}, train.Checkpoint(written))
+        assert sorted(int(one.name[-6:]) for one in kept.iterdir()) == list(there)

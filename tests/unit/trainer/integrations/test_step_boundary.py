@@ -101,7 +101,9 @@ def test_a_notice_asks_once_until_another_comes(boundary: StepBoundary, told: To
     told.notice = Notice(60.0, "node a")
     assert boundary.look() is Order.GO_ON
     told.notice = Notice(10.0, "node a")
-    assert [boundary.look(), boundary.look()] == [Order.SAVE, Order.GO_ON]
+    assert boundary.look() is Order.SAVE
+    boundary.saved(1.0)
+    assert boundary.look() is Order.GO_ON
     told.notice = None
     assert boundary.look() is Order.GO_ON
     told.notice = Notice(10.0, "node b")
@@ -124,6 +126,34 @@ def test_the_handler_before_comes_back(told: Told) -> None:
     assert signal.getsignal(signal.SIGTERM) is not before
     boundary.close()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_training_that_raised_may_begin_again(told: Told) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    boundary = StepBoundary(env=IN_JOB, look_for_notice=told)
+    boundary.open()
+    boundary.open()
+    boundary.close()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("seconds", [None, 1.0])
+def test_a_save_that_was_left_out_is_asked_for_again(
+    boundary: StepBoundary, told: Told, seconds: float | None
+) -> None:
+    told.notice = Notice(10.0, "node a")
+    assert [boundary.look(), boundary.look()] == [Order.SAVE, Order.SAVE]
+    boundary.saved(seconds)
+    assert boundary.look() is Order.GO_ON
+
+
+def test_a_save_of_the_loop_itself_is_none_for_a_notice(boundary: StepBoundary, told: Told) -> None:
+    boundary.saved(1.0)
+    told.notice = Notice(60.0, "node a")
+    assert boundary.look() is Order.GO_ON
+    boundary.saved(1.0)
+    told.notice = Notice(10.0, "node a")
+    assert boundary.look() is Order.SAVE
 
 
 def test_all_ranks_save_after_the_same_step() -> None:

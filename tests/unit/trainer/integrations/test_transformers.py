@@ -3,12 +3,17 @@
 import json
 import os
 import signal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from spotrun_trainer.integrations.transformers import newest_checkpoint
+from spotrun_trainer.hooks.notice import Notice
+from spotrun_trainer.integrations.step_boundary import StepBoundary
+from spotrun_trainer.integrations.transformers import SpotrunCallback, newest_checkpoint
 from tests.support.processes.torchrun_world import torchrun
 
 SCRIPT = Path(__file__).parents[4] / "examples/hugging_face.py"
@@ -68,3 +73,36 @@ def test_the_newest_whole_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoint-100")
     (tmp_path / "checkpoint-100" / "checkpoint-is-incomplete.txt").write_text("")
     assert newest_checkpoint(str(tmp_path)) == str(tmp_path / "checkpoint-90")
+
+
+def test_a_save_that_the_trainer_drops_is_asked_for_again(tmp_path: Path) -> None:
+    looks = count(1)
+
+    def from_the_fourth_step_on() -> Notice | None:
+        return Notice(1.0, "node a") if next(looks) >= 4 else None
+
+    seconds = count()
+    callback = SpotrunCallback()
+    callback._boundary = StepBoundary(
+        env={"SPOTRUN_DIR": "/nowhere"},
+        clock=lambda: float(next(seconds)),
+        look_for_notice=from_the_fourth_step_on,
+    )
+    sample = {"input_ids": torch.arange(8), "labels": torch.arange(8)}
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=7,
+        learning_rate=0.0,  # so the first evaluation, after step 2, stays the best
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="best",
+        metric_for_best_model="loss",
+        greater_is_better=False,
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=8, n_embd=8, n_layer=1, n_head=1))
+    data = [sample] * 8
+    Trainer(model, arguments, train_dataset=data, eval_dataset=data, callbacks=[callback]).train()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-5"]

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from spotrun_trainer.integrations.whole_checkpoint import has_whole_files, newest_whole
+from tests.support.processes.trainer_world import run_world
 
 FILES = ("model.safetensors", "optimizer.pt", "trainer_state.json")
 
@@ -43,3 +45,19 @@ def test_the_newest_whole_one_is_taken(checkpoint: Path, tmp_path: Path) -> None
     assert newest_whole([cut, tmp_path / "checkpoint-6", checkpoint]) == checkpoint
     assert newest_whole([cut]) is None
     assert newest_whole([tmp_path / "nothing"]) is None
+
+
+def newest_in_a_view_of_its_own(folder: Path) -> list[str]:
+    """Return what is found twice, in a folder of which each rank sees another part."""
+    seen = folder / os.environ["RANK"]
+    found = [newest_whole(sorted(seen.iterdir(), reverse=True)), newest_whole([])]
+    return ["" if one is None else one.name for one in found]
+
+
+def test_the_first_decides_before_there_is_a_group(tmp_path: Path) -> None:
+    for rank, step in ((0, 5), (1, 6)):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / f"{step}.json").write_text("{}")
+    env = {"SPOTRUN_GENERATION": "1"}
+    ended = run_world(2, newest_in_a_view_of_its_own, tmp_path, env=env)
+    assert [(one.value, one.error) for one in ended] == [(["5.json", ""], "")] * 2
