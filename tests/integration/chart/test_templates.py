@@ -312,6 +312,14 @@ def test_every_dashboard_is_there_as_it_was_drawn(helm: Helm) -> None:
         assert json.loads(shown[f"spotrun-{name}"]) == json.loads(text)
 
 
+def test_the_notes_say_that_pull_secrets_do_not_reach_the_namespaces_of_jobs(helm: Helm) -> None:
+    notes = ("install", "spotrun", CHART, "--dry-run=client", IMAGE)
+    private = "--set=imagePullSecrets[0].name=registry"
+    assert "PULL SECRETS: workers with images other than" in helm(*notes, private)
+    assert "PULL SECRETS" not in helm(*notes, private, "--set=inject.enabled=false")
+    assert "PULL SECRETS" not in helm(*notes)
+
+
 def test_the_notes_lead_to_a_job_that_is_accepted(helm: Helm, place: Cluster) -> None:
     notes = helm("install", "spotrun", CHART, "--dry-run=client", IMAGE)
     between = notes.split("apply -f - <<END\n")[1].split("    END\n")[0]
