@@ -34,7 +34,7 @@ async def test_a_drain_waits_for_the_swap_that_its_cordon_starts(world: World) -
                 await _evict(world, pod)
             assert refused.value.status == 429
             may_start.set()
-            await until_training(world, 0, 2, generation=2, entry="Boundary")
+            await until_training(world, 0, 2, number=2, entry="Boundary")
             await until_gone(world, 1)
         finally:
             ended = await drain

@@ -42,7 +42,7 @@ async def test_the_replacement_trains_before_the_worker_leaves(
         assert members((await world.job())["status"]) == {0, 1}
         assert replacement["spec"]["nodeName"] != departing["spec"]["nodeName"]
         may_start.set()
-        await until_training(world, 0, 2, generation=2, entry="Boundary")
+        await until_training(world, 0, 2, number=2, entry="Boundary")
         await until_gone(world, 1)
     assert world.agent(0).worlds == [1, 2]
 
@@ -56,9 +56,9 @@ async def test_from_a_machine_that_is_off_the_others_go_on_at_once(
     async with world.operator():
         await until_training(world, 0, 1)
         await (await node_of(world, 1)).notice(dialect, 0)
-        await until_training(world, 0, generation=2)
+        await until_training(world, 0, number=2)
         may_start.set()
-        await until_training(world, 0, 2, generation=3)
+        await until_training(world, 0, 2, number=3)
 
 
 async def test_a_node_that_is_only_considered_stays(world: World) -> None:
@@ -68,7 +68,7 @@ async def test_a_node_that_is_only_considered_stays(world: World) -> None:
         await (await node_of(world, 0)).notice(Dialect.AUTOSCALER_CANDIDATE, 120)
         # What follows later shows what did not follow from this.
         await (await node_of(world, 1)).notice(Dialect.CORDON, 120)
-        status = await until_training(world, 0, 2, generation=2)
+        status = await until_training(world, 0, 2, number=2)
     assert status["nextSerial"] == 3
 
 
@@ -81,7 +81,7 @@ async def test_where_no_replacement_comes_the_world_shrinks_before_the_node_ends
     async with world.operator():
         await until_training(world, 0, 1)
         deadline = await (await node_of(world, 1)).notice(Dialect.NTH_SPOT, 12)
-        status = await until_training(world, 0, generation=2, entry="Boundary")
+        status = await until_training(world, 0, number=2, entry="Boundary")
         assert datetime.now(UTC) < deadline
         assert await _is_pending(world, 2)
     formed_at = datetime.fromisoformat(status["world"]["formedAt"])
@@ -96,7 +96,7 @@ async def test_notices_for_several_nodes_are_one_round(world: World) -> None:
         await until_training(world, 0, 1, 2, 3)
         machines = [await node_of(world, serial) for serial in (1, 2, 3)]
         await asyncio.gather(*(one.notice(Dialect.KARPENTER_SPOT, 120) for one in machines))
-        await until_training(world, 0, 4, 5, 6, generation=2)
+        await until_training(world, 0, 4, 5, 6, number=2)
         pool = await until_pool(world, POOL, lambda status: status["interruptions24h"] > 0)
     assert pool["status"]["interruptions24h"] == 1
     assert world.agent(0).worlds == [1, 2]
