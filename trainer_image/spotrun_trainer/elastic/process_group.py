@@ -75,7 +75,7 @@ class Group:
         self.replica = replica
         self.lost: PeerLostError | None = None  # noticed where it could not be raised
         self._peers = peers
-        self._own_microbatches = own_microbatches
+        self.own_microbatches = own_microbatches  # of each part of a copy
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -122,13 +122,13 @@ class Group:
     @property
     def addends(self) -> "Group":
         """The processes that compute different microbatches, so that their sums are added up."""
-        return self if self._own_microbatches else self.peers
+        return self if self.own_microbatches else self.peers
 
     @property
     def share(self) -> Share:
         """The place of this process among those that microbatches are dealt to."""
         peers, replica = self.peers, self.replica
-        if replica is None or not self._own_microbatches:
+        if replica is None or not self.own_microbatches:
             return Share(peers.size, peers.rank, peers.idle)
         return Share(peers.size, peers.rank, peers.idle, replica.size, replica.rank)
 

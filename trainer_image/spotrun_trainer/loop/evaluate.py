@@ -16,7 +16,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
 from spotrun_trainer.loop.loop import Loop
-from spotrun_trainer.parallel.fsdp import drop_whole_tensors
+from spotrun_trainer.parallel.fsdp import drop_whole_tensors, sharded_parts
 from spotrun_trainer.process.device import moved
 
 LossFunction = Callable[[Any, Any], Metric]
@@ -156,7 +156,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-        drop_whole_tensors(model)
+        drop_whole_tensors(sharded_parts([model]))
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def sum_gradients(things: Iterable[object]) -> None:
         part.set_force_sum_reduction_for_comms(True)
 
 
-def drop_whole_tensors(module: nn.Module) -> None:
-    """Drop the whole tensors that a forward pass without a backward leaves behind."""
-    for part in sharded_parts([module]):
+def drop_whole_tensors(parts: Iterable[Any]) -> None:
+    """Drop the whole tensors that a forward pass without a backward leaves in sharded parts."""
+    for part in parts:
         part.reshard()

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-_PLAIN = {Tensor, Parameter}  # known at once: thousands are asked about in a step
+PLAIN_KINDS = frozenset({Tensor, Parameter})
+"""Known at once: thousands are asked about in a step."""
 
 
 def is_divided(tensor: object) -> bool:
     """Whether other processes hold other parts of a tensor."""
-    return type(tensor) not in _PLAIN and hasattr(tensor, "device_mesh")
+    return type(tensor) not in PLAIN_KINDS and hasattr(tensor, "device_mesh")
 
 
 def local(tensor: Tensor) -> Tensor:

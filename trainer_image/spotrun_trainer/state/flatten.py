@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from spotrun_trainer.parallel.local import divided, divided_by, local
+from spotrun_trainer.parallel.local import PLAIN_KINDS, divided, divided_by, local
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
@@ -257,7 +257,7 @@ def _below(path: str, key: object) -> str:
 
 
 def _unfit(tensor: Tensor) -> str | None:
-    if type(tensor) not in (Tensor, torch.nn.Parameter):
+    if type(tensor) not in PLAIN_KINDS:
         return f"it is a {_name(type(tensor))}, and only plain tensors are saved yet"
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         return "it is not dense: keep it as a dense tensor"

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
+from spotrun_trainer.parallel.local import PLAIN_KINDS
+
 _METHODS = (
     *("state_dict", "_save_to_state_dict", "get_extra_state", "__getattribute__"),
     *("parameters", "named_parameters", "_named_members", "modules", "named_modules"),
@@ -22,7 +24,6 @@ _METHODS = (
 _DICTS = ("_modules", "_parameters", "_buffers")
 _HOOKS = ("_state_dict_pre_hooks", "_state_dict_hooks")
 _TRANSIENT = "_non_persistent_buffers_set"
-_KINDS = {Tensor, nn.Parameter}
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _is_same(one: object, other: object) -> bool:
     """Whether two are plain tensors with the same elements in the same memory."""
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return False
-    if not {type(one), type(other)} <= _KINDS:
+    if not {type(one), type(other)} <= PLAIN_KINDS:
         return False
     facts = (Tensor.data_ptr, Tensor.size, Tensor.stride, attrgetter("dtype"), attrgetter("device"))
     return all(fact(one) == fact(other) for fact in facts)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
+from spotrun_trainer.parallel.local import PLAIN_KINDS
+
 _HOOKS = ("_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks")
-_KINDS = {Tensor, nn.Parameter}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _facts(optimizer: Optimizer) -> tuple[Sequence[object], list[Tensor]] | None
     parameters = [group["params"] for group in optimizer.param_groups]
     state = optimizer.state
     inner = state.values()
-    if not set(map(type, state)) <= _KINDS or not set(map(type, inner)) <= {dict}:
+    if not set(map(type, state)) <= PLAIN_KINDS or not set(map(type, inner)) <= {dict}:
         return None
     keys = list(chain.from_iterable(inner))
     tensors = list(chain.from_iterable(map(dict.values, inner)))

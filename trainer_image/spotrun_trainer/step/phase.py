@@ -142,8 +142,8 @@ class Phase:
         self._check_through()
         context = self._context
         context.group.check()  # the last microbatch may be of a broken world
-        is_in_own_parts = context.group.addends is context.group.peers
-        if clip is not None and context.group.replica is not None and is_in_own_parts:
+        group = context.group
+        if clip is not None and group.replica is not None and not group.own_microbatches:
             raise ValueError(
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
@@ -237,7 +237,7 @@ class Phase:
         context = self._context
         replica = context.group.replica
         is_needed = clip is not None or context.looks_at_gradients
-        if replica is None or context.group.addends is context.group.peers or not is_needed:
+        if replica is None or not context.group.own_microbatches or not is_needed:
             return None
         sums = [one for each in gradients for one in each.sums(some_missing=False)]
         square = get_total_norm([one for one in sums if one is not None]).double().pow(2).reshape(1)

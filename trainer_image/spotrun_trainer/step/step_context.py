@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel import fsdp
 from spotrun_trainer.parallel.local import is_divided, local
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
@@ -195,8 +196,7 @@ class StepContext:
 
     def drop_whole_tensors(self) -> None:
         """Drop what a forward pass without a backward leaves, before the parts change."""
-        for part in self.sharded_parts:
-            part.reshard()
+        fsdp.drop_whole_tensors(self.sharded_parts)
 
     def discard(self) -> None:
         """Undo the changes of a step that will not be applied."""
@@ -226,7 +226,7 @@ class StepContext:
 
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
         peers = self.group.peers
-        if self.group.addends is not peers and not all(map(is_divided, parameters)):
+        if self.group.own_microbatches and not all(map(is_divided, parameters)):
             raise ValueError(
                 "an optimizer updates parameters that torch has not divided among the processes of "
                 "a copy, whose gradients would not be added up: with parallel= call "
