@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
-from spotrun_trainer.integrations.whole_checkpoint import newest_whole
+from spotrun_trainer.integrations.whole_checkpoint import newest_first, newest_whole, number_of
 
 _PREFIX = "step-"
 _DRAFT = "draft-"
@@ -88,11 +88,11 @@ class Checkpoints:
 
     def restore(self) -> int:
         """Load the newest whole checkpoint, in all ranks; return how many steps are done."""
-        found = newest_whole(newest_first(self._folder))
+        found = newest_whole(newest_first(self._folder, _PREFIX))
         step = 0
         if found is not None:
             self._accelerator.load_state(str(found))
-            step = _step_of(found)
+            step = number_of(found, _PREFIX)
         progress(step=step, total_steps=self._total_steps)
         self._boundary.open()
         return step
@@ -122,17 +122,7 @@ class Checkpoints:
             here = self._folder / f"{_PREFIX}{step}"
             shutil.rmtree(here, ignore_errors=True)
             draft.rename(here)
-            for old in newest_first(self._folder)[self._keep :]:
+            for old in newest_first(self._folder, _PREFIX)[self._keep :]:
                 shutil.rmtree(old, ignore_errors=True)
         self._accelerator.wait_for_everyone()
         self._boundary.saved(time.monotonic() - began)
-
-
-def newest_first(folder: Path) -> list[Path]:
-    """Return the checkpoints of a folder, those with the most steps first."""
-    found = [one for one in folder.glob(f"{_PREFIX}*") if one.name[len(_PREFIX) :].isdecimal()]
-    return sorted(found, key=_step_of, reverse=True)
-
-
-def _step_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix(_PREFIX))

@@ -18,7 +18,7 @@ from typing import SupportsFloat
 
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
-from spotrun_trainer.integrations.whole_checkpoint import newest_whole
+from spotrun_trainer.integrations.whole_checkpoint import newest_first, newest_whole, number_of
 
 _PREFIX = "checkpoint_"
 _DRAFT = "draft_"
@@ -50,9 +50,9 @@ class Reporter:
         self._folder = folder
         self._boundary = boundary
         self._order = Order.GO_ON
-        self._goes_on_from = newest_whole(_newest_first(folder))
-        last = newest_whole(_newest_first(folder), lambda _: True)  # also one in pieces
-        self._number = self._first_number = _number_of(last) if last is not None else 0
+        self._goes_on_from = newest_whole(newest_first(folder, _PREFIX))
+        last = newest_whole(newest_first(folder, _PREFIX), lambda _: True)  # also one in pieces
+        self._number = self._first_number = number_of(last, _PREFIX) if last is not None else 0
         self._reports = 0
         boundary.open()
 
@@ -96,7 +96,7 @@ class Reporter:
 
     def _remove_old(self) -> None:
         made = self._number - self._first_number
-        for old in _newest_first(self._folder)[_KEPT:]:
+        for old in newest_first(self._folder, _PREFIX)[_KEPT:]:
             # A newer one in pieces does not count in its place.
             if old != self._goes_on_from or made >= _KEPT:
                 shutil.rmtree(old, ignore_errors=True)
@@ -120,7 +120,7 @@ def should_checkpoint() -> bool:
 
 def get_checkpoint() -> Checkpoint | None:
     """Return the newest whole checkpoint of the job; None if there is none."""
-    found = newest_whole(_newest_first(_folder()))
+    found = newest_whole(newest_first(_folder(), _PREFIX))
     return Checkpoint(found) if found is not None else None
 
 
@@ -131,12 +131,3 @@ def _reporter() -> Reporter:
 
 def _folder() -> Path:
     return Path(os.environ.get("SPOTRUN_CHECKPOINT", "checkpoints"))
-
-
-def _newest_first(folder: Path) -> list[Path]:
-    found = [one for one in folder.glob(f"{_PREFIX}*") if one.name[len(_PREFIX) :].isdecimal()]
-    return sorted(found, key=_number_of, reverse=True)
-
-
-def _number_of(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix(_PREFIX))

@@ -14,8 +14,13 @@ from typing_extensions import override
 
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
-from spotrun_trainer.integrations.whole_checkpoint import has_whole_files, newest_whole
+from spotrun_trainer.integrations.whole_checkpoint import (
+    has_whole_files,
+    newest_first,
+    newest_whole,
+)
 
+_PREFIX = "checkpoint-"
 _STATE = "trainer_state.json"
 """The last file that the Trainer writes into a checkpoint."""
 _UNFINISHED = "checkpoint-is-incomplete.txt"
@@ -93,14 +98,8 @@ def newest_checkpoint(output_dir: str | Path) -> str | None:
 
     One that was cut off in the midst is passed over. Call it in all processes: the first decides.
     """
-    found = newest_whole(_newest_first(Path(output_dir)), _is_whole)
+    found = newest_whole(newest_first(Path(output_dir), _PREFIX), _is_whole)
     return str(found) if found is not None else None
-
-
-def _newest_first(folder: Path) -> list[Path]:
-    steps = {one: one.name.removeprefix("checkpoint-") for one in folder.glob("checkpoint-*")}
-    numbered = [(int(step), one) for one, step in steps.items() if step.isdecimal()]
-    return [one for _, one in sorted(numbered, reverse=True)]
 
 
 def _is_whole(checkpoint: Path) -> bool:

@@ -42,6 +42,17 @@ def newest_whole(
     return found[0]
 
 
+def newest_first(folder: Path, prefix: str) -> list[Path]:
+    """Return what is called by a prefix and a number in a folder, the highest number first."""
+    found = [one for one in folder.glob(f"{prefix}*") if one.name[len(prefix) :].isdecimal()]
+    return sorted(found, key=lambda one: number_of(one, prefix), reverse=True)
+
+
+def number_of(checkpoint: Path, prefix: str) -> int:
+    """Return the number behind the prefix."""
+    return int(checkpoint.name.removeprefix(prefix))
+
+
 def has_whole_files(path: Path) -> bool:
     """Whether no file is cut off, in a folder at any depth; False for an empty one."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.integrations.accelerate import Checkpoints, newest_first
+from spotrun_trainer.integrations.accelerate import Checkpoints
+from spotrun_trainer.integrations.whole_checkpoint import newest_first
 from tests.support.processes.torchrun_world import gone_on, told_to_end
 from tests.support.processes.trainer_world import run_world
 
@@ -16,7 +17,7 @@ def test_no_step_is_lost_when_one_rank_is_told_to_end(tmp_path: Path) -> None:
     env = {"SPOTRUN_CHECKPOINT": str(saved)}
     told = told_to_end(SCRIPT, 1, after=10, folder=tmp_path / "first", env=env)
     at = told.step
-    assert newest_first(saved)[0].name == f"step-{at}", "the last step that was made"
+    assert newest_first(saved, "step-")[0].name == f"step-{at}", "the last step that was made"
     assert told.total == 100_000
     assert "loss" in dict(told.metrics)
     told = gone_on(SCRIPT, at + 4, folder=tmp_path / "second", env=env)
@@ -26,7 +27,7 @@ def test_no_step_is_lost_when_one_rank_is_told_to_end(tmp_path: Path) -> None:
 def test_checkpoints_are_found_by_their_steps(tmp_path: Path) -> None:
     for name in ("step-9", "step-10", "draft-11", "step-best"):
         (tmp_path / name).mkdir()
-    assert [one.name for one in newest_first(tmp_path)] == ["step-10", "step-9"]
+    assert [one.name for one in newest_first(tmp_path, "step-")] == ["step-10", "step-9"]
 
 
 def made_in_a_process_that_trains_alone(folder: Path) -> None:
