@@ -5,29 +5,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from typing_extensions import override
 
 from spotrun_trainer import Parallel, Run
-from spotrun_trainer.elastic.pending_collectives import Pending
-from spotrun_trainer.elastic.process_group import Group
-from tests.unit.trainer.run.elastic import die, this_is
-from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
-from tests.unit.trainer.run.sharded import mean_loss
+from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Trained
+from tests.unit.trainer.run.sharded import SharedModel, losses_of
 
 
 @dataclass(frozen=True)
-class FullySharded:
+class FullySharded(SharedModel):
     """A training, and the number of processes that hold a copy of the model."""
 
     shard: int = 2
-    total: int = 6
     clip: float | None = 0.5
-    global_batch: int = 16
-    checkpoint: str | None = None
-    every: float | str = "auto"
-    evaluates: bool = False
-    nuisance: Nuisance | None = None
 
 
 class Blocks(nn.Module):
@@ -61,52 +51,9 @@ def train_fully_sharded(plan: FullySharded, before: Callable[[], None] = lambda:
     model = run.prepare(Blocks(), shard=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
-    losses = []
-    for step in run.steps(
-        dataset(), global_batch=plan.global_batch, microbatch=2, total=plan.total, num_workers=0
-    ):
-        with step:
-            for count, (features, classes) in enumerate(step):
-                loss = functional.cross_entropy(model(features), classes, reduction="sum")
-                if plan.nuisance:
-                    plan.nuisance(run, step.number, count)
-                step.backward(loss, weight=len(classes))
-            if plan.nuisance:
-                plan.nuisance(run, step.number, -1)
-            step.update(optimizer, clip=plan.clip)
-            losses.append(step.loss.item())
-        if plan.evaluates and run.every(1):
-            losses.append(run.evaluate(model, dataset(), mean_loss, microbatch=5))
-    return Trained(losses, own_part(model))
+    return Trained(losses_of(run, model, optimizer, plan), own_part(model))
 
 
 def own_part(model: nn.Module) -> dict[str, Tensor]:
     """The part of each tensor that this process holds."""
     return {name: getattr(one, "_local_tensor", one) for name, one in model.state_dict().items()}
-
-
-@dataclass(frozen=True)
-class DieAmid:
-    """A worker dies at the n-th collective after a microbatch of step 3, which FSDP2 may begin."""
-
-    worker: str
-    count: int
-    number: int
-    takes_part: bool
-
-    def __call__(self, _run: Run, step: int, count: int) -> None:
-        if not this_is(self.worker) or (step, count) != (3, self.count):
-            return
-        begin, seen = Group._begin, 0
-
-        def dying(group: Group, collective: object, tensor: Tensor) -> Pending:
-            nonlocal seen
-            seen += 1
-            if seen < self.number:
-                return begin(group, collective, tensor)  # type: ignore[arg-type]
-            if self.takes_part:
-                begin(group, collective, tensor).wait()  # type: ignore[arg-type]
-            die()
-            raise AssertionError
-
-        Group._begin = dying  # type: ignore[method-assign,assignment]

@@ -9,26 +9,34 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 from typing_extensions import override
 
+from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.elastic.membership import Membership
-from tests.unit.trainer.run.elastic import die, this_is
+from tests.unit.trainer.run.elastic import Job, die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 
 HIDDEN = 8
 
 
 @dataclass(frozen=True)
-class Sharded:
-    """A training, and the number of processes for each copy of the model."""
+class SharedModel:
+    """A training whose model several processes hold together."""
 
-    shards: int = 2
     total: int = 6
-    deterministic: bool = True
+    global_batch: int = 16
     clip: float | None = None
     checkpoint: str | None = None
     every: float | str = "auto"
     evaluates: bool = False
     nuisance: Nuisance | None = None
+
+
+@dataclass(frozen=True)
+class Sharded(SharedModel):
+    """A training, and the number of processes for each copy of the model."""
+
+    shards: int = 2
+    deterministic: bool = True
 
 
 class SumOverParts(torch.autograd.Function):
@@ -78,9 +86,16 @@ def train_part(plan: Sharded, before: Callable[[], None] = lambda: None) -> Trai
     model = run.prepare(Part(shard, plan.shards))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
+    return Trained(losses_of(run, model, optimizer, plan), model.state_dict())
+
+
+def losses_of(
+    run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, plan: SharedModel
+) -> list[float]:
+    """Train, and return the losses of the steps and evaluations that this process was there for."""
     losses = []
     for step in run.steps(
-        dataset(), global_batch=16, microbatch=2, total=plan.total, num_workers=0
+        dataset(), global_batch=plan.global_batch, microbatch=2, total=plan.total, num_workers=0
     ):
         with step:
             for count, (features, classes) in enumerate(step):
@@ -94,11 +109,20 @@ def train_part(plan: Sharded, before: Callable[[], None] = lambda: None) -> Trai
             losses.append(step.loss.item())
         if plan.evaluates and run.every(1):
             losses.append(run.evaluate(model, dataset(), mean_loss, microbatch=5))
-    return Trained(losses, model.state_dict())
+    return losses
 
 
 def mean_loss(model: nn.Module, batch: list[Tensor]) -> Tensor:
     return functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def leave_to_the_other_copy(job: Job, lost: str) -> tuple[list[str], str]:
+    """Let the copy of which nobody was lost go on; return its workers, and the lost one's mate."""
+    job.until_dead(lost)
+    other = "b" if lost.startswith("a") else "a"
+    others = [f"{other}0", f"{other}1"]
+    job.publish(How.ABORT, *others)
+    return others, lost[0] + str(1 - int(lost[1]))
 
 
 def whole(parts: Sequence[Trained]) -> dict[str, Tensor]:

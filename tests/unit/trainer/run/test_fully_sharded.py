@@ -17,12 +17,11 @@ from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, die, this_is
 from tests.unit.trainer.run.fully_sharded import (
     Blocks,
-    DieAmid,
     FullySharded,
     train_fully_sharded,
 )
 from tests.unit.trainer.run.scripts import CLASSES, Trained, dataset
-from tests.unit.trainer.run.sharded import Both, DieBeforeCommit
+from tests.unit.trainer.run.sharded import Both, DieBeforeCommit, leave_to_the_other_copy
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = FullySharded()
@@ -89,7 +88,7 @@ DEATHS = [
         for takes_part in (False, True)
     ),
     *(
-        DieAmid(worker, 0, number, takes_part)
+        DieInCollective(worker, number, takes_part, count=0)
         for worker, number in (("a1", 1), ("b0", 2), ("b1", 5), ("a0", 7), ("b0", 9), ("a1", 11))
         for takes_part in (False, True)
     ),
@@ -98,24 +97,23 @@ DEATHS = [
 
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_the_other_copy_goes_on_as_if_nobody_had_died(
-    jobs: Jobs, death: DieInForward | DieInCollective | DieAmid
+    jobs: Jobs, death: DieInForward | DieInCollective
 ) -> None:
     plan = replace(PLAN, nuisance=death)
     job = jobs.start(train_fully_sharded, plan, workers=FOUR)
-    job.until_dead(death.worker)
-    other = "b" if death.worker.startswith("a") else "a"
-    mate = death.worker[0] + str(1 - int(death.worker[1]))
-    job.publish(How.ABORT, f"{other}0", f"{other}1")
-    assert_undisturbed(plan, job, f"{other}0", f"{other}1")
+    others, mate = leave_to_the_other_copy(job, death.worker)
+    assert_undisturbed(plan, job, *others)
     assert job.is_alive(mate)
     assert (job.progress(mate).broken, job.progress(mate).in_process) == (1, True)
 
 
 @pytest.mark.parametrize(
-    "death", [DieInForward("b1"), DieInForward("a0"), DieAmid("b1", 0, 2, False)], ids=str
+    "death",
+    [DieInForward("b1"), DieInForward("a0"), DieInCollective("b1", 2, takes_part=False, count=0)],
+    ids=str,
 )
 def test_the_mate_of_a_lost_worker_waits_with_its_part_and_is_completed(
-    jobs: Jobs, tmp_path: Path, death: DieInForward | DieAmid
+    jobs: Jobs, tmp_path: Path, death: DieInForward | DieInCollective
 ) -> None:
     lost = death.worker
     plan = replace(PLAN, nuisance=Both(death, Hold(tmp_path, at=5)))
@@ -131,7 +129,9 @@ def test_the_mate_of_a_lost_worker_waits_with_its_part_and_is_completed(
 
 
 def test_mates_of_two_lost_workers_make_up_a_whole_copy(jobs: Jobs) -> None:
-    plan = replace(PLAN, nuisance=Both(DieAmid("a0", 0, 3, False), DieInForward("b1")))
+    plan = replace(
+        PLAN, nuisance=Both(DieInCollective("a0", 3, takes_part=False, count=0), DieInForward("b1"))
+    )
     job = jobs.start(train_fully_sharded, plan, workers=FOUR)
     job.until_dead("a0")
     job.until_dead("b1")

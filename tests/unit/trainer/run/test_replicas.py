@@ -19,7 +19,14 @@ from spotrun_trainer import Run
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs
 from tests.unit.trainer.run.scripts import Trained
-from tests.unit.trainer.run.sharded import Both, DieBeforeCommit, Sharded, train_part, whole
+from tests.unit.trainer.run.sharded import (
+    Both,
+    DieBeforeCommit,
+    Sharded,
+    leave_to_the_other_copy,
+    train_part,
+    whole,
+)
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = Sharded()
@@ -76,11 +83,8 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
 ) -> None:
     plan = replace(PLAN, nuisance=death)
     job = jobs.start(train_part, plan, workers=FOUR)
-    job.until_dead(death.worker)
-    other = "b" if death.worker.startswith("a") else "a"
-    mate = death.worker[0] + str(1 - int(death.worker[1]))
-    job.publish(How.ABORT, f"{other}0", f"{other}1")
-    assert_undisturbed(plan, job, f"{other}0", f"{other}1")
+    others, mate = leave_to_the_other_copy(job, death.worker)
+    assert_undisturbed(plan, job, *others)
     assert job.is_alive(mate)
     assert (job.progress(mate).broken, job.progress(mate).in_process) == (1, True)
 

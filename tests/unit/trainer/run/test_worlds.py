@@ -53,14 +53,18 @@ class DieInForward:
 
 @dataclass(frozen=True)
 class DieInCollective:
-    """A worker dies at the n-th collective of its third update, before it takes part or after."""
+    """A worker dies at the n-th collective of its third update, before it takes part or after.
+
+    Or at the n-th after one of the microbatches of that step, which a sharded model may begin.
+    """
 
     worker: str
     number: int
     takes_part: bool
+    count: int = -1
 
     def __call__(self, _run: Run, step: int, count: int) -> None:
-        if not this_is(self.worker) or (step, count) != (3, -1):
+        if not this_is(self.worker) or (step, count) != (3, self.count):
             return
         begin, seen = Group._begin, 0
 
