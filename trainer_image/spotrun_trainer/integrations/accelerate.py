@@ -20,7 +20,12 @@ from typing_extensions import override
 
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
-from spotrun_trainer.integrations.whole_checkpoint import newest_first, newest_whole, number_of
+from spotrun_trainer.integrations.whole_checkpoint import (
+    made_by_all,
+    newest_first,
+    newest_whole,
+    number_of,
+)
 
 _PREFIX = "step-"
 _DRAFT = "draft-"
@@ -113,16 +118,13 @@ class Checkpoints:
         """Save in all ranks; the folder gets its name when all have written."""
         began = time.monotonic()
         draft = self._folder / f"{_DRAFT}{step}"
-        if self._accelerator.is_main_process:
-            shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
-        self._accelerator.wait_for_everyone()
-        self._accelerator.save_state(str(draft))
-        self._accelerator.wait_for_everyone()
-        if self._accelerator.is_main_process:
-            here = self._folder / f"{_PREFIX}{step}"
-            shutil.rmtree(here, ignore_errors=True)
-            draft.rename(here)
+        is_first = self._accelerator.is_main_process
+        wait_for_all = self._accelerator.wait_for_everyone
+        here = self._folder / f"{_PREFIX}{step}"
+        with made_by_all(here, draft=draft, is_first=is_first, wait_for_all=wait_for_all):
+            self._accelerator.save_state(str(draft))
+        if is_first:
             for old in newest_first(self._folder, _PREFIX)[self._keep :]:
                 shutil.rmtree(old, ignore_errors=True)
-        self._accelerator.wait_for_everyone()
+        wait_for_all()
         self._boundary.saved(time.monotonic() - began)

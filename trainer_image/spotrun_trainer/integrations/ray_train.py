@@ -18,7 +18,12 @@ from typing import SupportsFloat
 
 from spotrun_trainer.hooks.progress import progress
 from spotrun_trainer.integrations.step_boundary import Order, StepBoundary
-from spotrun_trainer.integrations.whole_checkpoint import newest_first, newest_whole, number_of
+from spotrun_trainer.integrations.whole_checkpoint import (
+    made_by_all,
+    newest_first,
+    newest_whole,
+    number_of,
+)
 
 _PREFIX = "checkpoint_"
 _DRAFT = "draft_"
@@ -82,16 +87,14 @@ class Reporter:
         is_first = os.environ.get("RANK", "0") == "0"
         self._number += 1
         draft = self._folder / f"{_DRAFT}{self._number}"
+        here = self._folder / f"{_PREFIX}{self._number:06}"
+        wait_for_all = self._boundary.wait_for_all
+        with made_by_all(here, draft=draft, is_first=is_first, wait_for_all=wait_for_all):
+            if checkpoint is not None:
+                shutil.copytree(checkpoint.path, draft, dirs_exist_ok=True)
         if is_first:
-            shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
-        self._boundary.wait_for_all()
-        if checkpoint is not None:
-            shutil.copytree(checkpoint.path, draft, dirs_exist_ok=True)
-        self._boundary.wait_for_all()
-        if is_first:
-            draft.rename(self._folder / f"{_PREFIX}{self._number:06}")
             self._remove_old()
-        self._boundary.wait_for_all()
+        wait_for_all()
         self._boundary.saved(time.monotonic() - began)
 
     def _remove_old(self) -> None:

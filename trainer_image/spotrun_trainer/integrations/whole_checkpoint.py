@@ -5,8 +5,10 @@ Judged by what is in the files, so it holds for checkpoints that were saved befo
 
 import json
 import os
+import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -40,6 +42,21 @@ def newest_whole(
     found = [look() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(found, src=0)
     return found[0]
+
+
+@contextmanager
+def made_by_all(
+    checkpoint: Path, *, draft: Path, is_first: bool, wait_for_all: Callable[[], None]
+) -> Iterator[None]:
+    """Let all ranks write into a draft, which gets the checkpoint's name when all have written."""
+    if is_first:
+        shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
+    wait_for_all()
+    yield
+    wait_for_all()
+    if is_first:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        draft.rename(checkpoint)
 
 
 def newest_first(folder: Path, prefix: str) -> list[Path]:
