@@ -8,46 +8,18 @@ import pytest
 
 from spotrun.api.names import ScalingReason
 from spotrun.money.shares import Resources
-from spotrun.policies.scaling.facts import Cap, SizingFacts
-from spotrun.policies.scaling.gather import needed_in_seconds, sizing_facts, step_times
+from spotrun.policies.scaling.facts import Cap
+from spotrun.policies.scaling.gather import needed_in_seconds, step_times
 from spotrun.policies.scaling.policy import scaling_wake_after_seconds
 from spotrun.policies.workers.capacity_condition import check_capacity
-from spotrun.state.snapshot import Reading, Worker
+from spotrun.state.snapshot import Reading
 from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.stored.training import Pace, Progress
 from spotrun.wire import Progress as Told
-from spotrun.wire import Utilization
-from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker, ago, later
+from tests.support.jobs.builders import NOW, a_job, ago, later
+from tests.support.jobs.sized_jobs import READING, a_member, facts, with_readings
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 from tests.support.money.priced_nodes import a_node, at_work
-
-READING = Reading(
-    generation=1,
-    windows=3,
-    step_seconds=2.0,
-    samples_per_step=64.0,
-    compute=0.75,
-    data=0.15,
-    communicate=0.1,
-    utilization=Utilization(gpu=0.75, cpu=0.5, memory=0.25),
-)
-
-
-def a_member(serial: int, reading: Reading | None = READING, **worker: Any) -> Worker:
-    made = a_worker(serial, ready=True, arrived=1, **worker)
-    assert made.agent is not None
-    return replace(made, agent=replace(made.agent, reading=reading))
-
-
-def with_readings(job: JobBuilder, *readings: Reading | None) -> JobBuilder:
-    """In a world of as many workers."""
-    job = job.training(*range(len(readings)))
-    told = {serial: a_member(serial, one) for serial, one in enumerate(readings)}
-    return replace(job, workers={**job.workers, **told})
-
-
-def facts(job: JobBuilder) -> SizingFacts:
-    return sizing_facts(job.view(), job.status)
 
 
 def test_a_step_is_the_median_of_what_all_members_tell() -> None:

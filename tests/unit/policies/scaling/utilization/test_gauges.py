@@ -5,40 +5,10 @@ import pytest
 
 from spotrun.api.spec.workers import TargetResource
 from spotrun.money.shares import Resources
-from spotrun.policies.scaling.facts import SizingFacts
-from spotrun.policies.scaling.gather import sizing_facts
-from spotrun.state.snapshot import Reading, Worker
 from spotrun.wire import Utilization
-from tests.support.jobs.builders import JobBuilder, a_job, a_worker
+from tests.support.jobs.builders import a_job
+from tests.support.jobs.sized_jobs import READING, a_member, facts, with_readings
 from tests.support.money.priced_nodes import QUARTER, a_node
-
-READING = Reading(
-    generation=1,
-    windows=3,
-    step_seconds=2.0,
-    samples_per_step=64.0,
-    compute=0.75,
-    data=0.15,
-    communicate=0.1,
-    utilization=Utilization(gpu=0.75, cpu=0.5, memory=0.25),
-)
-
-
-def a_member(serial: int, reading: Reading | None = READING, **worker: Any) -> Worker:
-    made = a_worker(serial, ready=True, arrived=1, **worker)
-    assert made.agent is not None
-    return replace(made, agent=replace(made.agent, reading=reading))
-
-
-def with_readings(job: JobBuilder, *readings: Reading | None) -> JobBuilder:
-    """In a world of as many workers."""
-    job = job.training(*range(len(readings)))
-    told = {serial: a_member(serial, one) for serial, one in enumerate(readings)}
-    return replace(job, workers={**job.workers, **told})
-
-
-def facts(job: JobBuilder) -> SizingFacts:
-    return sizing_facts(job.view(), job.status)
 
 
 @pytest.mark.parametrize(
