@@ -157,3 +157,8 @@ def _microseconds(count: int) -> Decimal:
 
 NO_USD = Usd()
 NO_RATE = UsdPerHour()
+
+
+def decimal_of(rate: UsdPerHour | None) -> Decimal | None:
+    """Return a rate as a plain number; None where there is none."""
+    return rate.amount.decimal if rate is not None else None

@@ -11,7 +11,7 @@ from math import inf
 from spotrun.api.capacitypool import CapacityPoolSpec
 from spotrun.money.price_history import NodePrice, Quote
 from spotrun.money.shares import Resources
-from spotrun.money.units import UsdPerHour
+from spotrun.money.units import UsdPerHour, decimal_of
 from spotrun.policies.pool.interruptions import DAY
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.policy import next_pool, wake_after_seconds
@@ -138,8 +138,8 @@ class _Known:
             instance_types=(trace.instance_type,),
             accelerator=trace.gpu,
             gpus=NODE.gpus,
-            usd_per_hour=_decimal(price.usd_per_hour),
-            on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour),
+            usd_per_hour=decimal_of(price.usd_per_hour),
+            on_demand_usd_per_hour=decimal_of(price.on_demand_usd_per_hour),
             nodes=status.nodes,
             workers=workers,
             declared=True,
@@ -170,7 +170,3 @@ class _Known:
         retry_at = status.retry_at
         is_resting = retry_at is not None and retry_at > cluster.market.time(cluster.now)
         return status.available, retry_at if is_resting else None
-
-
-def _decimal(rate: UsdPerHour | None) -> Decimal | None:
-    return rate.amount.decimal if rate is not None else None

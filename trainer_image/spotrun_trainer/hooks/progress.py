@@ -27,9 +27,9 @@ def progress(
     Outside of a TrainingJob, under `Run`, and in processes that are not the first of their worker
     it does nothing, so a script may call it everywhere.
     """
-    _check("step", step)
-    _check("total_steps", total_steps)
-    _check("samples", samples)
+    for name, value in (("step", step), ("total_steps", total_steps), ("samples", samples)):
+        if value is not None:
+            check_whole(name, value)
     values = {**(metrics or {}), **({} if loss is None else {"loss": loss})}
 
     def tell(reports: Reports) -> None:
@@ -43,7 +43,7 @@ def progress(
         WATCH.guarded(tell)
 
 
-def _check(name: str, value: object) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    if value is not None and not is_whole:
-        raise ValueError(f"{name}={value!r}: give a whole number from 0 on")
+def check_whole(name: str, value: object, least: int = 0) -> None:
+    """Raise ValueError for what is no whole number, or a smaller one."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}={value!r}: give a whole number from {least} on")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spotrun_trainer.hooks.progress import progress
+from spotrun_trainer.hooks.progress import check_whole, progress
 from spotrun_trainer.kept import exchange
 from spotrun_trainer.kept.agreement import Claim, Plan, agree
 from spotrun_trainer.kept.handle import Kept
@@ -115,9 +115,4 @@ def _check(*, step: int, epoch: int, every: int, things: Mapping[str, Stateful])
     if not things:
         raise ValueError("keep was given nothing to keep: keep(model=model, optimizer=optimizer)")
     for name, value, least in (("step", step, 0), ("epoch", epoch, 0), ("every", every, 1)):
-        if not _is_count(value, least):
-            raise ValueError(f"{name}={value!r}: give a whole number from {least} on")
-
-
-def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+        check_whole(name, value, least)

@@ -9,7 +9,7 @@ from spotrun.api.spec.placement import Placement
 from spotrun.kube.lru_map import LruMap
 from spotrun.money.price_history import NodePrice
 from spotrun.money.price_sources import Catalog
-from spotrun.money.units import UsdPerHour
+from spotrun.money.units import decimal_of
 from spotrun.observe.pools.fit import Demand
 from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool
@@ -143,8 +143,8 @@ def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFac
         instance_types=spec.instance_types or (),
         accelerator=node.accelerator if node is not None else "",
         gpus=node.gpus if node is not None else 0,
-        usd_per_hour=_decimal(price.usd_per_hour) if price is not None else None,
-        on_demand_usd_per_hour=_decimal(price.on_demand_usd_per_hour) if price else None,
+        usd_per_hour=decimal_of(price.usd_per_hour) if price is not None else None,
+        on_demand_usd_per_hour=decimal_of(price.on_demand_usd_per_hour) if price else None,
         nodes=len(members),
         max_workers=spec.max_workers,
         declared=not pool.is_ours,
@@ -184,10 +184,6 @@ def _retry_at(pool: Pool, now: datetime) -> datetime | None:
 
 def _seconds(learned: Decimal | None) -> float | None:
     return float(learned) if learned is not None else None
-
-
-def _decimal(rate: UsdPerHour | None) -> Decimal | None:
-    return rate.amount.decimal if rate is not None else None
 
 
 def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> NodePrice:
