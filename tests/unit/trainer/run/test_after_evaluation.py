@@ -20,7 +20,7 @@ from spotrun_trainer import Run
 from spotrun_trainer.checkpoint.ownership import Ownership, read_claim
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.evaluate import Participants
+from spotrun_trainer.loop.evaluate import Alone
 from spotrun_trainer.process.ipc_files import read_progress
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
@@ -157,15 +157,14 @@ def held_amid_an_evaluation(incident: Incident, place: str) -> dict[str, Any]:
     """As above, saved where others must be kept out; b waits in what it evaluates alone."""
     assert Ownership.__init__.__kwdefaults__ is not None
     Ownership.__init__.__kwdefaults__["beat_seconds"] = 0.05
-    evaluates_alone = Participants.__init__
+    evaluates_alone = Alone.__init__
 
-    def alone(participants: Participants, group: Group) -> None:
-        evaluates_alone(participants, group)
-        if type(participants) is Participants:
-            (Path(place) / "alone").touch()
-            wait_for(Path(place) / "finish")
+    def alone(participants: Alone, world: Group) -> None:
+        evaluates_alone(participants, world)
+        (Path(place) / "alone").touch()
+        wait_for(Path(place) / "finish")
 
-    Participants.__init__ = alone  # type: ignore[method-assign,assignment]
+    Alone.__init__ = alone  # type: ignore[method-assign,assignment]
     return by_metric(incident, place)
 
 
