@@ -37,7 +37,7 @@ class Joins:
         self._folder = folder
         self._look = look
         self._dice = random.Random(seed)  # noqa: S311
-        self._first = frozenset({f"w{serial}" for serial in range(WORKERS)})
+        self._first = frozenset({f"w{worker_id}" for worker_id in range(WORKERS)})
         self._job = Operated(folder, WORKERS, train, (folder, None, STEP_SECONDS))
         self._joined = 0  # the newest world that somebody joined
 
@@ -86,8 +86,8 @@ class Joins:
         world = self._job.status.world
         assert world.state_holders, "somebody has joined those who had trained"
         self._joined = world.number
-        crew = [self._job.workers[serial] for serial in self._job.crew]
-        old = [one for one in crew if one.serial in world.holder_set]
+        crew = [self._job.workers[worker_id] for worker_id in self._job.crew]
+        old = [one for one in crew if one.worker_id in world.holder_set]
         return old, [one for one in crew if one not in old]
 
     def _all_step(self) -> bool:
@@ -102,7 +102,7 @@ class Joins:
         return is_joined and world.number > self._joined
 
     def _trained_on(self, after: dict[LocalWorker, int], victim: LocalWorker) -> bool:
-        if victim.serial in self._job.crew:
+        if victim.worker_id in self._job.crew:
             return False
         return all(self._num_lines(one) > count for one, count in after.items())
 

@@ -73,33 +73,33 @@ class Operated:
         self._addresses.close()
         return said
 
-    def poll(self, serial: int, seen: str) -> Answer:
+    def poll(self, worker_id: int, seen: str) -> Answer:
         """Return the answer to a worker, once it is news to it."""
         until = time.monotonic() + POLL_SECONDS
         with self.news:
-            worker = self.workers[serial]
+            worker = self.workers[worker_id]
             nudges = worker.num_nudges
-            self.agents.hold(UID, serial)
+            self.agents.hold(UID, worker_id)
             # Of a machine that is gone nobody hears that it does not wait any more.
-            while nudges == worker.num_nudges and self._told.version(serial) == seen:
+            while nudges == worker.num_nudges and self._told.version(worker_id) == seen:
                 if (left := until - time.monotonic()) <= 0:
                     break
                 self.news.wait(left)
-            self.agents.let_go(UID, serial)
+            self.agents.let_go(UID, worker_id)
             return self._answer(worker)
 
-    def report(self, serial: int, body: bytes) -> Answer:
+    def report(self, worker_id: int, body: bytes) -> Answer:
         """Hear a report."""
         with self.news:
-            worker = self.workers[serial]
-            if not worker.is_gone and self.agents.take_report(UID, serial, read_report(body)):
+            worker = self.workers[worker_id]
+            if not worker.is_gone and self.agents.take_report(UID, worker_id, read_report(body)):
                 self.news.notify_all()
             return self._answer(worker)
 
     def _answer(self, worker: LocalWorker) -> Answer:
         if worker.is_gone:
             raise NoAnswerError("its machine is gone")
-        return self._told.answer(worker.serial)
+        return self._told.answer(worker.worker_id)
 
     def _run(self) -> None:
         while not self._is_closing:
@@ -118,24 +118,24 @@ class Operated:
         if answers.content != self._told.content:
             self.news.notify_all()
         self._told = answers
-        for serial in in_doubt(job) & self.workers.keys():
-            self.workers[serial].nudge()
+        for worker_id in in_doubt(job) & self.workers.keys():
+            self.workers[worker_id].nudge()
             self.news.notify_all()
 
     def _do(self, action: Action) -> None:
         match action:
-            case Create(serial):
+            case Create(worker_id):
                 address = self._addresses.pod_address()
-                self.workers[serial] = LocalWorker(self._home, serial, address)
-            case Remove(serial):
-                self.workers[serial].remove()
-            case Release(serial):
-                self.agents.keep(UID, self.workers.keys() - {serial})
-                self.workers.pop(serial).end()
+                self.workers[worker_id] = LocalWorker(self._home, worker_id, address)
+            case Remove(worker_id):
+                self.workers[worker_id].remove()
+            case Release(worker_id):
+                self.agents.keep(UID, self.workers.keys() - {worker_id})
+                self.workers.pop(worker_id).end()
 
     def _snapshot(self) -> JobSnapshot:
         now = time.monotonic()
-        workers = [self.workers[serial] for serial in sorted(self.workers)]
+        workers = [self.workers[worker_id] for worker_id in sorted(self.workers)]
         job = JobSnapshot(
             namespace="chaos",
             name="job",
@@ -147,14 +147,14 @@ class Operated:
             status=self.status,
             template="t1",
             workers=tuple(
-                Worker(one.pod, one.node, self.agents.facts(UID, one.serial)) for one in workers
+                Worker(one.pod, one.node, self.agents.facts(UID, one.worker_id)) for one in workers
             ),
             leading_seconds=3600.0,
         )
         missed = missed_by_both(job)
-        self._missed_at = {serial: self._missed_at.get(serial, now) for serial in missed}
+        self._missed_at = {worker_id: self._missed_at.get(worker_id, now) for worker_id in missed}
         job = replace(job, missed_seconds={n: now - at for n, at in self._missed_at.items()})
         ended = fates(job, datetime.now(UTC))
         lost = [n for n in self.crew if n in ended or n not in self.workers]
-        self._lost_at = {serial: self._lost_at.get(serial, now) for serial in lost}
+        self._lost_at = {worker_id: self._lost_at.get(worker_id, now) for worker_id in lost}
         return replace(job, lost_seconds={n: now - at for n, at in self._lost_at.items()})

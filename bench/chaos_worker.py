@@ -25,10 +25,10 @@ LINKS_SECONDS = 0.02  # until all have cut theirs: see chaos_links
 class Operator(Protocol):
     """The operator, as workers of one job ask it and tell it."""
 
-    def poll(self, serial: int, seen: str) -> Answer:
+    def poll(self, worker_id: int, seen: str) -> Answer:
         """Return the answer to a worker, once it is news to it."""
 
-    def report(self, serial: int, body: bytes) -> Answer:
+    def report(self, worker_id: int, body: bytes) -> Answer:
         """Hear a report."""
 
 
@@ -45,9 +45,9 @@ class Home:
 class LocalWorker:
     """A worker that can be lost, with or without an end of its connections."""
 
-    def __init__(self, home: Home, serial: int, address: str) -> None:
-        self.serial = serial
-        self.name = f"w{serial}"
+    def __init__(self, home: Home, worker_id: int, address: str) -> None:
+        self.worker_id = worker_id
+        self.name = f"w{worker_id}"
         self.errors: list[str] = []
         self.num_nudges = 0
         self.is_gone = False  # and nobody says so
@@ -55,11 +55,11 @@ class LocalWorker:
         self._is_over = False
         self._is_cut_off = False
         self._process: Process | None = None
-        self.node = Node(f"node-{serial}")
+        self.node = Node(f"node-{worker_id}")
         self.pod = Pod(
-            serial,
+            worker_id,
             self.name,
-            f"uid-{serial}",
+            f"uid-{worker_id}",
             "1",
             "t1",
             phase=PodPhase.RUNNING,
@@ -78,7 +78,7 @@ class LocalWorker:
             address=address,
             last_words=home.folder / f"{self.name}.words",
         )
-        self._agent = Agent(settings, connect=lambda *_: Line(home.operator, serial))
+        self._agent = Agent(settings, connect=lambda *_: Line(home.operator, worker_id))
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
 
@@ -177,17 +177,17 @@ class LocalWorker:
 class Line:
     """A worker's connection to the operator."""
 
-    def __init__(self, operator: Operator, serial: int) -> None:
+    def __init__(self, operator: Operator, worker_id: int) -> None:
         self._operator = operator
-        self._serial = serial
+        self._worker_id = worker_id
 
     def poll(self, seen: str) -> Answer:
         """Wait for what is new."""
-        return self._operator.poll(self._serial, seen)
+        return self._operator.poll(self._worker_id, seen)
 
     def report(self, body: bytes) -> Answer:
         """Report."""
-        return self._operator.report(self._serial, body)
+        return self._operator.report(self._worker_id, body)
 
     def pause_seconds(self, _error: NoAnswerError) -> float:
         """Return the pause before another attempt."""

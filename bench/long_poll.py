@@ -150,8 +150,8 @@ class Agent(asyncio.Protocol):
         self._seen = ""
         self._rest = b""
         self._transport: asyncio.Transport | None = None
-        job, serial = divmod(number, WORKERS)
-        pod = pod_name(job, serial)
+        job, worker_id = divmod(number, WORKERS)
+        pod = pod_name(job, worker_id)
         self._path = f"/v1/jobs/{NAMESPACE}/{job_name(job)}/workers/{pod}/world"
         self._token = token(pod)
 
@@ -411,10 +411,10 @@ def published(job: int, generation: int) -> Published:
         restore="step-4200.g1",
     )
     peers = {
-        serial: Peer(
-            pod_name(job, serial), pod_uid(pod_name(job, serial)), f"10.0.{serial % 250}.7"
+        worker_id: Peer(
+            pod_name(job, worker_id), pod_uid(pod_name(job, worker_id)), f"10.0.{worker_id % 250}.7"
         )
-        for serial in range(WORKERS)
+        for worker_id in range(WORKERS)
     }
     status = JobState(phase=Phase.RUNNING, world=world)
     return Published(NAMESPACE, job_name(job), f"uid-{job}", status, peers, processes=8)
@@ -424,8 +424,8 @@ def job_name(job: int) -> str:
     return f"job-{job}"
 
 
-def pod_name(job: int, serial: int) -> str:
-    return f"{job_name(job)}-abcde-{serial}"
+def pod_name(job: int, worker_id: int) -> str:
+    return f"{job_name(job)}-abcde-{worker_id}"
 
 
 def pod_uid(pod: str) -> str:

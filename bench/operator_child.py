@@ -98,30 +98,30 @@ class Measured(Controller):
         """Report as ready each worker whose pod runs and that has not spoken yet."""
         agents = self._caches.agents
         for pod in self._caches.jobs.pods_of(key):
-            uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
+            uid, worker_id = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
             runs = pod.status.phase == "Running" and pod.status.pod_ip is not None
-            if uid is not None and runs and agents.facts(uid, serial) is None:
-                agents.take_report(uid, serial, self._report())
+            if uid is not None and runs and agents.facts(uid, worker_id) is None:
+                agents.take_report(uid, worker_id, self._report())
 
     def progress(self) -> None:
         """Every agent that has arrived in a world is some steps further."""
         agents = self._caches.agents
         for key in self._caches.all_keys():
             for pod in self._caches.jobs.pods_of(key):
-                uid, serial = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
-                known = agents.facts(uid, serial) if uid is not None else None
+                uid, worker_id = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
+                known = agents.facts(uid, worker_id) if uid is not None else None
                 if uid is not None and known is not None and known.report.progress is not None:
                     made = known.report.progress
                     further = replace(made, step=made.step + 10, samples=made.samples + 80)
-                    agents.take_report(uid, serial, replace(known.report, progress=further))
+                    agents.take_report(uid, worker_id, replace(known.report, progress=further))
 
     def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
         """Report each member as training in the world, as soon as that is published."""
         agents = self._caches.agents
-        for serial in members:
-            known = agents.facts(job.uid, serial)
+        for worker_id in members:
+            known = agents.facts(job.uid, worker_id)
             if known is not None and known.report.arrived < generation:
-                agents.take_report(job.uid, serial, self._report(generation))
+                agents.take_report(job.uid, worker_id, self._report(generation))
                 self._queue.add(Key(job.namespace, job.name), urgent=True)
 
     def _report(self, generation: int = 0) -> Report:

@@ -12,7 +12,7 @@ def commands(job: Job) -> list[str]:
     return [
         "    kubectl get trainingjobs -o wide",
         f"    kubectl describe trainingjob {job.name}",
-        f"    kubectl get pods -o wide -l spotrun.dev/job={job.name} -L spotrun.dev/serial",
+        f"    kubectl get pods -o wide -l spotrun.dev/job={job.name} -L spotrun.dev/worker-id",
         f"    kubectl logs -l spotrun.dev/job={job.name} --prefix --tail=3",
         "    kubectl get nodes -L karpenter.sh/capacity-type,topology.kubernetes.io/zone",
         "    kubectl get events --sort-by=.metadata.creationTimestamp",

@@ -59,9 +59,9 @@ def cost(scene: Scene) -> str:
     return f"${scene.usd}{rate}"
 
 
-def names(serials: tuple[int, ...]) -> str:
+def names(worker_ids: tuple[int, ...]) -> str:
     """`0`, `0 and 1`, `0, 1 and 2`."""
-    words = [str(serial) for serial in serials]
+    words = [str(worker_id) for worker_id in worker_ids]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
@@ -71,10 +71,10 @@ def _phase(before: Scene, now: Scene) -> Iterator[str]:
 
 
 def _workers(before: Scene, now: Scene) -> Iterator[str]:
-    known = {worker.serial: worker for worker in before.workers}
+    known = {worker.worker_id: worker for worker in before.workers}
     for worker in now.workers:
-        yield from _worker(known.get(worker.serial), worker)
-    left = {worker.serial for worker in now.workers}
+        yield from _worker(known.get(worker.worker_id), worker)
+    left = {worker.worker_id for worker in now.workers}
     gone = tuple(sorted(known.keys() - left))
     if gone:
         are = "worker {} is gone" if len(gone) == 1 else "workers {} are gone"
@@ -83,11 +83,11 @@ def _workers(before: Scene, now: Scene) -> Iterator[str]:
 
 def _worker(before: Worker | None, now: Worker) -> Iterator[str]:
     if before is None:
-        yield f"worker {now.serial} is made"
+        yield f"worker {now.worker_id} is made"
     if now.node is not None and (before is None or before.node is None):
-        yield f"worker {now.serial} gets node {now.node}"
+        yield f"worker {now.worker_id} gets node {now.node}"
     if now.is_removed and (before is None or not before.is_removed):
-        yield f"worker {now.serial} is being removed"
+        yield f"worker {now.worker_id} is being removed"
 
 
 def _world(before: Scene, now: Scene) -> Iterator[str]:

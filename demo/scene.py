@@ -13,7 +13,7 @@ Manifest = Mapping[str, Any]
 _CAPACITY = "karpenter.sh/capacity-type"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ZONE = "topology.kubernetes.io/zone"
-_SERIAL = "spotrun.dev/serial"
+_WORKER_ID = "spotrun.dev/worker-id"
 _DISRUPTED = "karpenter.sh/disrupted"
 _ENDS_AT = "karpenter.sh/nodeclaim-termination-timestamp"
 # A line of run.log, and of most loops that print.
@@ -37,7 +37,7 @@ class Node:
 class Worker:
     """A worker's pod, and its place in the world."""
 
-    serial: int
+    worker_id: int
     pod: str
     phase: str
     node: str | None = None
@@ -76,7 +76,7 @@ class Scene:
     total_steps: int | None = None
     step: Step | None = None
     world: int = 0  # the number of the one that trains
-    members: tuple[int, ...] = ()  # their serials, in rank order
+    members: tuple[int, ...] = ()  # their worker ids, in rank order
     why: str = ""  # the operator's words about that world
     prepared: int | None = None  # the number of the world that is being prepared meanwhile
     checkpoint: str | None = None
@@ -152,13 +152,13 @@ def read_world(world: Manifest) -> tuple[int, tuple[int, ...], int | None]:
     if not world:
         return 0, (), None
     if world.get("active"):
-        return world["number"], serials(world.get("members") or ""), None
-    holders = serials(world.get("stateHolders") or "")
+        return world["number"], worker_ids(world.get("members") or ""), None
+    holders = worker_ids(world.get("stateHolders") or "")
     prepared = world["number"] if world.get("members") else None
     return world.get("trainingNumber") or 0, holders if prepared else (), prepared
 
 
-def serials(text: str) -> tuple[int, ...]:
+def worker_ids(text: str) -> tuple[int, ...]:
     """`0-2,7` -> 0, 1, 2, 7."""
     ends = (part.partition("-") for part in text.split(",") if part)
     return tuple(n for a, _, b in ends for n in range(int(a), int(b or a) + 1))
@@ -193,22 +193,22 @@ def _number(decision: Manifest, name: str) -> str | None:
 
 
 def _workers(pods: Iterable[Manifest], members: tuple[int, ...]) -> list[Worker]:
-    ranks = {serial: rank for rank, serial in enumerate(members)}
+    ranks = {worker_id: rank for rank, worker_id in enumerate(members)}
     found = [_worker(pod, ranks) for pod in pods]
-    return sorted(found, key=lambda worker: worker.serial)
+    return sorted(found, key=lambda worker: worker.worker_id)
 
 
 def _worker(pod: Manifest, ranks: Mapping[int, int]) -> Worker:
     meta, status = pod["metadata"], pod.get("status") or {}
-    serial = int(meta["labels"][_SERIAL])
+    worker_id = int(meta["labels"][_WORKER_ID])
     conditions = status.get("conditions") or ()
     why = (c.get("message", "") for c in conditions if c["type"] == "PodScheduled")
     return Worker(
-        serial=serial,
+        worker_id=worker_id,
         pod=meta["name"],
         phase=status.get("phase", "Pending"),
         node=pod["spec"].get("nodeName"),
-        rank=ranks.get(serial),
+        rank=ranks.get(worker_id),
         is_removed="deletionTimestamp" in meta,
         message=next(why, ""),
         terms=read_terms(pod["spec"].get("affinity") or {}),

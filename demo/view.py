@@ -116,7 +116,7 @@ def _cells(workers: Sequence[Worker], scene: Scene) -> tuple[str, str]:
     if not workers:
         return "-", ""
     (worker,) = workers
-    return str(worker.serial), doing(worker, scene)
+    return str(worker.worker_id), doing(worker, scene)
 
 
 def _diary(diary: Sequence[Entry]) -> RenderableType:

@@ -117,7 +117,7 @@ class _Loop:
         self._pools = Pools(self._cluster)
         self._training = Training(task.load, task.total_steps, rules.checkpoint_seconds, seed)
         self._wanted, self._num_made = 0, 0
-        self._crew: list[int] = []  # serials of those who train
+        self._crew: list[int] = []  # worker ids of those who train
         self._resizes: list[Resize] = []
 
     def play(self) -> Result:
@@ -170,8 +170,8 @@ class _Loop:
         cluster = self._cluster
         for worker in list(cluster.workers.values()):
             if worker.node is not None and worker.node.gone_at <= cluster.now:
-                cluster.do(Release(worker.serial, worker.uid))
-        left = [serial for serial in self._crew if serial in cluster.workers]
+                cluster.do(Release(worker.worker_id, worker.uid))
+        left = [worker_id for worker_id in self._crew if worker_id in cluster.workers]
         if len(left) == len(self._crew):
             return
         if not left or not self._sizer.keeps_state:
@@ -186,16 +186,16 @@ class _Loop:
         """
         ranked = self._ranked()
         kept, surplus = ranked[: self._wanted], ranked[self._wanted :]
-        self._release(worker for worker in surplus if worker.serial not in self._crew)
+        self._release(worker for worker in surplus if worker.worker_id not in self._crew)
         self._ask_for(self._wanted - len(kept))
-        crew = [worker.serial for worker in kept if worker.is_ready(self._cluster.now)]
+        crew = [worker.worker_id for worker in kept if worker.is_ready(self._cluster.now)]
         if self._sizer.is_gang and len(crew) < self._wanted:
             crew = []
         if crew == self._crew:
             return True
         if not self._training.is_between_steps:
             return False
-        self._release(worker for worker in surplus if worker.serial in self._crew)
+        self._release(worker for worker in surplus if worker.worker_id in self._crew)
         if not crew:
             self._training.save()
         self._crew = crew
@@ -206,7 +206,7 @@ class _Loop:
         """Return the workers: those that train first, then those that will soonest."""
         inside = set(self._crew)
         workers = self._cluster.workers.values()
-        return sorted(workers, key=lambda w: (w.serial not in inside, w.ready_at, w.serial))
+        return sorted(workers, key=lambda w: (w.worker_id not in inside, w.ready_at, w.worker_id))
 
     def _ask_for(self, number: int) -> None:
         for _ in range(number):
@@ -218,7 +218,7 @@ class _Loop:
 
     def _release(self, workers: Iterable[Worker]) -> None:
         for worker in workers:
-            self._cluster.do(Release(worker.serial, worker.uid))
+            self._cluster.do(Release(worker.worker_id, worker.uid))
 
     def _result(self) -> Result:
         finished = self._cluster.now if self._training.is_complete else None

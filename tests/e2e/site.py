@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devcluster.client import Client, Manifest, Manifests, at
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from tests.e2e import jobs
 from tests.e2e.api import open_client
 from tests.e2e.cluster import Cluster
@@ -117,16 +117,18 @@ class Site:
         return sorted(lines, key=lambda line: float(line["time"]))
 
     async def workers(self, name: str = JOB) -> Manifests:
-        """The pods of a job, by serial."""
+        """The pods of a job, by worker id."""
         pods = await self.kube.list(
             at("pods", self.namespace), labelSelector=f"spotrun.dev/job={name}"
         )
-        return sorted(pods, key=lambda pod: int(pod["metadata"]["labels"]["spotrun.dev/serial"]))
+        return sorted(pods, key=lambda pod: int(pod["metadata"]["labels"]["spotrun.dev/worker-id"]))
 
     async def node_of(self, rank: int) -> str:
         """The node of a worker of the present world."""
-        members = Serials((await self.status())["world"]["members"]).numbers
-        pods = {int(p["metadata"]["labels"]["spotrun.dev/serial"]): p for p in await self.workers()}
+        members = WorkerIds((await self.status())["world"]["members"]).numbers
+        pods = {
+            int(p["metadata"]["labels"]["spotrun.dev/worker-id"]): p for p in await self.workers()
+        }
         return str(pods[members[rank]]["spec"]["nodeName"])
 
     async def until_left(self, node: str) -> None:

@@ -224,7 +224,7 @@ def _compared(lives: Lives, meter: Meter, final: dict[str, Manifest]) -> Result:
         error for name, job in final.items() for error in _errors_in_pools(meter, name, job)
     ]
     writes = [write.what for write in writes_of(lives.proxy.log)]
-    made = sum(job["status"]["nextSerial"] for job in final.values())
+    made = sum(job["status"]["nextWorkerId"] for job in final.values())
     pods = writes.count("create pods") + writes.count("patch pods")
     kills = lives.deployment.num_kills
     return Result(errors, finals, in_pools, list(costs.values()), kills, pods / made)
@@ -255,4 +255,4 @@ def is_settled(status: Manifest) -> bool:
     for part in filter(None, status.get("settled", "").split(",")):
         first, _, last = part.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
-    return status.get("phase") == "Succeeded" and len(numbers) == status["nextSerial"]
+    return status.get("phase") == "Succeeded" and len(numbers) == status["nextWorkerId"]

@@ -38,9 +38,9 @@ async def vanish(cluster: Cluster, *, is_watched: bool, seconds: float = 5.0) ->
                 return compared(looks.costs, meter, final["status"])
 
 
-async def _strip(world: World, serial: int) -> None:
+async def _strip(world: World, worker_id: int) -> None:
     """Take a worker's pod away, whoever holds it."""
-    pod = (await world.pods())[serial]["metadata"]["name"]
+    pod = (await world.pods())[worker_id]["metadata"]["name"]
     path = at("pods", world.namespace, pod)
     await world.kube.patch(path, {"metadata": {"finalizers": None}})
     await world.kube.delete(path, grace_seconds=0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.plans.history import Event, Manifest
-from tests.plans.safety import numbers, serial_of
+from tests.plans.safety import numbers, worker_id_of
 
 _TIMES = frozenset(
     {
@@ -40,7 +40,7 @@ def summary(events: Iterable[Event]) -> dict[str, dict[str, int]]:
     gone: Counter[str] = Counter()
     for event in events:
         if event.kind == "Pod":
-            worker = f"worker {serial_of(event.object)}"
+            worker = f"worker {worker_id_of(event.object)}"
             made[worker] += event.type == "ADDED"
             gone[worker] += event.type == "DELETED"
     return {"made": dict(sorted(made.items())), "gone": dict(sorted((+gone).items()))}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devcluster.client import Client, at
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from tests.support.cluster.operator_world import GROUP
 
 Manifest = dict[str, Any]
@@ -66,7 +66,7 @@ def worlds(events: Iterable[Event]) -> list[frozenset[int]]:
     for event in events:
         world = event.object.get("status", {}).get("world") or {}
         if event.kind == "TrainingJob" and world.get("active"):
-            entered[world["number"]] = frozenset(Serials(world["members"]).numbers)
+            entered[world["number"]] = frozenset(WorkerIds(world["members"]).numbers)
     return [entered[generation] for generation in sorted(entered)]
 
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spotrun.api.field_types.text_values import Serials
-from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL
+from spotrun.api.field_types.text_values import WorkerIds
+from spotrun.api.names import FINALIZER_METERED, LABEL_WORKER_ID
 from tests.plans.history import Event, Manifest
 
 _OVER = frozenset({"Succeeded", "Failed"})
@@ -25,11 +25,11 @@ class State:
         else:
             of_kind[event.uid] = event.object
 
-    def live(self, owner: str, serial: int) -> list[Manifest]:
+    def live(self, owner: str, worker_id: int) -> list[Manifest]:
         return [
             pod
             for pod in self.pods.values()
-            if owner_of(pod) == owner and serial_of(pod) == serial and not has_ended(pod)
+            if owner_of(pod) == owner and worker_id_of(pod) == worker_id and not has_ended(pod)
         ]
 
 
@@ -59,12 +59,12 @@ def _job_rules(_: State, old: Manifest | None, event: Event) -> Iterator[str]:
     if old is None:
         return
     before, after = old.get("status", {}), event.object.get("status", {})
-    if after.get("nextSerial", 0) < before.get("nextSerial", 0):
-        yield f"nextSerial fell from {before['nextSerial']} to {after.get('nextSerial')}"
+    if after.get("nextWorkerId", 0) < before.get("nextWorkerId", 0):
+        yield f"nextWorkerId fell from {before['nextWorkerId']} to {after.get('nextWorkerId')}"
     if not numbers(before.get("settled")) <= numbers(after.get("settled")):
         yield f"settled shrank from {before.get('settled')} to {after.get('settled')}"
-    if any(n >= after.get("nextSerial", 0) for n in numbers(after.get("settled"))):
-        yield f"settled {after['settled']}, though only {after.get('nextSerial')} were given out"
+    if any(n >= after.get("nextWorkerId", 0) for n in numbers(after.get("settled"))):
+        yield f"settled {after['settled']}, though only {after.get('nextWorkerId')} were given out"
     yield from _world_rules(before.get("world") or {}, after.get("world") or {})
     if before.get("phase") in _OVER and after.get("phase") != before["phase"]:
         yield f"{before['phase']} became {after.get('phase')}"
@@ -94,26 +94,26 @@ def _world_rules(before: Manifest, after: Manifest) -> Iterator[str]:
 
 def _pod_rules(state: State, old: Manifest | None, event: Event) -> Iterator[str]:
     pod, owner = event.object, state.jobs.get(owner_of(event.object))
-    serial = serial_of(pod)
+    worker_id = worker_id_of(pod)
     if old is None and event.type == "ADDED":
         if owner is None:
             yield "made without an owner"
             return
         status = owner.get("status", {})
-        if state.live(owner_of(pod), serial):
-            yield f"a second live pod of worker {serial}"
-        if serial >= status.get("nextSerial", 0):
-            yield f"made before its number {serial} was stored"
-        if serial in numbers(status.get("settled")):
-            yield f"made though its number {serial} is settled"
-        if serial in _relied_on(status):
-            yield f"made anew though a world counts on worker {serial}"
+        if state.live(owner_of(pod), worker_id):
+            yield f"a second live pod of worker {worker_id}"
+        if worker_id >= status.get("nextWorkerId", 0):
+            yield f"made before its number {worker_id} was stored"
+        if worker_id in numbers(status.get("settled")):
+            yield f"made though its number {worker_id} is settled"
+        if worker_id in _relied_on(status):
+            yield f"made anew though a world counts on worker {worker_id}"
     if old is not None and event.type == "MODIFIED":
         released = _is_metered(old) and not _is_metered(pod)
         if released and owner is not None:
             settled = numbers(owner.get("status", {}).get("settled"))
-            if serial not in settled:
-                yield f"released before worker {serial} was settled"
+            if worker_id not in settled:
+                yield f"released before worker {worker_id} was settled"
 
 
 def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[str]:
@@ -121,21 +121,21 @@ def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[s
     job = state.jobs.get(owner_of(pod))
     if job is None or job["metadata"].get("deletionTimestamp"):
         return
-    status, serial = job.get("status", {}), serial_of(pod)
+    status, worker_id = job.get("status", {}), worker_id_of(pod)
     if status.get("suspendedBy") or status.get("phase") in _OVER:
         return
-    if serial in doomed or has_ended(pod):
+    if worker_id in doomed or has_ended(pod):
         return
-    if serial in _relied_on(status):
-        yield f"deleted though the world counts on worker {serial}"
+    if worker_id in _relied_on(status):
+        yield f"deleted though the world counts on worker {worker_id}"
     living = [p for p in state.pods.values() if owner_of(p) == job["metadata"]["uid"]]
-    living = [p for p in living if not has_ended(p) and serial_of(p) not in doomed]
+    living = [p for p in living if not has_ended(p) and worker_id_of(p) not in doomed]
     if len(living) <= job["spec"]["workers"].get("replicas", 1):
-        yield f"deleted though worker {serial} is healthy and wanted"
+        yield f"deleted though worker {worker_id} is healthy and wanted"
 
 
-def serial_of(pod: Manifest) -> int:
-    return int(pod["metadata"]["labels"][LABEL_SERIAL])
+def worker_id_of(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"][LABEL_WORKER_ID])
 
 
 def owner_of(pod: Manifest) -> str:
@@ -149,7 +149,7 @@ def has_ended(pod: Manifest) -> bool:
 
 
 def numbers(text: Any) -> frozenset[int]:
-    return frozenset(Serials(text).numbers) if text else frozenset()
+    return frozenset(WorkerIds(text).numbers) if text else frozenset()
 
 
 def _relied_on(status: Manifest) -> frozenset[int]:

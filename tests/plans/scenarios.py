@@ -23,19 +23,19 @@ class Stage:
     trouble: Trouble = nullcontext  # surrounds the middle of a scenario
     doomed: set[int] = field(default_factory=set)
 
-    async def trains(self, *serials: int) -> None:
+    async def trains(self, *worker_ids: int) -> None:
         """Wait until exactly these workers train, all of them in the newest world."""
 
         def on(status: Any) -> bool:
             world = status.get("world") or {}
-            return bool(world.get("active")) and numbers(world.get("members")) == set(serials)
+            return bool(world.get("active")) and numbers(world.get("members")) == set(worker_ids)
 
         job = await self.world.until_job(on)
         generation = job["status"]["world"]["number"]
 
         async def arrived() -> bool:
             agents = self.world.play().agents
-            return all(n in agents and agents[n].report.arrived >= generation for n in serials)
+            return all(n in agents and agents[n].report.arrived >= generation for n in worker_ids)
 
         await self.world.until(arrived)
 
@@ -48,7 +48,7 @@ class Stage:
     async def all_settled(self) -> None:
         """Wait until every number is settled and every pod let go."""
         await self.world.until_job(
-            lambda s: len(numbers(s.get("settled"))) == s.get("nextSerial", 0) > 0
+            lambda s: len(numbers(s.get("settled"))) == s.get("nextWorkerId", 0) > 0
         )
         await self.world.until(self._all_released)
 

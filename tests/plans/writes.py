@@ -30,19 +30,19 @@ class Write:
     """One write of a run."""
 
     what: str  # e.g. "patch trainingjobs/status"
-    serial: str = ""  # of the worker it is about
+    worker_id: str = ""  # of the worker it is about
     nth: int = 1
 
     @override
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.what, self.serial, f"#{self.nth}")))
+        return " ".join(filter(None, (self.what, self.worker_id, f"#{self.nth}")))
 
     @classmethod
     def read(cls, text: str) -> Self:
         """The inverse of `str`."""
-        matched = re.fullmatch(r"(?P<what>.+?)(?: (?P<serial>\d+))? #(?P<nth>\d+)", text)
+        matched = re.fullmatch(r"(?P<what>.+?)(?: (?P<worker_id>\d+))? #(?P<nth>\d+)", text)
         assert matched is not None, f"{text!r} names no write"
-        return cls(matched["what"], matched["serial"] or "", int(matched["nth"]))
+        return cls(matched["what"], matched["worker_id"] or "", int(matched["nth"]))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Plan:
         verb, _, rest = self.write.what.partition(" ")
         kind, _, dry = rest.partition(" ")
         plural, _, subresource = kind.partition("/")
-        one = rf"/[^/]*{f'-{self.write.serial}' if self.write.serial else ''}"
+        one = rf"/[^/]*{f'-{self.write.worker_id}' if self.write.worker_id else ''}"
         named = "" if verb == "create" and not subresource else one
         return Rule(
             self.disturbance,
@@ -74,7 +74,7 @@ class Plan:
         )
 
     def _is_about(self, body: Any) -> bool:
-        return not self.write.serial or _name_in(body).endswith(f"-{self.write.serial}")
+        return not self.write.worker_id or _name_in(body).endswith(f"-{self.write.worker_id}")
 
 
 def writes_of(log: Iterable[Request]) -> list[Write]:
@@ -96,7 +96,7 @@ def met_another(write: Write, made: Iterable[Write]) -> bool:
 
     That happens to statuses and events alone, and only to later ones of their kind.
     """
-    same = sum((one.what, one.serial) == (write.what, write.serial) for one in made)
+    same = sum((one.what, one.worker_id) == (write.what, write.worker_id) for one in made)
     return write.what in _MERGED and 0 < same < write.nth
 
 

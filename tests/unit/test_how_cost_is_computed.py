@@ -72,7 +72,7 @@ def rows_of(worker: Segment, *parts: tuple[str, str]) -> list[list[str]]:
     """What a worker has cost in parts of its time, as the page writes it."""
     return [
         [
-            str(worker.serial),
+            str(worker.worker_id),
             start,
             end,
             shown(price),

@@ -148,15 +148,15 @@ class Executor:
         """
         memory.vanished &= memory.hidden.keys()
         asked = sorted(memory.hidden.keys() - memory.vanished)
-        seen = await asyncio.gather(*(self._show(job, serial, memory) for serial in asked))
+        seen = await asyncio.gather(*(self._show(job, worker_id, memory) for worker_id in asked))
         is_found = any(one.is_found for one in seen)
         return HiddenLookup(
             is_found, min((one.wake_after_seconds for one in seen), default=float("inf"))
         )
 
-    async def let_go_of_hidden(self, last: JobSnapshot, serial: int) -> None:
+    async def let_go_of_hidden(self, last: JobSnapshot, worker_id: int) -> None:
         """Release a worker's pod of a deleted job, if it is left; raises KubeError."""
-        pod = await self._pods.find(last, serial)
+        pod = await self._pods.find(last, worker_id)
         if pod is not None and FINALIZER_METERED in pod.finalizers:
             key = Key(last.namespace, last.name)
             await self.strip(key, Orphan(pod.name, pod.uid, pod.owner_uid))
@@ -169,22 +169,22 @@ class Executor:
             return
         self._writes.reached(job, PODS, pod.name, version)
 
-    async def _show(self, job: JobSnapshot, serial: int, memory: Memory) -> HiddenLookup:
+    async def _show(self, job: JobSnapshot, worker_id: int, memory: Memory) -> HiddenLookup:
         async def write() -> list[Trouble | None]:
             try:
-                were_changed = await self._pods.show(job, serial)
+                were_changed = await self._pods.show(job, worker_id)
             except KubeError as error:
                 return [on_write(error)]
             if were_changed is None:
-                memory.vanished |= {serial}
+                memory.vanished |= {worker_id}
             elif were_changed:
-                words = f"others changed the labels of worker {serial}, and they are put back"
+                words = f"others changed the labels of worker {worker_id}, and they are put back"
                 await self._announce(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
             return [None]
 
-        troubles = await self._retries.attempt(memory, _labels_of(serial), write)
+        troubles = await self._retries.attempt(memory, _labels_of(worker_id), write)
         waits = [one.wake_after_seconds for one in troubles if one.wake_after_seconds is not None]
-        is_found = not troubles and serial not in memory.vanished
+        is_found = not troubles and worker_id not in memory.vanished
         return HiddenLookup(is_found, min(waits, default=float("inf")))
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
@@ -271,17 +271,17 @@ def _outcome(troubles: list[Trouble], *, stored: bool) -> Outcome:
     return Outcome(stored, min(waits, default=float("inf")), failures[0] if failures else None)
 
 
-def _labels_of(serial: int) -> str:
-    return f"the labels of worker {serial}"
+def _labels_of(worker_id: int) -> str:
+    return f"the labels of worker {worker_id}"
 
 
 def _name_of(action: Single) -> str:
     """Name an action for the message that tells of its failure."""
     match action:
-        case Release(serial=serial):
-            return f"the release of worker {serial}"
-        case Remove(serial=serial) | Withdraw(serial=serial):
-            return f"the removal of worker {serial}"
+        case Release(worker_id=worker_id):
+            return f"the release of worker {worker_id}"
+        case Remove(worker_id=worker_id) | Withdraw(worker_id=worker_id):
+            return f"the removal of worker {worker_id}"
         case Annotate():
             return "the annotation of the job with its cost"
         case DeleteJob():

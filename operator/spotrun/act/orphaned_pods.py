@@ -53,10 +53,12 @@ class HiddenPods:
         """The names of the jobs that have left such pods."""
         return self._left.keys()
 
-    async def let_go(self, job: JobSnapshot, serials: Iterable[int]) -> None:
+    async def let_go(self, job: JobSnapshot, worker_ids: Iterable[int]) -> None:
         """Take our finalizer off the pods of a job that was just deleted, or try again later."""
         key = Key(job.namespace, job.name)
-        self._left.setdefault(key, {}).update({(job.uid, serial): job for serial in serials})
+        self._left.setdefault(key, {}).update(
+            {(job.uid, worker_id): job for worker_id in worker_ids}
+        )
         try:
             await self.try_again(key)
         except KubeError as error:

@@ -25,7 +25,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Published:
-    """A job as it is stored, and its pods by serial."""
+    """A job as it is stored, and its pods by worker id."""
 
     namespace: str
     name: str
@@ -46,14 +46,15 @@ class Answers:
 
     def __init__(self, job: Published, key: bytes) -> None:
         """Prepare the answers; the secrets of all worlds are derived from `key`."""
-        self.serials = {peer.pod: serial for serial, peer in job.peers.items()}
+        self.worker_ids = {peer.pod: worker_id for worker_id, peer in job.peers.items()}
         self._job = job
         world = job.status.world
         is_over = job.status.phase in FINISHED
         members = world.members if not is_over else ()
-        self._places = {serial: place for place, serial in enumerate(members)}
+        self._places = {worker_id: place for place, worker_id in enumerate(members)}
         self._addresses = tuple(
-            job.peers[serial].address if serial in job.peers else None for serial in members
+            job.peers[worker_id].address if worker_id in job.peers else None
+            for worker_id in members
         )
         self._leaving = _leaving(job.status) if members else frozenset()
         self._left_out = frozenset() if is_over else left_out(job.status)
@@ -76,15 +77,15 @@ class Answers:
         shared = (self._hash.digest(), self._addresses, tuple(self._places))
         return *shared, self._leaving, self._left_out
 
-    def answer(self, serial: int) -> Answer:
+    def answer(self, worker_id: int) -> Answer:
         """Return the answer to one worker."""
-        world, is_left_out = self._world(serial), serial in self._left_out
+        world, is_left_out = self._world(worker_id), worker_id in self._left_out
         version = self._version(world, is_left_out=is_left_out)
         return replace(self._common, version=version, world=world, left_out=is_left_out)
 
-    def version(self, serial: int) -> str:
+    def version(self, worker_id: int) -> str:
         """Return the version of that answer, equal wherever it is made."""
-        return self._version(self._world(serial), is_left_out=serial in self._left_out)
+        return self._version(self._world(worker_id), is_left_out=worker_id in self._left_out)
 
     def _version(self, world: World | None, *, is_left_out: bool) -> str:
         own = self._hash.copy()
@@ -94,15 +95,15 @@ class Answers:
             own.update(b"left out")
         return own.hexdigest()
 
-    def _world(self, serial: int) -> World | None:
+    def _world(self, worker_id: int) -> World | None:
         shared = self._common.world
         if shared is None:
             return None
-        place = self._places.get(serial)
+        place = self._places.get(worker_id)
         if place is not None:
             rank = place * self._job.processes
             return replace(shared, rank=rank, neighbours=self._neighbours(place))
-        if serial in self._leaving:
+        if worker_id in self._leaving:
             # It trains until the others switch; a world in which it has no process says both.
             return replace(shared, rank=shared.size, processes=0, store=None, secret="")
         return None

@@ -28,10 +28,10 @@ class WorkerKey(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkerRef:
-    """The job and serial of a pod."""
+    """The job and worker id of a pod."""
 
     job_uid: str
-    serial: int
+    worker_id: int
     pod_uid: str
 
 
@@ -120,18 +120,18 @@ class Board:
         return key in self._gone
 
     def place(self, worker: WorkerKey) -> WorkerRef | None:
-        """Return the job and serial of a pod; None if there is no such pod in the job."""
+        """Return the job and worker id of a pod; None if there is no such pod in the job."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
-        serial = entry.answers.serials.get(worker.pod) if entry else None
-        if entry is None or serial is None:
+        worker_id = entry.answers.worker_ids.get(worker.pod) if entry else None
+        if entry is None or worker_id is None:
             return None
-        return WorkerRef(entry.job.uid, serial, entry.job.peers[serial].uid)
+        return WorkerRef(entry.job.uid, worker_id, entry.job.peers[worker_id].uid)
 
     def answer(self, worker: WorkerKey) -> Answer | None:
         """Return that worker's present answer; None if there is no such worker."""
         entry = self._entries.get(Key(worker.namespace, worker.job))
-        serial = entry.answers.serials.get(worker.pod) if entry else None
-        return None if entry is None or serial is None else entry.answers.answer(serial)
+        worker_id = entry.answers.worker_ids.get(worker.pod) if entry else None
+        return None if entry is None or worker_id is None else entry.answers.answer(worker_id)
 
     async def wait(self, worker: WorkerKey, seen: str, timeout_seconds: float) -> Answer | None:
         """Return the answer once it differs from `seen`, or the present one after the time-out.
@@ -167,8 +167,8 @@ class Board:
 
     def _wake_changed(self, key: Key, answers: Answers) -> None:
         for pod, poll in self._polls.get(key, {}).items():
-            serial = answers.serials.get(pod)
-            if serial is None or answers.version(serial) != poll.seen:
+            worker_id = answers.worker_ids.get(pod)
+            if worker_id is None or answers.version(worker_id) != poll.seen:
                 _resolve(poll.news)
 
     def _wake_all(self, key: Key) -> None:

@@ -40,7 +40,7 @@ def published(job: JobSnapshot, status: JobState) -> Published:
         name=job.name,
         uid=job.uid,
         status=status,
-        peers={w.serial: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
+        peers={w.worker_id: Peer(w.pod.name, w.pod.uid, w.pod.address) for w in job.workers},
         processes=processes(job),
         cost_labels=job.cost_labels,
         placed=_placed(job),
@@ -65,7 +65,9 @@ def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
     ends = [
         (worker.node.leaves_at.timestamp(), worker.pod.name, worker.node.name)
         for worker in job.workers
-        if worker.serial in crew and worker.node is not None and worker.node.leaves_at is not None
+        if worker.worker_id in crew
+        and worker.node is not None
+        and worker.node.leaves_at is not None
     ]
     if not ends:
         return None
@@ -75,8 +77,8 @@ def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
 
 def _metrics(job: JobSnapshot, status: JobState) -> tuple[tuple[str, float], ...]:
     """Return what the first worker that tells of any has told."""
-    agents = {worker.serial: worker.agent for worker in job.workers if worker.agent is not None}
-    crew = (agents[serial] for serial in training(status) if serial in agents)
+    agents = {worker.worker_id: worker.agent for worker in job.workers if worker.agent is not None}
+    crew = (agents[worker_id] for worker_id in training(status) if worker_id in agents)
     told = (one.report.progress.metrics for one in crew if one.report.progress is not None)
     return next((metrics for metrics in told if metrics), ())
 

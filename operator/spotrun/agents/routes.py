@@ -44,19 +44,19 @@ _SEEN_CHARACTERS = 64
 class Agents(Protocol):
     """The store of agents' reports and signs of life."""
 
-    def take_report(self, uid: str, serial: int, report: Report) -> bool:
+    def take_report(self, uid: str, worker_id: int, report: Report) -> bool:
         """Take a report; return whether it is worth waking the job."""
 
-    def touch(self, uid: str, serial: int) -> None:
+    def touch(self, uid: str, worker_id: int) -> None:
         """Note a sign of life."""
 
-    def hold(self, uid: str, serial: int) -> None:
+    def hold(self, uid: str, worker_id: int) -> None:
         """Count a poll as a sign of life for as long as it is open."""
 
-    def let_go(self, uid: str, serial: int) -> None:
+    def let_go(self, uid: str, worker_id: int) -> None:
         """Note that the poll was answered, or that its connection is gone."""
 
-    def too_old(self, uid: str, serial: int) -> bool:
+    def too_old(self, uid: str, worker_id: int) -> bool:
         """Note that its wire version is no longer served; return whether that is news."""
 
 
@@ -157,7 +157,7 @@ class App:
     async def _serve(self, request: web.BaseRequest, route: _Route) -> Answer:
         self._check_leads()
         place = await self._authenticate(request, route.worker)
-        self._agents.touch(place.job_uid, place.serial)
+        self._agents.touch(place.job_uid, place.worker_id)
         if route.what == "report":
             await self._take_report(request, route.worker, place)
             answer = self._board.answer(route.worker)
@@ -175,11 +175,11 @@ class App:
         self, worker: WorkerKey, place: WorkerRef, seen: str, seconds: float
     ) -> Answer | None:
         """Wait for news; an open poll counts as a sign of life."""
-        self._agents.hold(place.job_uid, place.serial)
+        self._agents.hold(place.job_uid, place.worker_id)
         try:
             return await self._board.wait(worker, seen, seconds)
         finally:
-            self._agents.let_go(place.job_uid, place.serial)
+            self._agents.let_go(place.job_uid, place.worker_id)
 
     async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> WorkerRef:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -221,12 +221,12 @@ class App:
         try:
             report = read_report(body)
         except OldWireError as error:
-            if self._agents.too_old(place.job_uid, place.serial):
+            if self._agents.too_old(place.job_uid, place.worker_id):
                 self._wake(Key(worker.namespace, worker.job))
             raise Refused(400, str(error)) from error
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        if self._agents.take_report(place.job_uid, place.serial, report):
+        if self._agents.take_report(place.job_uid, place.worker_id, report):
             self._wake(Key(worker.namespace, worker.job))
 
     def _check_leads(self) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
-from spotrun.api.field_types.bounded import Count, ListedSerials, Long, ShortText
+from spotrun.api.field_types.bounded import Count, ListedWorkerIds, Long, ShortText
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
 from spotrun.api.names import Choice
@@ -188,7 +188,7 @@ class Rate(Model):
     Its writer alone checks the fields: the API server allows no rules in long lists.
     """
 
-    workers: ListedSerials = Field(description='Serial numbers, as intervals, e.g. "0-2,7".')
+    workers: ListedWorkerIds = Field(description='Worker ids, as intervals, e.g. "0-2,7".')
     usd_per_hour: ShortText = Field(
         description="Price of the node times the worker's share of it, in USD per hour."
     )
@@ -211,7 +211,7 @@ class Rate(Model):
 class ChargeEnd(Model):
     """The end of the charge of lost workers: nobody reports when their containers ended."""
 
-    workers: ListedSerials = Field(description='Serial numbers, as intervals, e.g. "0-2,7".')
+    workers: ListedWorkerIds = Field(description='Worker ids, as intervals, e.g. "0-2,7".')
     at: ShortText = Field(description="Time at which they were last known to run.")
 
 

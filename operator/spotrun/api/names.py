@@ -63,7 +63,9 @@ LABEL_JOB: Final = Name("spotrun.dev/job", "on every object of a job: the name o
 LABEL_JOB_UID: Final = Name(
     "spotrun.dev/job-uid", "on every object of a job: its UID, for a re-created job is another one"
 )
-LABEL_SERIAL: Final = Name("spotrun.dev/serial", "on worker pods: the worker's number in its job")
+LABEL_WORKER_ID: Final = Name(
+    "spotrun.dev/worker-id", "on worker pods: the worker's id, a number that its job gives out once"
+)
 LABEL_TEMPLATE: Final = Name(
     "spotrun.dev/template", "on worker pods: the hash of the template they were made from"
 )

@@ -12,6 +12,8 @@ from typing import Any
 from pydantic import AliasChoices, AliasGenerator, ConfigDict
 from pydantic.alias_generators import to_camel
 
+STATUS = {"nextWorkerId": "nextSerial"}
+
 WORLD = {
     "number": "generation",
     "active": "switch",
@@ -32,7 +34,8 @@ def reading(old_names: Mapping[str, str]) -> ConfigDict:
         return AliasChoices(name, old_names[name]) if name in old_names else name
 
     def keep_old_fields(schema: dict[str, Any]) -> None:
-        schema["required"] = [name for name in schema["required"] if name not in old_names]
+        if "required" in schema:
+            schema["required"] = [name for name in schema["required"] if name not in old_names]
         schema["additionalProperties"] = True  # Kubernetes: preserve unknown fields
 
     return ConfigDict(

@@ -7,8 +7,8 @@ from pydantic import Field
 from spotrun.api import old_names
 from spotrun.api.cost import Accumulators, Cost
 from spotrun.api.field_types.amounts import Amount, Percent
-from spotrun.api.field_types.bounded import Count, ListedSerials, Long, LongText, ShortText
-from spotrun.api.field_types.text_values import Intervals, Serials, Time
+from spotrun.api.field_types.bounded import Count, ListedWorkerIds, Long, LongText, ShortText
+from spotrun.api.field_types.text_values import Intervals, Time, WorkerIds
 from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
@@ -56,8 +56,8 @@ class World(Model):
     model_config = reading(old_names.WORLD)
 
     number: Count = Field(description="Counts the worlds of the job; the newest one is this.")
-    members: Serials = Field(
-        description='Serial numbers of the workers in rank order, as intervals, e.g. "0-2,7".'
+    members: WorkerIds = Field(
+        description='Ids of the workers in rank order, as intervals, e.g. "0-2,7".'
     )
     active: bool = Field(
         description="False while the world is prepared, true once its members are to enter it."
@@ -66,7 +66,7 @@ class World(Model):
     store: ShortText | None = Field(
         None, description="The members' meeting point: host:port of their store."
     )
-    state_holders: Serials | None = Field(
+    state_holders: WorkerIds | None = Field(
         None,
         description="Members of the last world that trained: only they have the state, and while "
         "active is false they go on training.",
@@ -84,7 +84,7 @@ class World(Model):
     training_number: Count | None = Field(
         None, description="While active is false: the number of the world that trains meanwhile."
     )
-    late_workers: Serials | None = Field(
+    late_workers: WorkerIds | None = Field(
         None,
         description="Workers that were left out because they did not arrive in time, once for each "
         "time; one that is late twice is replaced. One that failed on a node that is blamed "
@@ -95,7 +95,7 @@ class World(Model):
         description="True where processes are ended, or started again, though nobody was lost: a "
         "script that saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
     )
-    joining_workers: Serials | None = Field(
+    joining_workers: WorkerIds | None = Field(
         None,
         description="Members that did not train before it. If one fails before it has made a step "
         "the others go on as before.",
@@ -138,7 +138,7 @@ class Interruption(Model):
     """One worker taken away by its platform."""
 
     time: Time = Field(description="Time at which it was noticed.")
-    worker: Count = Field(description="The worker's serial number.")
+    worker: Count = Field(description="The worker's id.")
     reason: ShortText = Field(description="Reclaimed, NodeLost, Drained or Preempted.")
     pool: ShortText | None = Field(None, description="The CapacityPool it ran in.")
     node: ShortText | None = Field(None, description="The node it ran on.")
@@ -155,7 +155,7 @@ class Interruptions(Model):
 class HeldBack(Model):
     """Workers that failed before they trained, in one world."""
 
-    workers: ListedSerials = Field(description='Serial numbers, e.g. "0-2,7".')
+    workers: ListedWorkerIds = Field(description='Worker ids, e.g. "0-2,7".')
     generation: Count | None = Field(
         None, description="The world that they were in, or got ready for; absent if it was none."
     )
@@ -262,7 +262,7 @@ class Rejections(Model):
         description="Number of rejections in a row: until a worker that came later is taken by its "
         "node."
     )
-    worker: Count = Field(description="The serial number of the last one.")
+    worker: Count = Field(description="The id of the last one.")
     retry_at: Time = Field(description="Time at which workers are made again.")
     nodes: Annotated[tuple[ShortText, ...], Field(max_length=MOST_AVOIDED)] | None = Field(
         None,
@@ -309,7 +309,7 @@ class Pace(Model):
         "newest last.",
     )
     measured: Count | None = Field(
-        None, description="The highest serial number of a worker that is among them."
+        None, description="The highest id of a worker that is among them."
     )
 
 
@@ -326,6 +326,8 @@ class Decision(Model):
 
 class TrainingJobStatus(Model):
     """The status of the job; only the operator writes here."""
+
+    model_config = reading(old_names.STATUS)
 
     phase: Phase | None = Field(
         None, description=f"The stage of the job's life. {Phase.explained()}"
@@ -381,23 +383,23 @@ class TrainingJobStatus(Model):
             "x-kubernetes-list-map-keys": ["type"],
         },
     )
-    next_serial: Count | None = Field(
-        None, description="The number the next worker gets; stored before its pod is made."
+    next_worker_id: Count | None = Field(
+        None, description="The id that the next worker gets; stored before its pod is made."
     )
     settled: Intervals | None = Field(
         None,
-        description='Serial numbers of workers whose cost is in the sums, e.g. "0-41,43". This and '
-        "the other lists of serial numbers begin with + where they are long: then each number is "
+        description='Ids of workers whose cost is in the sums, e.g. "0-41,43". This and '
+        "the other lists of worker ids begin with + where they are long: then each number is "
         "the distance from the one before.",
     )
-    lost: Serials | None = Field(
+    lost: WorkerIds | None = Field(
         None,
-        description="Serial numbers of workers that were given up, though their containers may "
+        description="Ids of workers that were given up, though their containers may "
         "still run; new workers keep away from their nodes until something is heard from there.",
     )
-    failed: Serials | None = Field(
+    failed: WorkerIds | None = Field(
         None,
-        description="Serial numbers of workers that have failed, while containers beside their "
+        description="Ids of workers that have failed, while containers beside their "
         "trainer still run: that end is seen again and again, and counts once.",
     )
     accumulators: Accumulators | None = Field(

@@ -163,7 +163,7 @@ class TrainingJob(Model):
     status: TrainingJobStatus | None = Field(
         None,
         description="The observed state of the job; only the operator writes here. Words such as "
-        "world, serial or settled are explained in "
+        "world, worker id or settled are explained in "
         "https://github.com/spotrun/spotrun/blob/main/docs/glossary.md.",
     )
 

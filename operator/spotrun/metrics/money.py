@@ -47,7 +47,7 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 
 def _num_unpriced(job: Published) -> int:
     """Count workers with an address but no rate: they have a node, and its price is unknown."""
-    placed = {serial for serial, peer in job.peers.items() if peer.address is not None}
+    placed = {worker_id for worker_id, peer in job.peers.items() if peer.address is not None}
     return len(placed - job.status.accumulators.rates.keys())
 
 

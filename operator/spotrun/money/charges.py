@@ -46,6 +46,6 @@ Book = Mapping[int, Charges]
 def grouped(book: Book) -> dict[Charges, list[int]]:
     """Return the ids of the workers that have the same charges, ascending."""
     found: dict[Charges, list[int]] = {}
-    for serial in sorted(book):
-        found.setdefault(book[serial], []).append(serial)
+    for worker_id in sorted(book):
+        found.setdefault(book[worker_id], []).append(worker_id)
     return found

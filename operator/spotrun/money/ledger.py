@@ -114,7 +114,7 @@ class Priced:
 class Segment:
     """A worker on a node: from when its pod was bound until its containers ended."""
 
-    serial: int
+    worker_id: int
     start: datetime
     end: datetime | None  # None: it goes on
     share: Decimal  # of the node, as `share_of` has it

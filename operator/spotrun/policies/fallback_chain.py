@@ -112,7 +112,7 @@ def _without_ledger(view: View) -> Decision:
         return Decision(job.status, tuple(_releases_at_last(blind, blind.job.status)))
     why = Reason.SUSPENDED_BY_USER
     actions = tuple(
-        Remove(worker.serial, worker.pod.uid, why, why.purpose)
+        Remove(worker.worker_id, worker.pod.uid, why, why.purpose)
         for worker in (job.workers if job.spec.suspend else ())
         if not worker.pod.deleting and not worker.pod.is_over
     )
@@ -132,8 +132,8 @@ def _releases_at_last(view: View, status: JobState) -> Iterator[Release]:
     """
     settled = status.settled
     for worker in view.job.workers:
-        if worker.pod.metered and (worker.serial in settled or _is_over(view, worker)):
-            yield Release(worker.serial, worker.pod.uid)
+        if worker.pod.metered and (worker.worker_id in settled or _is_over(view, worker)):
+            yield Release(worker.worker_id, worker.pod.uid)
 
 
 def _is_over(view: View, worker: Worker) -> bool:

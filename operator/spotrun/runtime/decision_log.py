@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
 from spotrun.state.job_state import JobState, World
 
@@ -15,15 +15,15 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
     if _published_world(old) != _published_world(new):
-        members = f"workers {Serials.of(new.members)}" if new.members else "nobody"
+        members = f"workers {WorkerIds.of(new.members)}" if new.members else "nobody"
         yield f"world {new.number}: {members}{'' if new.is_active else ', being prepared'}"
-    created = [action.serial for action in decision.actions if isinstance(action, Create)]
+    created = [action.worker_id for action in decision.actions if isinstance(action, Create)]
     if created:
         yield f"create {_workers(created)}"
-    for why, serials in _by_reason(decision.actions, Remove).items():
-        yield f"remove {_workers(serials)}: {why}"
-    for why, serials in _by_reason(decision.actions, Withdraw).items():
-        yield f"take {_workers(serials)} back: {why}"
+    for why, worker_ids in _by_reason(decision.actions, Remove).items():
+        yield f"remove {_workers(worker_ids)}: {why}"
+    for why, worker_ids in _by_reason(decision.actions, Withdraw).items():
+        yield f"take {_workers(worker_ids)} back: {why}"
     for action in decision.actions:
         if isinstance(action, Resize):
             yield f"ask for {action.replicas} workers: {action.why}"
@@ -35,15 +35,15 @@ def _by_reason(
     actions: Iterable[Action], kind: type[Remove] | type[Withdraw]
 ) -> Mapping[str, list[int]]:
     """Merge actions of one reason: a gang that gives way is one line, not a thousand."""
-    serials = defaultdict[str, list[int]](list)
+    worker_ids = defaultdict[str, list[int]](list)
     for action in actions:
         if isinstance(action, kind):
-            serials[action.why].append(action.serial)
-    return serials
+            worker_ids[action.why].append(action.worker_id)
+    return worker_ids
 
 
-def _workers(serials: list[int]) -> str:
-    return f"worker{'s' if len(serials) > 1 else ''} {Serials.of(tuple(sorted(serials)))}"
+def _workers(worker_ids: list[int]) -> str:
+    return f"worker{'s' if len(worker_ids) > 1 else ''} {WorkerIds.of(tuple(sorted(worker_ids)))}"
 
 
 def _published_world(world: World) -> tuple[int, bool]:

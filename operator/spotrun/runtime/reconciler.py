@@ -144,7 +144,7 @@ class Reconciler:
             job,
             restart_seconds=self._restarts.wait_seconds(),
             is_time_sure=self._is_sure(),
-            vanished={serial: memory.hidden[serial] for serial in memory.vanished},
+            vanished={worker_id: memory.hidden[worker_id] for worker_id in memory.vanished},
         )
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
@@ -186,7 +186,7 @@ class Reconciler:
 
     def _note_hidden(self, job: JobSnapshot, memory: Memory) -> None:
         """Note the workers whose pods caches should show and do not; an odd ledger names none."""
-        shown_before, memory.shown = memory.shown, frozenset(w.serial for w in job.workers)
+        shown_before, memory.shown = memory.shown, frozenset(w.worker_id for w in job.workers)
         try:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
         except Exception:
@@ -195,7 +195,7 @@ class Reconciler:
             )
             missing = frozenset()
         memory.shown |= missing - memory.vanished
-        since = {serial: self._wall() for serial in missing & shown_before}
+        since = {worker_id: self._wall() for worker_id in missing & shown_before}
         memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
 
     async def _part_with(self, key: Key, memory: Memory) -> None:
@@ -227,7 +227,7 @@ class Reconciler:
         """Answer the held polls of workers in doubt: a live agent asks again in milliseconds."""
         doubted = in_doubt(job) if job.broken is None else frozenset[int]()
         for worker in job.workers:
-            if worker.serial in doubted:
+            if worker.worker_id in doubted:
                 self._board.nudge(WorkerKey(job.namespace, job.name, worker.pod.name))
         return bool(doubted)
 

@@ -49,7 +49,7 @@ class Node:
 class Worker:
     """A worker's pod and process in their real state."""
 
-    serial: int
+    worker_id: int
     uid: str
     created_at: float
     place: Placed
@@ -128,20 +128,20 @@ class Cluster:
         match action:
             case Create():
                 self._create(action)
-            case Remove(serial=serial, uid=uid):
-                worker = self.workers.get(serial)
+            case Remove(worker_id=worker_id, uid=uid):
+                worker = self.workers.get(worker_id)
                 if worker is not None and worker.uid == uid:
                     self._end(worker)
-            case Withdraw(serial=serial, uid=uid):
-                worker = self.workers.get(serial)
+            case Withdraw(worker_id=worker_id, uid=uid):
+                worker = self.workers.get(worker_id)
                 if worker is not None and worker.uid == uid and not worker.runs(self.now):
                     self._end(worker)
-                    del self.workers[serial]
-            case Release(serial=serial, uid=uid):
-                worker = self.workers.get(serial)
+                    del self.workers[worker_id]
+            case Release(worker_id=worker_id, uid=uid):
+                worker = self.workers.get(worker_id)
                 if worker is not None and worker.uid == uid:
                     self._end(worker)
-                    del self.workers[serial]
+                    del self.workers[worker_id]
             case Annotate() | DeleteJob() | Resize():
                 pass  # of the job alone, whose size is given
             case _:
@@ -154,11 +154,11 @@ class Cluster:
         return self.leases
 
     def _create(self, create: Create) -> None:
-        if create.serial in self.workers:
+        if create.worker_id in self.workers:
             return
         self._made += 1
-        self.workers[create.serial] = Worker(
-            create.serial,
+        self.workers[create.worker_id] = Worker(
+            create.worker_id,
             f"uid-{self._made}",
             self.now,
             create.place,
@@ -215,4 +215,4 @@ class Cluster:
 
 def _oldest_first(worker: Worker) -> tuple[float, int]:
     assert worker.node is not None, "it has one"
-    return worker.node.granted_at, worker.serial
+    return worker.node.granted_at, worker.worker_id

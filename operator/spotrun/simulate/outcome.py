@@ -76,7 +76,7 @@ class Outcome:
 def _cost(leases: Iterable[Lease], market: VirtualMarket) -> Decimal:
     segments = [
         Segment(
-            serial=number,
+            worker_id=number,
             start=market.time(one.start),
             end=market.time(one.end),
             share=Decimal(one.nodes),

@@ -88,4 +88,4 @@ def _known_before(job: Job, rules: Rules) -> JobState:
 
 def _acted_upon(status: JobState) -> tuple[object, ...]:
     """Return the parts of status that workers, or the next decision, act upon."""
-    return status.phase, status.world, status.next_serial, status.settled, status.orders
+    return status.phase, status.world, status.next_worker_id, status.settled, status.orders

@@ -93,8 +93,8 @@ class Snapshots:
     def _lost_seconds(self, status: JobState) -> dict[int, float]:
         now, workers = self._cluster.now, self._cluster.workers
         lost = [n for n in training(status) if n not in workers or not workers[n].runs(now)]
-        self._lost_at = {serial: self._lost_at.get(serial, now) for serial in lost}
-        return {serial: now - since for serial, since in self._lost_at.items()}
+        self._lost_at = {worker_id: self._lost_at.get(worker_id, now) for worker_id in lost}
+        return {worker_id: now - since for worker_id, since in self._lost_at.items()}
 
     def _worker(self, worker: Worker, status: JobState) -> seen.Worker:
         node = worker.node
@@ -113,8 +113,8 @@ class Snapshots:
         if bound:
             phase = seen.PodPhase.SUCCEEDED if is_removed else seen.PodPhase.RUNNING
         return seen.Pod(
-            serial=worker.serial,
-            name=f"job-{worker.serial}",
+            worker_id=worker.worker_id,
+            name=f"job-{worker.worker_id}",
             uid=worker.uid,
             version="1",
             template=_TEMPLATE,

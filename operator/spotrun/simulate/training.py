@@ -72,7 +72,7 @@ class Training:
         for worker in self._cluster.workers.values():
             if world.store == f"{address(worker)}:{worker.port}":
                 worker.port += 1  # its spare store is taken: it opens another
-            enters = world.is_active and worker.serial in world.member_set
+            enters = world.is_active and worker.worker_id in world.member_set
             if enters and worker.is_ready(now) and worker.arrived < world.number:
                 worker.arrived, worker.arrived_at = world.number, now
         self._assemble(status)
@@ -86,7 +86,7 @@ class Training:
         """Let the members of the world train once all are there and well; else nobody trains."""
         world, present = status.world, generation(status)
         workers = self._cluster.workers
-        members = [workers[serial] for serial in training(status) if serial in workers]
+        members = [workers[worker_id] for worker_id in training(status) if worker_id in workers]
         inside = [w for w in members if w.arrived == present and w.runs(self._cluster.now)]
         if not inside or len(inside) < len(training(status)):
             self._members = []
@@ -106,7 +106,7 @@ class Training:
             steps = self._in(restore)
             self._unsaved_seconds = 0.0
         else:
-            kept = [w.state for w in members if w.serial in holders and w.state is not None]
+            kept = [w.state for w in members if w.worker_id in holders and w.state is not None]
             assert kept, "a world in process has somebody with the state"
             steps = max(kept)
         self.lost_steps += self._reached - steps

@@ -23,7 +23,7 @@ class Placed:
 class Create:
     """Make the worker of this number; its name is a function of job and number."""
 
-    serial: int
+    worker_id: int
     avoid_nodes: tuple[str, ...] = ()  # host names
     place: Placed = Placed()
     slot: int = 0  # which part of a copy of the model it will hold
@@ -33,7 +33,7 @@ class Create:
 class Remove:
     """Delete a worker's pod, if it is still this one."""
 
-    serial: int
+    worker_id: int
     uid: str
     reason: Reason
     why: str
@@ -43,7 +43,7 @@ class Remove:
 class Withdraw:
     """Take back a worker that has no node yet; done only if it still has none."""
 
-    serial: int
+    worker_id: int
     uid: str
     version: str
     reason: Reason
@@ -54,7 +54,7 @@ class Withdraw:
 class Release:
     """Take our finalizer off a pod whose number is settled."""
 
-    serial: int
+    worker_id: int
     uid: str
 
 

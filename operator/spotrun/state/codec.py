@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from spotrun.api import status as stored
-from spotrun.api.field_types.text_values import Intervals, Serials, Time
+from spotrun.api.field_types.text_values import Intervals, Time, WorkerIds
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.job_state import (
     NO_ORDERS,
@@ -68,7 +68,7 @@ def read(status: TrainingJobStatus) -> JobState:
         cost=read_cost(status.cost),
         decisions=read_decisions(status.decisions),
         conditions=read_conditions(status.conditions),
-        next_serial=status.next_serial,
+        next_worker_id=status.next_worker_id,
         settled=ranges(status.settled),
         lost=numbers(status.lost),
         failed=numbers(status.failed),
@@ -88,7 +88,7 @@ def read_said(status: TrainingJobStatus) -> JobState:
         observed_generation=status.observed_generation,
         suspended_by=status.suspended_by,
         conditions=read_conditions(status.conditions),
-        next_serial=status.next_serial,
+        next_worker_id=status.next_worker_id,
         unread=status.model_dump_json(by_alias=True, exclude_unset=True),
     )
 
@@ -118,10 +118,10 @@ def write(state: JobState) -> TrainingJobStatus:
         cost=write_cost(state.cost),
         decisions=write_decisions(state.decisions),
         conditions=write_conditions(state.conditions),
-        next_serial=state.next_serial,
+        next_worker_id=state.next_worker_id,
         settled=Intervals.of_intervals(state.settled.intervals) or None,
-        lost=_serials(sorted(state.lost)),
-        failed=_serials(sorted(state.failed)),
+        lost=_worker_ids(sorted(state.lost)),
+        failed=_worker_ids(sorted(state.failed)),
         accumulators=write_sums(state.accumulators),
     )
 
@@ -164,17 +164,17 @@ def _write_world(world: World) -> stored.World | None:
         return None
     return stored.World.model_construct(
         number=world.number,
-        members=Serials.of(world.members),
+        members=WorkerIds.of(world.members),
         active=world.is_active,
         entry=world.entry,
         store=world.store,
-        state_holders=_serials(world.state_holders),
+        state_holders=_worker_ids(world.state_holders),
         used_stores=world.used_stores or None,
         restore=world.restore,
         formed_at=time_of(world.formed_at),
         training_number=world.training_number,
-        late_workers=_serials(world.late_workers),
-        joining_workers=_serials(world.joining_workers),
+        late_workers=_worker_ids(world.late_workers),
+        joining_workers=_worker_ids(world.joining_workers),
         breaks=world.breaks or None,
         planned=world.is_planned or None,
     )
@@ -217,5 +217,5 @@ def _write_unused(unused: Unused) -> stored.Unused | None:
     )
 
 
-def _serials(some: Iterable[int]) -> Serials | None:
-    return Serials.of(some) or None
+def _worker_ids(some: Iterable[int]) -> WorkerIds | None:
+    return WorkerIds.of(some) or None

@@ -123,7 +123,7 @@ class JobState:
     cost: Cost = NO_COST
     decisions: tuple[RecordedDecision, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    next_serial: int | None = None
+    next_worker_id: int | None = None
     settled: Ranges = NO_NUMBERS
     lost: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()

@@ -20,12 +20,12 @@ def owned_name(job: str, uid: str) -> str:
     return f"{job}-{_short_hash(uid.encode(), _TAG_CHARACTERS)}"
 
 
-def worker_name(job: str, uid: str, serial: int) -> str:
+def worker_name(job: str, uid: str, worker_id: int) -> str:
     """The name of a worker's pod."""
-    return f"{owned_name(job, uid)}-{serial}"
+    return f"{owned_name(job, uid)}-{worker_id}"
 
 
-def serial_of(name: str, job: str, uid: str) -> int | None:
+def worker_id_of(name: str, job: str, uid: str) -> int | None:
     """The number of the worker whose pod has this name; None if it is no worker of this job."""
     number = name.rpartition("-")[2]
     is_number = number.isascii() and number.isdigit() and len(number) < 10

@@ -34,15 +34,15 @@ def whole(view: View, candidates: Sequence[Worker]) -> list[Worker]:
     slots = by_slot(candidates, workers)
     there = min(map(len, slots)) * workers.per_replica
     replicas = largest(workers, min(there, view.limited_size)) // workers.per_replica
-    inside = {worker.serial for slot in slots for worker in slot[:replicas]}
-    return [worker for worker in candidates if worker.serial in inside]
+    inside = {worker.worker_id for slot in slots for worker in slot[:replicas]}
+    return [worker for worker in candidates if worker.worker_id in inside]
 
 
 def led_by(keepers: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
     """Put the first state holder of each slot first, and then the other workers."""
     first = [slot[0] for slot in by_slot(keepers, workers) if slot]
-    known = {worker.serial for worker in first}
-    return [*first, *(worker for worker in others if worker.serial not in known)]
+    known = {worker.worker_id for worker in first}
+    return [*first, *(worker for worker in others if worker.worker_id not in known)]
 
 
 def holds_all(those: Sequence[Worker], workers: Workers) -> bool:
@@ -52,8 +52,8 @@ def holds_all(those: Sequence[Worker], workers: Workers) -> bool:
 
 def bring_all(keepers: Iterable[Worker], chosen: Iterable[Worker], workers: Workers) -> bool:
     """Whether those of the keepers who are chosen hold a whole model together."""
-    known = {worker.serial for worker in keepers}
-    return holds_all([worker for worker in chosen if worker.serial in known], workers)
+    known = {worker.worker_id for worker in keepers}
+    return holds_all([worker for worker in chosen if worker.worker_id in known], workers)
 
 
 def new_slots(staying: Sequence[Worker], workers: Workers, number: int) -> list[int]:
@@ -74,7 +74,7 @@ def in_rank_order(chosen: Iterable[Worker], workers: Workers) -> tuple[Worker, .
 
 
 def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:
-    """On-demand before spot, then by zone, node and serial.
+    """On-demand before spot, then by zone, node and worker id.
 
     Spot begins in the zone where on-demand ends: one crossing less for the ring.
     """
@@ -90,5 +90,5 @@ def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:
 def _place(worker: Worker) -> tuple[bool, str, str, int]:
     node = worker.node
     if node is None:
-        return (True, "", "", worker.serial)
-    return (node.capacity is Capacity.SPOT, node.zone, node.name, worker.serial)
+        return (True, "", "", worker.worker_id)
+    return (node.capacity is Capacity.SPOT, node.zone, node.name, worker.worker_id)

@@ -52,7 +52,7 @@ class PodEnd:
 class Pod:
     """A worker's pod."""
 
-    serial: int
+    worker_id: int
     name: str
     uid: str
     version: str
@@ -173,9 +173,9 @@ class Worker:
     used: Utilization | None = None
 
     @cached_property
-    def serial(self) -> int:
+    def worker_id(self) -> int:
         """The worker's number in the job, which never changes."""
-        return self.pod.serial
+        return self.pod.worker_id
 
     @property
     def is_ready(self) -> bool:
@@ -225,7 +225,7 @@ class JobSnapshot:
     status: JobState = field(default_factory=JobState)
     template: str = ""  # the hash of the template as it is now
     deleting: bool = False
-    workers: tuple[Worker, ...] = ()  # those with a pod of ours, by serial
+    workers: tuple[Worker, ...] = ()  # those with a pod of ours, by worker id
     refusal: Refusal | None = None  # of the last attempt, until one succeeds
     undone: Undone | None = None  # the write that has failed most often, once it is no accident
     written_seconds: float = float("inf")  # since status was last written
@@ -277,6 +277,6 @@ class JobSnapshot:
         given = template.get("terminationGracePeriodSeconds")
         return max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
 
-    def worker(self, serial: int) -> Worker | None:
+    def worker(self, worker_id: int) -> Worker | None:
         """The worker of that number, if it has a pod."""
-        return next((worker for worker in self.workers if worker.serial == serial), None)
+        return next((worker for worker in self.workers if worker.worker_id == worker_id), None)

@@ -41,24 +41,24 @@ class View:
         return self.job.is_time_sure and self.now + _CLOCKS_APART >= stored
 
     @cached_property
-    def by_serial(self) -> dict[int, Worker]:
+    def by_worker_id(self) -> dict[int, Worker]:
         """The workers that have a pod."""
-        return {worker.serial: worker for worker in self.job.workers}
+        return {worker.worker_id: worker for worker in self.job.workers}
 
     @cached_property
     def ends(self) -> dict[int, Fate]:
-        """The ends of the workers that have ended, by serial."""
+        """The ends of the workers that have ended, by worker id."""
         return fates(self.job, self.now)
 
     @cached_property
     def alive(self) -> tuple[Worker, ...]:
         """The workers that have not ended."""
-        return tuple(worker for worker in self.job.workers if worker.serial not in self.ends)
+        return tuple(worker for worker in self.job.workers if worker.worker_id not in self.ends)
 
     @cached_property
-    def alive_serials(self) -> frozenset[int]:
+    def alive_worker_ids(self) -> frozenset[int]:
         """The numbers of those alive."""
-        return frozenset(worker.serial for worker in self.alive)
+        return frozenset(worker.worker_id for worker in self.alive)
 
     @cached_property
     def staying(self) -> tuple[Worker, ...]:
@@ -69,13 +69,13 @@ class View:
             for worker in self.alive
             if self.is_current(worker)
             and leaves_at(worker) is None
-            and worker.serial not in replaced
+            and worker.worker_id not in replaced
         )
 
     @cached_property
-    def staying_serials(self) -> frozenset[int]:
+    def staying_worker_ids(self) -> frozenset[int]:
         """The numbers of those that stay."""
-        return frozenset(worker.serial for worker in self.staying)
+        return frozenset(worker.worker_id for worker in self.staying)
 
     @cached_property
     def limited_size(self) -> int:
@@ -128,7 +128,7 @@ class View:
         return worker.pod.template == self.job.template
 
 
-_OF_WORKERS = ("by_serial", "ends", "alive", "alive_serials", "staying", "staying_serials")
+_OF_WORKERS = ("by_worker_id", "ends", "alive", "alive_worker_ids", "staying", "staying_worker_ids")
 
 
 def leaves_at(worker: Worker) -> datetime | None:
@@ -146,7 +146,7 @@ def leaves_at(worker: Worker) -> datetime | None:
 def given_up(status: JobState) -> frozenset[int]:
     """Return the workers that were late so often that they are replaced."""
     times = Counter(status.world.late_workers)
-    return frozenset(serial for serial, count in times.items() if count >= PATIENCE)
+    return frozenset(worker_id for worker_id, count in times.items() if count >= PATIENCE)
 
 
 def left_out(status: JobState) -> frozenset[int]:

@@ -1,17 +1,17 @@
 """Sets of worker numbers, read from the compact text that a status holds."""
 
 from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
-from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.api.field_types.text_values import Intervals, WorkerIds
 
 
-def ordered(serials: Serials | None) -> tuple[int, ...]:
+def ordered(worker_ids: WorkerIds | None) -> tuple[int, ...]:
     """Return the numbers in the order written; none where there is nothing."""
-    return serials.numbers if serials is not None else ()
+    return worker_ids.numbers if worker_ids is not None else ()
 
 
-def numbers(serials: Serials | None) -> frozenset[int]:
+def numbers(worker_ids: WorkerIds | None) -> frozenset[int]:
     """Return the numbers as a set."""
-    return serials.set if serials is not None else frozenset()
+    return worker_ids.set if worker_ids is not None else frozenset()
 
 
 def ranges(settled: Intervals | None) -> Ranges:

@@ -72,19 +72,19 @@ class Fate:
 
 
 def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
-    """The ends of those workers that have ended, by serial; without a time a deletion is an end."""
+    """Return the ends of workers that have ended, by id; without a time a deletion is an end."""
     doubted, settled = _doubted(job), job.status.settled
     found = {
-        worker.serial: _fate(
+        worker.worker_id: _fate(
             worker,
             now,
             lost=_why_lost(worker, job, doubted),
-            is_settled=worker.serial in settled,
-            has_failed=worker.serial in job.status.failed,
+            is_settled=worker.worker_id in settled,
+            has_failed=worker.worker_id in job.status.failed,
         )
         for worker in job.workers
     }
-    return {serial: fate for serial, fate in found.items() if fate is not None}
+    return {worker_id: fate for worker_id, fate in found.items() if fate is not None}
 
 
 def is_rejected(pod: Pod) -> bool:
@@ -107,9 +107,9 @@ def in_doubt(job: JobSnapshot) -> frozenset[int]:
     join it and are not there.
     """
     doubted = _doubted(job)
-    nodes = {worker.pod.node for worker in job.workers if worker.serial in doubted}
+    nodes = {worker.pod.node for worker in job.workers if worker.worker_id in doubted}
     return frozenset(
-        w.serial for w in job.workers if w.pod.node is not None and w.pod.node in nodes
+        w.worker_id for w in job.workers if w.pod.node is not None and w.pod.node in nodes
     )
 
 
@@ -118,7 +118,7 @@ def missed_by_both(job: JobSnapshot) -> frozenset[int]:
 
     Of two workers each has one neighbour: which of them is cut off, nobody can say.
     """
-    return frozenset(serial for serial, by in _suspects(job).items() if len(by) > 1)
+    return frozenset(worker_id for worker_id, by in _suspects(job).items() if len(by) > 1)
 
 
 def _fate(
@@ -153,7 +153,7 @@ def _is_buried(worker: Worker) -> bool:
 
 def _doubted(job: JobSnapshot) -> frozenset[int]:
     """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
-    on_bad_nodes = (w.serial for w in job.workers if w.node is not None and not w.node.ready)
+    on_bad_nodes = (w.worker_id for w in job.workers if w.node is not None and not w.node.ready)
     return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job), _awaited(job))
 
 
@@ -175,10 +175,10 @@ def _awaited(job: JobSnapshot) -> Iterator[int]:
         return
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
-        if worker.serial not in world.joining_set or report is None or not report.in_process:
+        if worker.worker_id not in world.joining_set or report is None or not report.in_process:
             continue  # who has to start its process first is too busy to answer soon
         if report.arrived < world.number:
-            yield worker.serial
+            yield worker.worker_id
 
 
 def _has_time_left(worker: Worker, now: datetime | None) -> bool:
@@ -191,13 +191,13 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
 
 def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
     """Return why a worker in doubt counts as lost; one that was given up is not believed again."""
-    if worker.serial in job.status.lost:
+    if worker.worker_id in job.status.lost:
         return f"{worker.pod.name} was given up"
-    if worker.serial not in doubted:
+    if worker.worker_id not in doubted:
         return None
     if _is_silent(worker, job):
         return f"no sign of life from {worker.pod.name}"
-    if job.missed_seconds.get(worker.serial, 0.0) >= CUT_OFF_SECONDS:
+    if job.missed_seconds.get(worker.worker_id, 0.0) >= CUT_OFF_SECONDS:
         return f"neither neighbour reaches {worker.pod.name}"
     return None
 
@@ -207,7 +207,7 @@ def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     if not _has_come(worker, job) and job.leading_seconds < _time_to_come(job):
         return False
     if agent is None:  # it trained under another leader, and has not come over to this one
-        return worker.serial in _who_trains(job)[0]
+        return worker.worker_id in _who_trains(job)[0]
     return agent.heard_seconds > _SILENT_SECONDS
 
 
@@ -231,7 +231,7 @@ def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
             continue
         for rank in report.suspects:
             if rank < len(members):
-                found.setdefault(members[rank], set()).add(worker.serial)
+                found.setdefault(members[rank], set()).add(worker.worker_id)
     return found
 
 

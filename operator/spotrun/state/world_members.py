@@ -34,7 +34,7 @@ def generation(status: JobState) -> int:
 
 def members(view: View, status: JobState) -> list[Worker]:
     """Return the workers that train and are alive, by rank."""
-    return [view.by_serial[n] for n in training(status) if n in view.alive_serials]
+    return [view.by_worker_id[n] for n in training(status) if n in view.alive_worker_ids]
 
 
 def progress_told(view: View, status: JobState) -> list[Progress]:
@@ -45,7 +45,11 @@ def progress_told(view: View, status: JobState) -> list[Progress]:
 
 def last_crew(view: View, status: JobState) -> list[Worker]:
     """Return who trains or has ended: last steps may be reported when the processes are gone."""
-    return [view.by_serial[serial] for serial in training(status) if serial in view.by_serial]
+    return [
+        view.by_worker_id[worker_id]
+        for worker_id in training(status)
+        if worker_id in view.by_worker_id
+    ]
 
 
 def last_told(view: View, status: JobState) -> list[Progress]:
@@ -56,7 +60,7 @@ def last_told(view: View, status: JobState) -> list[Progress]:
 
 def gone(view: View, status: JobState) -> tuple[int, ...]:
     """Return the workers that trained and are not alive any more."""
-    return tuple(n for n in training(status) if n not in view.alive_serials)
+    return tuple(n for n in training(status) if n not in view.alive_worker_ids)
 
 
 def failed(view: View, status: JobState) -> list[Worker]:
@@ -67,7 +71,7 @@ def failed(view: View, status: JobState) -> list[Worker]:
     return [
         worker
         for worker in members(view, status)
-        if has_failed_in(worker, present) or (worker.serial in bringing and _is_broken(worker))
+        if has_failed_in(worker, present) or (worker.worker_id in bringing and _is_broken(worker))
     ]
 
 
@@ -93,8 +97,8 @@ def holders(view: View, status: JobState) -> list[Worker]:
     if trained and world.is_active and view.job.spec.workers.per_replica > 1:
         # Who was left out is behind by now, and cannot stand in for a part that is lost.
         keepers = tuple(n for n in keepers if n in world.member_set)
-    serials = dict.fromkeys((*keepers, *trained))
-    alive = (view.by_serial[n] for n in serials if n in view.alive_serials)
+    worker_ids = dict.fromkeys((*keepers, *trained))
+    alive = (view.by_worker_id[n] for n in worker_ids if n in view.alive_worker_ids)
     return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
 
 
@@ -125,9 +129,9 @@ def on_trial(view: View, status: JobState) -> frozenset[int]:
     if view.now - world.formed_at > timedelta(seconds=TRIAL_SECONDS):
         return frozenset()
     crew = members(view, status)
-    stepped = {w.serial for w in crew if has_stepped_in(w, world.number)}
+    stepped = {w.worker_id for w in crew if has_stepped_in(w, world.number)}
     new = world.joining_set - stepped
-    rest = [worker for worker in crew if worker.serial not in new]
+    rest = [worker for worker in crew if worker.worker_id not in new]
     return new if whole(view, rest) else frozenset()
 
 
@@ -216,7 +220,7 @@ def _is_new(worker: Worker) -> bool:
     return worker.agent is not None and not worker.agent.report.arrived
 
 
-def _trains_in(view: View, serial: int, generation: int) -> bool:
-    worker = view.by_serial.get(serial)
+def _trains_in(view: View, worker_id: int, generation: int) -> bool:
+    worker = view.by_worker_id.get(worker_id)
     progress = worker.agent.report.progress if worker and worker.agent else None
     return progress is not None and progress.generation >= generation > 0

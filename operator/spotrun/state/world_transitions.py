@@ -35,14 +35,14 @@ def publish(
 ) -> JobState:
     """Make the next world; without members it stands for "nobody trains"."""
     old = status.world
-    members = tuple(worker.serial for worker in in_rank_order(chosen, view.job.spec.workers))
+    members = tuple(worker.worker_id for worker in in_rank_order(chosen, view.job.spec.workers))
     store = spare_store(view, status, members[:1])
     # While a world is prepared the whole last one trains on. Else only those count who have the
     # state, also where too few are left to train: what they hold is still the newest there is.
     is_prepared = bool(members) and not is_active
     # Who was late and is left out falls behind; who is told to enter this world does not.
-    behind = {worker.serial for worker in late}.difference(members)
-    keepers = (w.serial for w in holders(view, status) if w.serial not in behind)
+    behind = {worker.worker_id for worker in late}.difference(members)
+    keepers = (w.worker_id for w in holders(view, status) if w.worker_id not in behind)
     trained = training(status) if is_prepared else tuple(keepers)
     if not is_active or set(trained).isdisjoint(members):
         entry = entry if is_prepared else Entry.RESTART  # nobody brings the state along
@@ -90,7 +90,7 @@ def give_up(view: View, status: JobState, workers: Sequence[Worker]) -> JobState
 
 def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | None:
     """The open store of rank 0 that no world has used yet."""
-    worker = view.by_serial.get(rank0[0]) if rank0 else None
+    worker = view.by_worker_id.get(rank0[0]) if rank0 else None
     if worker is None or worker.agent is None or worker.pod.address is None:
         return None
     port = worker.agent.report.store_port
@@ -103,7 +103,7 @@ def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | N
 
 def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
     """Whether a store is where rank 0 is: its pod may have been made anew."""
-    worker = view.by_serial.get(rank0[0]) if rank0 else None
+    worker = view.by_worker_id.get(rank0[0]) if rank0 else None
     address = worker.pod.address if worker is not None else None
     return store is not None and address is not None and address in store
 
@@ -122,6 +122,6 @@ def _joining(view: View, status: JobState, members: Sequence[int]) -> tuple[int,
 def _late(view: View, old: World, late: Sequence[Worker]) -> tuple[int, ...]:
     """Name each worker that is still there once for each time that it was late."""
     times = Counter(old.late_workers)
-    times.update(worker.serial for worker in late)
-    still = sorted(serial for serial in times if serial in view.alive_serials)
-    return tuple(serial for serial in still for _ in range(min(times[serial], PATIENCE)))
+    times.update(worker.worker_id for worker in late)
+    still = sorted(worker_id for worker_id in times if worker_id in view.alive_worker_ids)
+    return tuple(worker_id for worker_id in still for _ in range(min(times[worker_id], PATIENCE)))

@@ -119,24 +119,24 @@ class Heard:
     woken: list[Key] = field(default_factory=list)
     is_news: bool = True
 
-    def take_report(self, uid: str, serial: int, report: Report) -> bool:
-        self.reports.append((uid, serial, report))
+    def take_report(self, uid: str, worker_id: int, report: Report) -> bool:
+        self.reports.append((uid, worker_id, report))
         return self.is_news
 
-    def touch(self, uid: str, serial: int) -> None:
+    def touch(self, uid: str, worker_id: int) -> None:
         del uid
-        self.touched.append(serial)
+        self.touched.append(worker_id)
 
-    def hold(self, uid: str, serial: int) -> None:
+    def hold(self, uid: str, worker_id: int) -> None:
         del uid
-        self.held.append(serial)
+        self.held.append(worker_id)
 
-    def let_go(self, uid: str, serial: int) -> None:
+    def let_go(self, uid: str, worker_id: int) -> None:
         del uid
-        self.held.remove(serial)
+        self.held.remove(worker_id)
 
-    def too_old(self, uid: str, serial: int) -> bool:
-        del uid, serial
+    def too_old(self, uid: str, worker_id: int) -> bool:
+        del uid, worker_id
         return True
 
 

@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 60.0
 
 
 async def publish(there: Replica, pods: Pods, *names: str) -> Published:
-    peers = {serial: await pods.make(name) for serial, name in enumerate(names)}
+    peers = {worker_id: await pods.make(name) for worker_id, name in enumerate(names)}
     published = job(world(f"0-{len(names) - 1}"), namespace=pods.namespace, pods=peers)
     there.board.publish(published, version=1)
     return published
@@ -46,8 +46,8 @@ async def test_a_pod_is_told_its_world_and_heard(client: Client, pods: Pods) -> 
     assert said.content["world"]["rank"] == 1
     assert answered.content["version"] == said.content["version"]
     assert news.generation == 2
-    [(uid, serial, report)] = there.heard.reports
-    assert (uid, serial, report.ready) == (published.uid, 1, True)
+    [(uid, worker_id, report)] = there.heard.reports
+    assert (uid, worker_id, report.ready) == (published.uid, 1, True)
     assert there.heard.woken == [(pods.namespace, "job")]
     assert set(there.heard.touched) == {1}
 

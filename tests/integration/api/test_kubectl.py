@@ -42,7 +42,7 @@ STATUS = {
             "observedGeneration": 1,
         }
     ],
-    "nextSerial": 44,
+    "nextWorkerId": 44,
     "settled": "0-37",
 }
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.state.codec import write
 from tests.integration.api.conftest import Server
 from tests.support.api.manifest_cases import Manifest, job
@@ -38,4 +38,4 @@ def test_what_is_no_list_of_numbers_is_refused(
     answer = server.replace({**created, "status": {"world": world}}, "/status")
     assert not answer.accepted
     with pytest.raises(ValueError, match="must be numbers and intervals"):
-        Serials(members)
+        WorkerIds(members)

@@ -29,7 +29,7 @@ def lookalike(job: Manifest, name: str, **meta: Any) -> Manifest:
     labels = {
         "spotrun.dev/job": of["name"],
         "spotrun.dev/job-uid": of["uid"],
-        "spotrun.dev/serial": "7",
+        "spotrun.dev/worker-id": "7",
         "spotrun.dev/template": "t",
         "app.kubernetes.io/managed-by": "spotrun",
     }
@@ -141,7 +141,7 @@ async def test_a_pod_of_another_namespace_says_that_it_is_ours(world: World) -> 
             await world.kube.create(at("pods", other), pod)
             # Its owner is no job of its namespace, so it is let go of as an orphan.
             await world.kube.until(at("pods", other), name, _is_let_go, timeout_seconds=60)
-            assert (await trains(world, 1))["status"]["nextSerial"] == 1
+            assert (await trains(world, 1))["status"]["nextWorkerId"] == 1
     finally:
         await world.kube.delete(at("namespaces", None, other))
 

@@ -49,7 +49,7 @@ async def test_a_training_that_is_complete_is_seen_beside_an_injected_sidecar(
         await world.until_phase("Running")
         world.play().may_finish.set()
         job = await world.until_phase("Succeeded")
-    assert job["status"]["nextSerial"] == 1
+    assert job["status"]["nextWorkerId"] == 1
     assert "restarts" not in job["status"]
 
 
@@ -96,12 +96,14 @@ async def test_a_replacement_has_the_package_of_those_it_trains_with(world: Worl
         assert injected(await a_pod_from(world, 3)) == "operator:2", "none of the others is left"
 
 
-async def a_pod_from(world: World, serial: int) -> Manifest:
+async def a_pod_from(world: World, worker_id: int) -> Manifest:
     """Return the first pod with this number or a later one."""
 
     async def look() -> list[Manifest]:
         pods = await world.pods()
-        return [p for p in pods if int(p["metadata"]["labels"]["spotrun.dev/serial"]) >= serial]
+        return [
+            p for p in pods if int(p["metadata"]["labels"]["spotrun.dev/worker-id"]) >= worker_id
+        ]
 
     found: list[Manifest] = await world.until(look)
     return found[0]

@@ -20,7 +20,7 @@ async def test_a_job_is_created_trains_and_succeeds(world: World) -> None:
         world.play("job").may_finish.set()
         await world.until_phase("Succeeded")
         job = await world.until_job(lambda status: status.get("settled") == "0-2")
-        assert job["status"]["nextSerial"] == 3
+        assert job["status"]["nextWorkerId"] == 3
         pods = await world.until(lambda: _all_released(world))
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
 
@@ -36,7 +36,7 @@ async def test_a_lost_worker_is_replaced_and_the_others_go_on(world: World) -> N
         # Its replacement does not wait for that: the lost one is settled once its kubelet has said
         # that it has ended, which on a busy machine comes later.
         job = await world.until_job(lambda s: s.get("settled") == "1")
-        assert job["status"]["nextSerial"] == 4
+        assert job["status"]["nextWorkerId"] == 4
 
 
 async def test_a_deleted_job_leaves_nothing(world: World) -> None:
@@ -67,7 +67,7 @@ async def test_a_job_made_again_does_not_meet_the_workers_of_its_predecessor(
         await world.create_job(workers=workers)
         job = await world.until_phase("Running")
         assert job["status"]["world"]["number"] == 1
-        assert job["status"]["nextSerial"] == 2
+        assert job["status"]["nextWorkerId"] == 2
         new = {pod["metadata"]["name"] for pod in await world.pods()} - old
         assert len(new) == 2
 

@@ -159,7 +159,7 @@ async def test_a_worker_whose_label_somebody_changed_gets_it_back_and_trains_on(
         await world.until(is_told)
         world.play().may_finish.set()
         done = await world.until_job(lambda s: s.get("settled") == "0-1")
-        worlds = [world.agent(serial).worlds for serial in (0, 1)]
+        worlds = [world.agent(worker_id).worlds for worker_id in (0, 1)]
     assert worlds == [[1], [1]], "nobody was taken for lost"
     assert "interruptions" not in done["status"]
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from devcluster.client import Manifest
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.runtime.controller import Controller
 from tests.support.cluster.operator_world import World
 from tests.support.cluster.tcp_relay import relayed
@@ -25,27 +25,29 @@ def has_led_for_long(controller: Controller) -> None:
 
 async def trains(world: World, members: str) -> int:
     """Wait until exactly these train, in whichever order; returns the generation."""
-    serials = set(Serials(members).numbers)
+    worker_ids = set(WorkerIds(members).numbers)
 
     def holds(status: Manifest) -> bool:
         found = status.get("world")
-        return bool(found and found["active"] and set(Serials(found["members"]).numbers) == serials)
+        return bool(
+            found and found["active"] and set(WorkerIds(found["members"]).numbers) == worker_ids
+        )
 
     job = await world.until_job(holds)
     generation: int = job["status"]["world"]["number"]
 
     async def arrived() -> bool:
         agents = world.play().agents
-        return all(n in agents and agents[n].report.arrived >= generation for n in serials)
+        return all(n in agents and agents[n].report.arrived >= generation for n in worker_ids)
 
     await world.until(arrived)
     return generation
 
 
-async def rank_of(world: World, serial: int) -> int:
+async def rank_of(world: World, worker_id: int) -> int:
     """The rank of a worker in the present world."""
     job = await world.job()
-    return list(Serials(job["status"]["world"]["members"]).numbers).index(serial)
+    return list(WorkerIds(job["status"]["world"]["members"]).numbers).index(worker_id)
 
 
 async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
@@ -60,8 +62,8 @@ async def test_a_silent_worker_whom_its_neighbours_miss_is_lost_within_seconds(
 
         link.hold()
         began = asyncio.get_running_loop().time()
-        for serial in (0, 2):
-            world.agent(serial).suspect(1)
+        for worker_id in (0, 2):
+            world.agent(worker_id).suspect(1)
         # With or without the replacement, which in a test is there within the debounce.
         job = await world.until_job(lambda s: s["world"]["members"] in {"0,2", "0,2-3"})
         seconds = asyncio.get_running_loop().time() - began
@@ -81,7 +83,7 @@ async def test_a_replacement_keeps_away_from_a_node_that_only_looks_well(world: 
         await world.create_job(workers={**WORKERS, "template": ONE_PER_NODE})
         await trains(world, "0-2")
         has_led_for_long(controller)
-        (lost,) = [pod for pod in await world.pods() if serial(pod) == 1]
+        (lost,) = [pod for pod in await world.pods() if worker_id(pod) == 1]
 
         link.hold()
         rank = await rank_of(world, 1)  # ranks go by node, and which that is, the scheduler says
@@ -91,7 +93,7 @@ async def test_a_replacement_keeps_away_from_a_node_that_only_looks_well(world: 
         assert job["status"]["interruptions"]["last"]["reason"] == "NodeLost"
         await trains(world, "0,2-3")
 
-        (made,) = [pod for pod in await world.pods() if serial(pod) == 3]
+        (made,) = [pod for pod in await world.pods() if worker_id(pod) == 3]
         assert made["metadata"]["annotations"]["spotrun.dev/avoids"] == lost["spec"]["nodeName"]
         assert made["spec"]["nodeName"] != lost["spec"]["nodeName"]
         job = await world.until_job(lambda s: s.get("settled") == "1")
@@ -99,8 +101,8 @@ async def test_a_replacement_keeps_away_from_a_node_that_only_looks_well(world: 
         assert "lost" not in job["status"]
 
 
-def serial(pod: Manifest) -> int:
-    return int(pod["metadata"]["labels"]["spotrun.dev/serial"])
+def worker_id(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"]["spotrun.dev/worker-id"])
 
 
 async def test_a_worker_that_answers_is_not_lost_because_a_neighbour_misses_it(

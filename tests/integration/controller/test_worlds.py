@@ -17,7 +17,7 @@ async def test_what_another_test_left_on_a_node_is_none_of_this_ones_workers(
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "labels": {"spotrun.dev/job": "job", "spotrun.dev/serial": "0"},
+                "labels": {"spotrun.dev/job": "job", "spotrun.dev/worker-id": "0"},
             },
             "spec": {"nodeName": "a", "containers": [{"name": "trainer", "image": "x"}]},
         }

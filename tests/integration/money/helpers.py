@@ -40,7 +40,7 @@ def all_settled(status: Manifest) -> bool:
     for part in filter(None, status.get("settled", "").split(",")):
         first, _, last = part.partition("-")
         numbers |= set(range(int(first), int(last or first) + 1))
-    return status.get("phase") == "Succeeded" and len(numbers) == status["nextSerial"]
+    return status.get("phase") == "Succeeded" and len(numbers) == status["nextWorkerId"]
 
 
 async def events_of(world: World, words: str) -> list[Manifest]:

@@ -52,5 +52,5 @@ async def _is_told_when_to_stop(world: World) -> bool:
     return all(answer is not None and answer.stop_at is not None for answer in answers)
 
 
-def _settled(status: Any, serials: str) -> bool:
-    return bool(status.get("settled") == serials)
+def _settled(status: Any, worker_ids: str) -> bool:
+    return bool(status.get("settled") == worker_ids)

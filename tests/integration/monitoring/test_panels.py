@@ -77,8 +77,8 @@ async def a_job_that_saves(world: World) -> None:
     await world.kube.patch(world.jobs("job"), TEAM)
     await world.patch_job({"suspend": False})
     await until_training(world, 0, 1)
-    for serial in (0, 1):
-        agent = world.agent(serial)
+    for worker_id in (0, 1):
+        agent = world.agent(worker_id)
         agent.report = replace(agent.report, committed=Checkpoint("step-100.g1", 100))
     await world.until(lambda: _has_told_of(world, FAR))
     # That there is a budget is written at once, and with it how far the job is.

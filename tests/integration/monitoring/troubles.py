@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from devcluster.client import Manifest
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.integration.money.helpers import PRICE, ROOM, let_time_pass, workers
@@ -94,7 +94,7 @@ async def workers_that_are_taken_away(world: World, prometheus: Prometheus) -> N
 def _trains(members: set[int], status: Manifest) -> bool:
     """Whether these members train; their order of arrival says which of them is the first."""
     world = status.get("world", {"members": ""})
-    return set(Serials(world["members"]).numbers) == members and bool(world.get("active"))
+    return set(WorkerIds(world["members"]).numbers) == members and bool(world.get("active"))
 
 
 def _has_lost(count: int, status: Manifest) -> bool:

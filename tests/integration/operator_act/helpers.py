@@ -202,9 +202,9 @@ class Hand:
                 await asyncio.sleep(0.05)
         return job
 
-    def report(self, job: JobSnapshot, serial: int, report: Report) -> None:
-        self.agents.take_report(job.uid, serial, report)
+    def report(self, job: JobSnapshot, worker_id: int, report: Report) -> None:
+        self.agents.take_report(job.uid, worker_id, report)
 
     @staticmethod
-    def name(job: JobObject, serial: int) -> str:
-        return worker_name(job.metadata.name, job.metadata.uid, serial)
+    def name(job: JobObject, worker_id: int) -> str:
+        return worker_name(job.metadata.name, job.metadata.uid, worker_id)

@@ -40,7 +40,7 @@ async def settle(space: Space, client: Client, hand: Hand) -> tuple[Hand, Any]:
         else:
             quiet = quiet + 1 if sum(hand.executor.writes.values()) == before else 0
     seen = await hand.look()
-    pods = [(w.serial, w.pod.metered, w.pod.deleting) for w in seen.workers]
+    pods = [(w.worker_id, w.pod.metered, w.pod.deleting) for w in seen.workers]
     owned = owned_name(seen.name, seen.uid)
     around = [await space.read(kind, owned) is not None for kind in (BUDGETS, POLICIES)]
     return hand, (lasting(seen.status) | {"workers": None}, pods, around)
@@ -70,7 +70,7 @@ async def test_dying_at_any_write_changes_nothing_in_the_end(
 
     run = f"{fault.replace('_', '-')}-{id(proxy):x}"
     expected = await life(f"{run}-0")
-    assert [serial for serial, *_ in expected[0][1]] == [0, 1, 2]
+    assert [worker_id for worker_id, *_ in expected[0][1]] == [0, 1, 2]
     assert expected[1][1] == []
     assert expected[1][0]["settled"] == "0-2"
     struck = 0

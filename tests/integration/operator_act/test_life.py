@@ -33,21 +33,21 @@ async def test_a_job_runs_succeeds_and_is_let_go_of(
         await done.wait()
         return Exit(0, message=json.dumps({"reason": "completed", "step": 7}))
 
-    for serial in range(3):
-        scripts.by_name[hand.name(job, serial)] = Script(play=play)
+    for worker_id in range(3):
+        scripts.by_name[hand.name(job, worker_id)] = Script(play=play)
 
     first = await hand.turn()
     assert first.stored
     assert first.failure is None
-    assert hand.stored[0][0].next_serial == 3
+    assert hand.stored[0][0].next_worker_id == 3
     running = await hand.turn_until(
         lambda j: [w.pod.phase for w in j.workers] == [PodPhase.RUNNING] * 3
     )
     assert all(worker.node is not None and worker.node.ready for worker in running.workers)
     assert all(worker.pod.metered for worker in running.workers)
 
-    for serial in range(3):
-        hand.report(running, serial, Report(ready=True, store_port=2000 + serial))
+    for worker_id in range(3):
+        hand.report(running, worker_id, Report(ready=True, store_port=2000 + worker_id))
     trains = await hand.turn_until(lambda j: j.status.phase is Phase.RUNNING)
     assert sorted(trains.status.world.members) == [0, 1, 2]
 
@@ -115,8 +115,8 @@ async def test_budget_and_policy_belong_to_the_job_and_hold_off_evictions(
     policy = await space.read(POLICIES, name)
     assert policy is not None
     assert await space.read(BUDGETS, name) is None  # nothing is lost yet with an eviction
-    for serial in range(2):
-        hand.report(seen, serial, Report(ready=True, store_port=2000 + serial))
+    for worker_id in range(2):
+        hand.report(seen, worker_id, Report(ready=True, store_port=2000 + worker_id))
     await hand.turn_until(lambda j: j.status.phase is Phase.RUNNING)
     budget = await space.until(
         lambda: space.read(BUDGETS, name),

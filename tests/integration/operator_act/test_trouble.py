@@ -99,7 +99,7 @@ async def test_a_foreign_pod_of_our_name_is_left_alone_and_the_others_are_made(
     await hand.turn()
 
     seen = await hand.look()
-    assert [worker.serial for worker in seen.workers] == [0, 2]
+    assert [worker.worker_id for worker in seen.workers] == [0, 2]
     assert seen.refusal is not None
     assert seen.refusal.reason == Reason.NAME_TAKEN
     words = f"pod {name} exists and does not belong to this job"
@@ -293,7 +293,7 @@ async def test_a_lost_answer_to_a_status_is_looked_for_before_anything_is_done(
     hand.clock.ahead_seconds += UNSURE_SECONDS
     await hand.turn()
     assert len(await space.pods()) == 2
-    assert (await hand.look()).status.next_serial == 2
+    assert (await hand.look()).status.next_worker_id == 2
 
 
 @pytest.mark.parametrize("fault", ["lose_answer", "drop"])
@@ -314,7 +314,7 @@ async def test_a_lost_answer_to_a_creation_makes_no_second_worker(
     await hand.turn_until(lambda j: len(j.workers) == 4)
     await hand.turn()
     assert len(await space.pods()) == 4
-    assert (await hand.look()).status.next_serial == 4
+    assert (await hand.look()).status.next_worker_id == 4
     assert (await hand.look()).refusal is None
 
 
@@ -391,7 +391,7 @@ async def test_a_job_that_cannot_be_read_says_so_and_keeps_its_ledger(
     await space.client.patch(TRAINING_JOBS, "job", bad, Some, namespace=space.namespace)
     await hand.turn()
     now = (await hand.look()).status
-    assert (now.next_serial, now.settled) == (before.next_serial, before.settled)
+    assert (now.next_worker_id, now.settled) == (before.next_worker_id, before.settled)
     assert condition(now, "TemplateAccepted")[2].startswith("this operator cannot read")
 
 

@@ -20,11 +20,11 @@ SPOT = "spot-g5-xlarge-us-east-1a"
 SAVED: dict[str, Any] = {"checkpoint": {"volume": {"emptyDir": {}}, "every": "1s"}}
 
 
-async def until_on(world: World, serial: int, capacity: str) -> Manifest:
+async def until_on(world: World, worker_id: int, capacity: str) -> Manifest:
     """Wait until a worker has a node of that capacity; returns its pod."""
 
     async def on() -> Manifest | None:
-        found = [p for p in await world.pods() if _serial(p) == serial]
+        found = [p for p in await world.pods() if _worker_id(p) == worker_id]
         node = found[0]["spec"].get("nodeName") if found else None
         if node is None:
             return None
@@ -35,8 +35,8 @@ async def until_on(world: World, serial: int, capacity: str) -> Manifest:
     return pod
 
 
-def _serial(pod: Manifest) -> int:
-    return int(pod["metadata"]["labels"]["spotrun.dev/serial"])
+def _worker_id(pod: Manifest) -> int:
+    return int(pod["metadata"]["labels"]["spotrun.dev/worker-id"])
 
 
 def decisions(job: Manifest) -> list[tuple[str, str]]:

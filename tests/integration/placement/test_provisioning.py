@@ -47,7 +47,7 @@ async def test_workers_wait_for_the_nodes_that_are_made_for_them(
         assert job["status"]["reason"] == "WaitingForCapacity"
         provisioner.may_deliver.set()
         status = await until_training(world, 0, 1)
-    assert status["nextSerial"] == 2, "nobody was taken back while it waited"
+    assert status["nextWorkerId"] == 2, "nobody was taken back while it waited"
     assert list(provisioner.asked.values()) == [wanted, wanted]
 
 

@@ -31,7 +31,7 @@ async def test_two_jobs_that_are_applied_together_take_a_node_each_at_once(world
         jobs = [await world.until_phase("Running", name) for name in ("x", "y")]
         nodes = [(await world.pods(name))[0]["spec"]["nodeName"] for name in ("x", "y")]
     assert sorted(nodes) == ["a", "b"]
-    assert [job["status"]["nextSerial"] for job in jobs] == [1, 1], "nobody was asked elsewhere"
+    assert [job["status"]["nextWorkerId"] for job in jobs] == [1, 1], "nobody was asked elsewhere"
 
 
 async def test_who_finds_a_pool_full_of_others_pods_is_asked_from_a_free_one_soon(

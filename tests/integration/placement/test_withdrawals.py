@@ -37,8 +37,8 @@ async def test_a_worker_that_waits_is_taken_back_settled_and_made_anew(
 
     await hand.executor.carry_out(seen, withdraw(seen), hand.memory)
 
-    job = await hand.turn_until(lambda job: [w.serial for w in job.workers] == [1])
-    assert (str(job.status.settled), job.status.next_serial) == ("0", 2)
+    job = await hand.turn_until(lambda job: [w.worker_id for w in job.workers] == [1])
+    assert (str(job.status.settled), job.status.next_worker_id) == ("0", 2)
     assert hand.executor.writes["withdraw"] == 1
 
 
@@ -68,5 +68,5 @@ async def test_an_operator_that_dies_in_between_leaves_nothing_unsettled(
 
     await hand.executor.carry_out(seen, withdraw(seen), hand.memory)
 
-    job = await hand.turn_until(lambda job: [w.serial for w in job.workers] == [1])
+    job = await hand.turn_until(lambda job: [w.worker_id for w in job.workers] == [1])
     assert str(job.status.settled) == "0"

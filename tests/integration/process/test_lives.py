@@ -100,7 +100,7 @@ async def test_a_killed_operator_goes_on_where_it_was(world: World, operator: La
     await world.until_job(lambda s: s.get("settled") == "1")  # once its kubelet says that it ended
     world.play().may_finish.set()
     done = await world.until_job(lambda s: s["phase"] == "Succeeded" and s["settled"] == "0-3")
-    assert done["status"]["nextSerial"] == 4
+    assert done["status"]["nextWorkerId"] == 4
     assert await second.stop() < IN_ORDER_SECONDS
     assert _refusals(world, second) == []
 

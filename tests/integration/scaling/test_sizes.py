@@ -128,7 +128,7 @@ async def test_no_more_are_asked_for_than_an_hour_may_cost(world: World) -> None
         await until_trained(world, 3)
         job = await until_reason(world, "BudgetLimit")
         assert job["spec"]["workers"]["replicas"] == 3
-        assert (await world.pods())[-1]["metadata"]["labels"]["spotrun.dev/serial"] == "2"
+        assert (await world.pods())[-1]["metadata"]["labels"]["spotrun.dev/worker-id"] == "2"
 
 
 async def test_in_mode_manual_the_size_is_an_autoscalers(world: World) -> None:

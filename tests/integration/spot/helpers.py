@@ -6,7 +6,7 @@ from typing import Any
 from devcluster.client import Manifest, at
 from devcluster.nodes import Machine
 from devcluster.platforms import Capacity, Platform, pool_labels
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from tests.support.cluster.operator_world import GROUP, World
 
 ROOM = {"cpu": "8", "memory": "32Gi"}
@@ -114,14 +114,14 @@ async def two_workers_on_three_nodes(world: World) -> None:
     await create_job(world, 2)
 
 
-async def until_training(world: World, *serials: int, **expected: Any) -> Manifest:
+async def until_training(world: World, *worker_ids: int, **expected: Any) -> Manifest:
     """Wait until just these workers train, and have all come together; returns the status."""
 
     async def on() -> Manifest | None:
         status = (await world.job()).get("status", {})
-        if members(status) != set(serials) or not status["world"]["active"]:
+        if members(status) != set(worker_ids) or not status["world"]["active"]:
             return None
-        agents = [world.play().agents.get(serial) for serial in serials]
+        agents = [world.play().agents.get(worker_id) for worker_id in worker_ids]
         arrived = {one is not None and one.report.arrived for one in agents}
         return dict(status) if arrived == {status["world"]["number"]} else None
 
@@ -133,29 +133,31 @@ async def until_training(world: World, *serials: int, **expected: Any) -> Manife
 def members(status: Manifest) -> set[int]:
     """The members of the present world; in which order of ranks is of no interest here."""
     text = status.get("world", {}).get("members", "")
-    return set(Serials(text).numbers)
+    return set(WorkerIds(text).numbers)
 
 
-async def node_of(world: World, serial: int) -> Machine:
+async def node_of(world: World, worker_id: int) -> Machine:
     """The machine on which a worker runs."""
-    return world.nodes[(await pod_of(world, serial))["spec"]["nodeName"]]
+    return world.nodes[(await pod_of(world, worker_id))["spec"]["nodeName"]]
 
 
-async def pod_of(world: World, serial: int) -> Manifest:
+async def pod_of(world: World, worker_id: int) -> Manifest:
     """A worker's pod."""
     (pod,) = (
         pod
         for pod in await world.pods()
-        if pod["metadata"]["labels"]["spotrun.dev/serial"] == str(serial)
+        if pod["metadata"]["labels"]["spotrun.dev/worker-id"] == str(worker_id)
     )
     return pod
 
 
-async def until_gone(world: World, serial: int) -> None:
+async def until_gone(world: World, worker_id: int) -> None:
     """Wait until a worker's pod is no more."""
 
     async def gone() -> bool:
-        serials = [pod["metadata"]["labels"]["spotrun.dev/serial"] for pod in await world.pods()]
-        return str(serial) not in serials
+        worker_ids = [
+            pod["metadata"]["labels"]["spotrun.dev/worker-id"] for pod in await world.pods()
+        ]
+        return str(worker_id) not in worker_ids
 
     await world.until(gone)

@@ -146,7 +146,7 @@ async def wavering(stage: Stage) -> None:
     """A notice comes and goes; nobody moves."""
     world = stage.world
     await _nodes(world, 3)
-    starts = world.play().may_start = {serial: asyncio.Event() for serial in range(2, 20)}
+    starts = world.play().may_start = {worker_id: asyncio.Event() for worker_id in range(2, 20)}
     await create_job(world, 2)
     await stage.trains(0, 1)
     async with stage.trouble():
@@ -256,10 +256,10 @@ async def _dry_spot_and_on_demand(world: World) -> None:
     await until_pools(world, 2)
 
 
-async def _lose(stage: Stage, *serials: int) -> None:
+async def _lose(stage: Stage, *worker_ids: int) -> None:
     """Take their machines away at once, their Node objects too."""
-    stage.doomed.update(serials)
-    machines = [await node_of(stage.world, serial) for serial in serials]
+    stage.doomed.update(worker_ids)
+    machines = [await node_of(stage.world, worker_id) for worker_id in worker_ids]
     await asyncio.gather(*(machine.vanish(delete_node=True) for machine in machines))
 
 
@@ -267,7 +267,7 @@ async def _collect(stage: Stage) -> None:
     """Delete the pods of nodes that are gone, as Kubernetes' pod collector does after a minute."""
     for pod in await stage.world.pods():
         meta = pod["metadata"]
-        if int(meta["labels"]["spotrun.dev/serial"]) in stage.doomed:
+        if int(meta["labels"]["spotrun.dev/worker-id"]) in stage.doomed:
             try:
                 path = at("pods", stage.world.namespace, meta["name"])
                 await stage.world.kube.delete(path, grace_seconds=0)
@@ -276,9 +276,9 @@ async def _collect(stage: Stage) -> None:
                     raise
 
 
-async def _runs(world: World, serial: int) -> bool:
+async def _runs(world: World, worker_id: int) -> bool:
     for pod in await world.pods():
-        if pod["metadata"]["labels"]["spotrun.dev/serial"] == str(serial):
+        if pod["metadata"]["labels"]["spotrun.dev/worker-id"] == str(worker_id):
             return bool(pod["status"].get("phase") == "Running")
     return False
 

@@ -75,6 +75,6 @@ async def _evict(world: World, pod: Manifest) -> None:
     await world.kube.create(at("pods", world.namespace, name, "eviction"), eviction)
 
 
-async def _exists(world: World, serial: int) -> bool:
-    found = [pod["metadata"]["labels"]["spotrun.dev/serial"] for pod in await world.pods()]
-    return str(serial) in found
+async def _exists(world: World, worker_id: int) -> bool:
+    found = [pod["metadata"]["labels"]["spotrun.dev/worker-id"] for pod in await world.pods()]
+    return str(worker_id) in found

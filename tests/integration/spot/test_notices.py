@@ -69,7 +69,7 @@ async def test_a_node_that_is_only_considered_stays(world: World) -> None:
         # What follows later shows what did not follow from this.
         await (await node_of(world, 1)).notice(Dialect.CORDON, 120)
         status = await until_training(world, 0, 2, number=2)
-    assert status["nextSerial"] == 3
+    assert status["nextWorkerId"] == 3
 
 
 async def test_where_no_replacement_comes_the_world_shrinks_before_the_node_ends(
@@ -94,7 +94,7 @@ async def test_notices_for_several_nodes_are_one_round(world: World) -> None:
     await create_job(world, 4)
     async with world.operator():
         await until_training(world, 0, 1, 2, 3)
-        machines = [await node_of(world, serial) for serial in (1, 2, 3)]
+        machines = [await node_of(world, worker_id) for worker_id in (1, 2, 3)]
         await asyncio.gather(*(one.notice(Dialect.KARPENTER_SPOT, 120) for one in machines))
         await until_training(world, 0, 4, 5, 6, number=2)
         pool = await until_pool(world, POOL, lambda status: status["interruptions24h"] > 0)
@@ -108,7 +108,7 @@ async def test_a_bulk_loss_without_a_word_is_one_loss(world: World) -> None:
     await create_job(world, 4)
     async with world.operator():
         await until_training(world, 0, 1, 2, 3)
-        machines = [await node_of(world, serial) for serial in (1, 2, 3)]
+        machines = [await node_of(world, worker_id) for worker_id in (1, 2, 3)]
         await asyncio.gather(*(one.vanish(delete_node=True) for one in machines))
         await until_training(world, 0, 4, 5, 6)
         pool = await until_pool(world, POOL, lambda status: status["interruptions24h"] > 0)
@@ -119,7 +119,7 @@ async def test_a_bulk_loss_without_a_word_is_one_loss(world: World) -> None:
 
 async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None:
     await two_workers_on_three_nodes(world)
-    world.play().may_start = {serial: asyncio.Event() for serial in range(2, 20)}
+    world.play().may_start = {worker_id: asyncio.Event() for worker_id in range(2, 20)}
     async with world.operator():
         await until_training(world, 0, 1)
         machine = await node_of(world, 1)
@@ -130,23 +130,23 @@ async def test_a_notice_that_comes_and_goes_does_not_churn(world: World) -> None
             if round_ == 0:  # believed at once the first time, later only when it stays calm
                 await world.until(lambda: _num_workers_is(world, 2))
         status = (await world.job())["status"]
-    assert status["nextSerial"] <= 4
+    assert status["nextWorkerId"] <= 4
     assert (status["world"]["number"], members(status)) == (1, {0, 1})
 
 
-async def _on_a_node(world: World, serial: int) -> dict[str, object] | None:
+async def _on_a_node(world: World, worker_id: int) -> dict[str, object] | None:
     pods = await world.pods()
     found = [
         pod
         for pod in pods
-        if pod["metadata"]["labels"]["spotrun.dev/serial"] == str(serial)
+        if pod["metadata"]["labels"]["spotrun.dev/worker-id"] == str(worker_id)
         and pod["spec"].get("nodeName")
     ]
     return found[0] if found else None
 
 
-async def _is_pending(world: World, serial: int) -> bool:
-    return (await pod_of(world, serial))["spec"].get("nodeName") is None
+async def _is_pending(world: World, worker_id: int) -> bool:
+    return (await pod_of(world, worker_id))["spec"].get("nodeName") is None
 
 
 async def _num_workers_is(world: World, count: int) -> bool:

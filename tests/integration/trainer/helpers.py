@@ -159,10 +159,10 @@ class Place(World):
         """The pod of a worker of the present world."""
         members = (await self.job())["status"]["world"]["members"]
         bounds = [part.partition("-") for part in members.split(",")]
-        serials = [n for low, _, high in bounds for n in range(int(low), int(high or low) + 1)]
-        label = str(serials[rank])
+        worker_ids = [n for low, _, high in bounds for n in range(int(low), int(high or low) + 1)]
+        label = str(worker_ids[rank])
         pods = await self.pods()
-        return next(p for p in pods if p["metadata"]["labels"]["spotrun.dev/serial"] == label)
+        return next(p for p in pods if p["metadata"]["labels"]["spotrun.dev/worker-id"] == label)
 
     def machine(self, pod: Manifest) -> Machine:
         """The node that a pod runs on."""

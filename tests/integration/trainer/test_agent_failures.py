@@ -12,7 +12,7 @@ async def test_a_crash_costs_one_restart(place: Place) -> None:
         job = await place.until_phase("Succeeded")
     restarts = job["status"]["restarts"]
     assert (restarts["failures"], restarts["lastExitCode"]) == (1, 1)
-    assert (job["status"]["world"]["number"], job["status"]["nextSerial"]) == (2, 2)
+    assert (job["status"]["world"]["number"], job["status"]["nextWorkerId"]) == (2, 2)
 
 
 async def test_a_script_that_always_crashes_fails_the_job_in_its_own_words(place: Place) -> None:

@@ -11,7 +11,7 @@ async def test_training_ends_well_without_the_operator(place: Place) -> None:
     assert list((await place.until_all_ended()).values()) == [COMPLETED] * 2
     async with place.operator():
         job = await place.until_phase("Succeeded")
-    assert (job["status"]["nextSerial"], job["status"].get("restarts")) == (2, None)
+    assert (job["status"]["nextWorkerId"], job["status"].get("restarts")) == (2, None)
 
 
 async def test_a_loss_without_the_operator_is_made_good_when_it_is_back(place: Place) -> None:

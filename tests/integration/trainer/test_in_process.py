@@ -140,4 +140,4 @@ async def test_a_process_that_hangs_is_left_out_and_comes_back_while_the_others_
     assert job["status"]["restarts"]["lastReason"] == "Hung"
     assert failures_of(job["status"]) == 1
     assert len(pods) == 2
-    assert job["status"]["nextSerial"] == 2, "its pod stays"
+    assert job["status"]["nextWorkerId"] == 2, "its pod stays"

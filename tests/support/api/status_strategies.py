@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from spotrun.api.cost import ChargeEnd, EarlierRate, Rate
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
-from spotrun.api.field_types.text_values import Intervals, Serials, Text, Time
+from spotrun.api.field_types.text_values import Intervals, Text, Time, WorkerIds
 from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
 
@@ -24,8 +24,8 @@ _TIMES = st.integers(1_600_000_000, 1_900_000_000).map(lambda s: datetime.fromti
 
 _TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
     Time: _TIMES.map(Time.of),
-    Serials: _NUMBERS.map(Serials.of),
-    Intervals: _NUMBERS.map(lambda some: Intervals(Serials.of(sorted(set(some))))),
+    WorkerIds: _NUMBERS.map(WorkerIds.of),
+    Intervals: _NUMBERS.map(lambda some: Intervals(WorkerIds.of(sorted(set(some))))),
     Amount: _DECIMALS.map(Amount.of),
     SignedAmount: st.decimals(Decimal(-9), Decimal(9), places=2).map(
         lambda one: SignedAmount.of(one + 0)  # no "-0"

@@ -117,7 +117,7 @@ class World:
         pods = await self.kube.list(
             at("pods", self.namespace), labelSelector=f"spotrun.dev/job={job}"
         )
-        return sorted(pods, key=lambda p: int(p["metadata"]["labels"]["spotrun.dev/serial"]))
+        return sorted(pods, key=lambda p: int(p["metadata"]["labels"]["spotrun.dev/worker-id"]))
 
     async def until_job(self, holds: Callable[[Manifest], bool], name: str = "job") -> Manifest:
         """Wait until the job's status satisfies a predicate; returns the job."""
@@ -149,8 +149,8 @@ class World:
                     return found
                 await asyncio.sleep(0.05)
 
-    def agent(self, serial: int, job: str = "job") -> ScriptedAgent:
-        return self.play(job).agents[serial]
+    def agent(self, worker_id: int, job: str = "job") -> ScriptedAgent:
+        return self.play(job).agents[worker_id]
 
 
 @asynccontextmanager

@@ -61,17 +61,21 @@ class Play:
     save_seconds: float | None = None  # of the world, that saving took them
     may_save: bool = True
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
-    crash: dict[int, int] = field(default_factory=dict)  # serial -> exit code, as soon as it trains
-    may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by serial; others may
-    servers: dict[int, str] = field(default_factory=dict)  # by serial: another way to the operator
-    agents: dict[int, "ScriptedAgent"] = field(default_factory=dict)  # by serial, the latest
+    crash: dict[int, int] = field(
+        default_factory=dict
+    )  # worker id -> exit code, as soon as it trains
+    may_start: dict[int, asyncio.Event] = field(default_factory=dict)  # by worker id; others may
+    servers: dict[int, str] = field(
+        default_factory=dict
+    )  # by worker id: another way to the operator
+    agents: dict[int, "ScriptedAgent"] = field(default_factory=dict)  # by worker id, the latest
 
     def container(self, kube: Client) -> Any:
         """The coroutine function to be the container."""
 
         async def play(context: Context) -> Exit:
             agent = ScriptedAgent(context, kube, self)
-            self.agents[agent.serial] = agent
+            self.agents[agent.worker_id] = agent
             return await agent.run()
 
         return play
@@ -82,7 +86,7 @@ class ScriptedAgent:
 
     def __init__(self, context: Context, kube: Client, play: Play) -> None:
         self.context = context
-        self.serial = int(context.pod["metadata"]["labels"][names.LABEL_SERIAL])
+        self.worker_id = int(context.pod["metadata"]["labels"][names.LABEL_WORKER_ID])
         self.answer: Answer | None = None
         in_process = play.in_process and not play.is_mute
         self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=in_process)
@@ -101,8 +105,8 @@ class ScriptedAgent:
 
     async def run(self) -> Exit:
         """Live until there is nothing left to do."""
-        if self.serial in self._play.may_start:
-            await self._play.may_start[self.serial].wait()
+        if self.worker_id in self._play.may_start:
+            await self._play.may_start[self.worker_id].wait()
         env = self.context.env
         tls = ssl.create_default_context(cadata=env[names.ENV_CA])
         url = f"/v1/jobs/{env[names.ENV_NAMESPACE]}/{env[names.ENV_JOB]}"
@@ -135,8 +139,8 @@ class ScriptedAgent:
             told = self._enter(answer) or self._save(answer) or self._finish()
             if self._step(answer) or told or again:
                 await self._send(session, url)
-            if self.report.arrived and self.serial in self._play.crash:
-                return _end(Ending.FAILED, self._play.crash.pop(self.serial))
+            if self.report.arrived and self.worker_id in self._play.crash:
+                return _end(Ending.FAILED, self._play.crash.pop(self.worker_id))
 
     def _enter(self, answer: Answer) -> bool:
         world = answer.world
@@ -256,7 +260,7 @@ class ScriptedAgent:
 
     @property
     def _server(self) -> str:
-        told = self._play.servers.get(self.serial, self.context.env[names.ENV_SERVER])
+        told = self._play.servers.get(self.worker_id, self.context.env[names.ENV_SERVER])
         return f"https://{self._leader or told}"
 
     async def _follow(self, response: aiohttp.ClientResponse) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Phase
 from spotrun.api.status import Entry
 from spotrun.api.trainingjob import TrainingJobSpec
@@ -50,7 +50,7 @@ def a_spec(workers: int = 1, **spec: Any) -> TrainingJobSpec:
 
 
 def a_worker(
-    serial: int,
+    worker_id: int,
     *,
     ready: bool | None = None,
     arrived: int = 0,
@@ -74,7 +74,9 @@ def a_worker(
     **pod: Any,
 ) -> Worker:
     """A worker on a node of its own; its agent has called if `ready` is given."""
-    place = Node(f"node-{serial}") if node == "" else Node(node) if isinstance(node, str) else node
+    place = (
+        Node(f"node-{worker_id}") if node == "" else Node(node) if isinstance(node, str) else node
+    )
     if place is not None and leaves_in is not None:
         place = replace(place, leaves_at=later(leaves_in))
     step = int(committed.removeprefix("step-").partition(".")[0]) if committed else 0
@@ -83,7 +85,7 @@ def a_worker(
         arrived=arrived,
         failed=failed,
         suspects=suspects,
-        store_port=20_000 + serial if store_port is None else store_port,
+        store_port=20_000 + worker_id if store_port is None else store_port,
         progress=progress or (Progress(arrived, 100) if arrived else None),
         committed=Checkpoint(committed, step) if committed else None,
         completed=completed,
@@ -97,16 +99,16 @@ def a_worker(
     if ready is not None:
         agent = Agent(report, heard, ready_for if ready else None, arrived_for, progress_for)
     facts = {
-        "name": f"job-{serial}",
-        "uid": f"uid-{serial}",
+        "name": f"job-{worker_id}",
+        "uid": f"uid-{worker_id}",
         "version": "1",
         "template": TEMPLATE,
         "phase": PodPhase.RUNNING if place is not None else PodPhase.PENDING,
         "node": place.name if place is not None else None,
-        "address": f"10.0.0.{serial}" if place is not None else None,
+        "address": f"10.0.0.{worker_id}" if place is not None else None,
         **pod,
     }
-    return Worker(Pod(serial, **facts), place, agent)
+    return Worker(Pod(worker_id, **facts), place, agent)
 
 
 def an_end(
@@ -127,23 +129,23 @@ class JobBuilder:
     workers: Mapping[int, Worker] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def with_worker(self, serial: int, **worker: Any) -> Self:
+    def with_worker(self, worker_id: int, **worker: Any) -> Self:
         """Return the job with a worker, or another in its place; its number is given out."""
-        made = a_worker(serial, **worker)
-        known = {**self.workers, serial: made}
-        numbers = max(self.status.next_serial or 0, serial + 1)
-        return replace(self, workers=known).with_status(next_serial=numbers)
+        made = a_worker(worker_id, **worker)
+        known = {**self.workers, worker_id: made}
+        numbers = max(self.status.next_worker_id or 0, worker_id + 1)
+        return replace(self, workers=known).with_status(next_worker_id=numbers)
 
-    def with_workers(self, *serials: int, **worker: Any) -> Self:
+    def with_workers(self, *worker_ids: int, **worker: Any) -> Self:
         """Return the job with several workers alike."""
         job = self
-        for serial in serials:
-            job = job.with_worker(serial, **worker)
+        for worker_id in worker_ids:
+            job = job.with_worker(worker_id, **worker)
         return job
 
-    def without(self, serial: int) -> Self:
+    def without(self, worker_id: int) -> Self:
         """Return the job without a worker: its pod has vanished."""
-        return replace(self, workers={n: w for n, w in self.workers.items() if n != serial})
+        return replace(self, workers={n: w for n, w in self.workers.items() if n != worker_id})
 
     def with_world(
         self,
@@ -161,21 +163,21 @@ class JobBuilder:
         """Return the job with a published world, formed so many seconds ago."""
         made = World(
             number=generation,
-            members=Serials(members).numbers,
+            members=WorkerIds(members).numbers,
             is_active=is_active,
             entry=entry,
-            state_holders=Serials(state_holders).numbers,
-            late_workers=Serials(late_workers).numbers,
-            joining_workers=Serials(joining_workers).numbers,
+            state_holders=WorkerIds(state_holders).numbers,
+            late_workers=WorkerIds(late_workers).numbers,
+            joining_workers=WorkerIds(joining_workers).numbers,
             formed_at=ago(formed),
             **world,
         )
         return self.with_status(world=made)
 
-    def training(self, *serials: int, generation: int = 1, **worker: Any) -> Self:
+    def training(self, *worker_ids: int, generation: int = 1, **worker: Any) -> Self:
         """Return the job with these workers in a world that has formed."""
-        members = Serials.of(serials)
-        job = self.with_workers(*serials, ready=True, arrived=generation, **worker)
+        members = WorkerIds.of(worker_ids)
+        job = self.with_workers(*worker_ids, ready=True, arrived=generation, **worker)
         store = "10.0.0.1:1"
         return job.with_world(members, generation, store=store).with_status(phase=Phase.RUNNING)
 
@@ -213,7 +215,7 @@ class JobBuilder:
             "leading_seconds": 3600.0,
             **self.facts,
         }
-        workers = tuple(self.workers[serial] for serial in sorted(self.workers))
+        workers = tuple(self.workers[worker_id] for worker_id in sorted(self.workers))
         return JobSnapshot(spec=self.spec, status=self.status, workers=workers, **facts)
 
     def view(self, now: datetime = NOW) -> View:
@@ -245,12 +247,12 @@ def told(job: JobBuilder) -> tuple[Any, ...] | None:
     new = world(job)
     if new is NO_WORLD:
         return None
-    holders = Serials.of(new.state_holders) or None
-    return (new.number, Serials.of(new.members), new.is_active, new.entry, holders)
+    holders = WorkerIds.of(new.state_holders) or None
+    return (new.number, WorkerIds.of(new.members), new.is_active, new.entry, holders)
 
 
-def lost(job: JobBuilder, *serials: int, seen: float = 0.3) -> JobBuilder:
+def lost(job: JobBuilder, *worker_ids: int, seen: float = 0.3) -> JobBuilder:
     """Return the job without the nodes of these workers, which was seen so many seconds ago."""
-    for serial in serials:
-        job = job.with_worker(serial, node=Node("n", gone=True))
-    return job.with_facts(lost_seconds=dict.fromkeys(serials, seen))
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, node=Node("n", gone=True))
+    return job.with_facts(lost_seconds=dict.fromkeys(worker_ids, seen))

@@ -22,4 +22,4 @@ def phase(job: JobBuilder) -> tuple[Phase | None, str | None]:
 
 def removed(actions: Iterable[Action]) -> list[int]:
     """Return the numbers of the workers that are deleted, in the order decided."""
-    return [action.serial for action in actions if isinstance(action, Remove)]
+    return [action.worker_id for action in actions if isinstance(action, Remove)]

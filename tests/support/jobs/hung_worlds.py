@@ -17,7 +17,7 @@ def standing(
     """Return a world in which each worker has said nothing new of its progress for so long."""
     job = a_job(len(seconds), **spec).training(*range(len(seconds)))
     progress = Progress(1, 100, step_seconds=step_seconds)
-    for serial, stands in enumerate(seconds):
+    for worker_id, stands in enumerate(seconds):
         changes = {"progress": progress, "progress_for": stands, **report}
-        job = job.with_worker(serial, ready=True, arrived=1, **changes)
+        job = job.with_worker(worker_id, ready=True, arrived=1, **changes)
     return job

@@ -39,7 +39,7 @@ class Process:
 
 def _news(status: JobState) -> tuple[object, ...]:
     """Return the fields whose change may lead to another decision at once."""
-    return (status.world, status.restarts, status.next_serial, status.settled)
+    return (status.world, status.restarts, status.next_worker_id, status.settled)
 
 
 @dataclass
@@ -61,18 +61,18 @@ class Joining:
     actions: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for serial, worker in self.job.workers.items():
-            entered = 1 if serial in training(self.job.status) else 0
-            self.processes[serial] = Process(worker.pod.node or "", entered)
+        for worker_id, worker in self.job.workers.items():
+            entered = 1 if worker_id in training(self.job.status) else 0
+            self.processes[worker_id] = Process(worker.pod.node or "", entered)
 
     def live(self, until: int) -> None:
         """Up to that second."""
         while self.seconds < until:
             self.seconds = min(self.next_second, until)
-            for serial, process in self.processes.items():
-                self._follow(serial, process)
-            for serial, process in self.processes.items():
-                self._crash(serial, process)
+            for worker_id, process in self.processes.items():
+                self._follow(worker_id, process)
+            for worker_id, process in self.processes.items():
+                self._crash(worker_id, process)
             workers = {n: self._worker(n, process) for n, process in self.processes.items()}
             self.job = replace(self.job, workers=workers)
             self._decide()
@@ -80,7 +80,7 @@ class Joining:
     @property
     def removed(self) -> list[int]:
         """The workers that were taken away, in this order."""
-        return [one.serial for one in self.actions if isinstance(one, Remove)]
+        return [one.worker_id for one in self.actions if isinstance(one, Remove)]
 
     def _decide(self) -> None:
         now = NOW + timedelta(seconds=self.seconds)
@@ -89,14 +89,14 @@ class Joining:
         decision = self.job.with_facts(written_seconds=1e6, lost_seconds=lost).decide(now)
         self.num_worlds += decision.status.world != before.world
         self.job = replace(self.job, status=decision.status)
-        for serial in training(decision.status):
-            self.joined.setdefault(serial, self.seconds)
+        for worker_id in training(decision.status):
+            self.joined.setdefault(worker_id, self.seconds)
         self.actions += decision.actions
         for action in decision.actions:
             if isinstance(action, Create):
-                self._make(action.serial, action.avoid_nodes)
-            elif hasattr(action, "serial"):  # removed, or settled
-                del self.processes[action.serial]
+                self._make(action.worker_id, action.avoid_nodes)
+            elif hasattr(action, "worker_id"):  # removed, or settled
+                del self.processes[action.worker_id]
         is_quiet = _news(decision.status) == _news(before) and not decision.actions
         wait = math.ceil(decision.wake_after_seconds) if is_quiet else 1
         ends = (one.since + age for one in self.processes.values() for age in self._clocks)
@@ -106,16 +106,16 @@ class Joining:
     def _clocks(self) -> tuple[int, int]:
         return self.crash_seconds, WARM_SECONDS
 
-    def _make(self, serial: int, avoid_nodes: Collection[str]) -> None:
+    def _make(self, worker_id: int, avoid_nodes: Collection[str]) -> None:
         taken = {process.node for process in self.processes.values()}
         free = (name for name in map("node-{}".format, range(999)) if name not in taken)
         node = next(name for name in free if name not in avoid_nodes)
-        self.processes[serial] = Process(node, since=self.seconds, ready_since=self.seconds)
+        self.processes[worker_id] = Process(node, since=self.seconds, ready_since=self.seconds)
 
-    def _follow(self, serial: int, process: Process) -> None:
+    def _follow(self, worker_id: int, process: Process) -> None:
         """Into the newest world: in process who is up, anew who waits or has to start again."""
         world = self.job.status.world
-        if serial not in world.member_set or process.has_ended:
+        if worker_id not in world.member_set or process.has_ended:
             return
         if world.number <= process.entered or not (world.is_active or self.in_process):
             return
@@ -125,7 +125,7 @@ class Joining:
             return
         process.entered = world.number
 
-    def _crash(self, serial: int, process: Process) -> None:
+    def _crash(self, worker_id: int, process: Process) -> None:
         is_late = self.seconds - process.since >= self.crash_seconds
         if not process.is_up or process.node not in self.bad or not is_late:
             return
@@ -133,22 +133,22 @@ class Joining:
         process.has_ended = self.ends_pods
         crew = training(self.job.status)
         for peer, other in self.processes.items():
-            follows = serial in crew and peer in crew and not self.in_process and other.is_up
-            if peer == serial or follows:
-                text = BOOM if peer == serial else "connection reset by peer"
+            follows = worker_id in crew and peer in crew and not self.in_process and other.is_up
+            if peer == worker_id or follows:
+                text = BOOM if peer == worker_id else "connection reset by peer"
                 other.failed = Failure(other.entered, 1, text)
-                other.ready_since = self.seconds + (peer != serial)
+                other.ready_since = self.seconds + (peer != worker_id)
 
-    def _worker(self, serial: int, process: Process) -> Worker:
-        trains = serial in training(self.job.status) and process.is_up
-        warm_seconds = 10**6 if serial in self.slow else WARM_SECONDS
+    def _worker(self, worker_id: int, process: Process) -> Worker:
+        trains = worker_id in training(self.job.status) and process.is_up
+        warm_seconds = 10**6 if worker_id in self.slow else WARM_SECONDS
         warm_at = process.since + warm_seconds
         is_warm = trains or (process.is_up and self.seconds >= warm_at)
         ready_since = process.ready_since if not process.is_up else warm_at
         present = generation(self.job.status)
-        tells = self.in_process and serial in training(self.job.status)
+        tells = self.in_process and worker_id in training(self.job.status)
         return a_worker(
-            serial,
+            worker_id,
             ready=is_warm or not process.is_up,
             arrived=present if trains else 0,
             in_process=is_warm and self.in_process,

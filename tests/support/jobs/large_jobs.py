@@ -13,9 +13,9 @@ from tests.support.jobs.builders import JobBuilder, a_job, a_worker, ago, later
 
 def with_all(job: JobBuilder, workers: Iterable[Worker]) -> JobBuilder:
     """Return the job with these workers and no others; their numbers are given out."""
-    known = {worker.serial: worker for worker in workers}
-    numbers = max(job.status.next_serial or 0, max(known, default=-1) + 1)
-    return replace(job, workers=known).with_status(next_serial=numbers)
+    known = {worker.worker_id: worker for worker in workers}
+    numbers = max(job.status.next_worker_id or 0, max(known, default=-1) + 1)
+    return replace(job, workers=known).with_status(next_worker_id=numbers)
 
 
 def next_status(job: JobBuilder, status: JobState) -> JobBuilder:
@@ -25,7 +25,7 @@ def next_status(job: JobBuilder, status: JobState) -> JobBuilder:
 
 def removed(actions: Iterable[Action]) -> frozenset[int]:
     """The numbers of the workers that have to go."""
-    return frozenset(one.serial for one in actions if isinstance(one, Remove | Withdraw))
+    return frozenset(one.worker_id for one in actions if isinstance(one, Remove | Withdraw))
 
 
 def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:

@@ -60,13 +60,13 @@ class LargeLife:
     _round: int = 0
 
     def __post_init__(self) -> None:
-        serials = [FIRST + 89 * n + n % 7 for n in range(self.workers)]
+        worker_ids = [FIRST + 89 * n + n % 7 for n in range(self.workers)]
         self._changes = [[(EVER, _usd(n, 0))] for n in range(self.prices)]
         self.pods = {}
-        for serial in serials:
-            self._make(serial, NOW - timedelta(hours=1))
-            self.pods[serial] = arrived(self.pods[serial], GENERATION)
-        self.status = _status(serials, self.pods)
+        for worker_id in worker_ids:
+            self._make(worker_id, NOW - timedelta(hours=1))
+            self.pods[worker_id] = arrived(self.pods[worker_id], GENERATION)
+        self.status = _status(worker_ids, self.pods)
 
     def live(self, days: float) -> None:
         """Let the prices change, and decide each time and between."""
@@ -87,7 +87,7 @@ class LargeLife:
         """Return the job as it is now."""
         job = a_job(self.workers, min=1)
         job = replace(job, status=self.status)
-        return with_all(job, [self.pods[serial] for serial in sorted(self.pods)])
+        return with_all(job, [self.pods[worker_id] for worker_id in sorted(self.pods)])
 
     def _decide(self, now: datetime) -> None:
         self.now = now
@@ -119,28 +119,28 @@ class LargeLife:
     def _act(self, decision: Decision) -> None:
         for action in decision.actions:
             match action:
-                case Create(serial):
-                    self._make(serial, self.now)
-                case Release(serial):
-                    del self.pods[serial]
+                case Create(worker_id):
+                    self._make(worker_id, self.now)
+                case Release(worker_id):
+                    del self.pods[worker_id]
         world = decision.status.world
         inside = world.member_set if world.is_active else frozenset()
-        for serial in inside & self.pods.keys():
-            if self.pods[serial].agent is not None:
-                self.pods[serial] = arrived(self.pods[serial], world.number)
+        for worker_id in inside & self.pods.keys():
+            if self.pods[worker_id].agent is not None:
+                self.pods[worker_id] = arrived(self.pods[worker_id], world.number)
 
-    def _make(self, serial: int, now: datetime) -> None:
-        name = f"n{serial * 7919 % 1_000_003}"  # so that the ring goes through all of them
+    def _make(self, worker_id: int, now: datetime) -> None:
+        name = f"n{worker_id * 7919 % 1_000_003}"  # so that the ring goes through all of them
         node = Node(
             name,
             capacity=Capacity.SPOT,
-            pool=f"pool-{serial % self.prices % 16}",
+            pool=f"pool-{worker_id % self.prices % 16}",
             allocatable=WHOLE,
-            zone="ab"[serial % 2],
-            prices=self._history(serial),
+            zone="ab"[worker_id % 2],
+            prices=self._history(worker_id),
         )
         made = a_worker(
-            serial,
+            worker_id,
             ready=True,
             ready_for=100.0,
             node=node,
@@ -149,12 +149,12 @@ class LargeLife:
             scheduled_at=now,
             created_at=now,
         )
-        self._starts[serial] = now
-        self.pods[serial] = made
+        self._starts[worker_id] = now
+        self.pods[worker_id] = made
 
-    def _history(self, serial: int, most: int = MOST_CHANGES) -> PriceHistory:
-        changes = self._changes[serial % self.prices][-most:]
-        apart = timedelta(milliseconds=serial % 997 if self.apart else 0)
+    def _history(self, worker_id: int, most: int = MOST_CHANGES) -> PriceHistory:
+        changes = self._changes[worker_id % self.prices][-most:]
+        apart = timedelta(milliseconds=worker_id % 997 if self.apart else 0)
         first, *others = changes
         return PriceHistory(((EVER, first[1]), *((moment + apart, usd) for moment, usd in others)))
 
@@ -162,24 +162,24 @@ class LargeLife:
         moment = self.now - timedelta(seconds=2)
         for number, changes in enumerate(self._changes):
             changes.append((moment, _usd(number, self._round)))
-        for serial, worker in self.pods.items():
+        for worker_id, worker in self.pods.items():
             assert worker.node is not None, "each has one"
-            node = replace(worker.node, prices=self._history(serial))
-            self.pods[serial] = replace(worker, node=node)
+            node = replace(worker.node, prices=self._history(worker_id))
+            self.pods[worker_id] = replace(worker, node=node)
 
     def _lose_some(self) -> None:
         doomed = sorted(self.pods)[self._round % 97 :: max(self.workers // LOST_AT_ONCE, 1)]
-        for serial in doomed:
-            worker, moment = self.pods[serial], self.now - timedelta(seconds=1)
+        for worker_id in doomed:
+            worker, moment = self.pods[worker_id], self.now - timedelta(seconds=1)
             assert worker.node is not None, "each has one"
             gone = replace(worker.node, gone=True, gone_at=moment)
-            self.pods[serial] = replace(worker, node=gone, agent=None)
-            self._ends[serial] = moment
+            self.pods[worker_id] = replace(worker, node=gone, agent=None)
+            self._ends[worker_id] = moment
 
-    def _segment(self, serial: int) -> Segment:
-        start, end = self._starts[serial], self._ends.get(serial)
-        whole = self._history(serial, most=len(self._changes[0]))
-        return Segment(serial, start, end, Decimal("0.5"), whole)
+    def _segment(self, worker_id: int) -> Segment:
+        start, end = self._starts[worker_id], self._ends.get(worker_id)
+        whole = self._history(worker_id, most=len(self._changes[0]))
+        return Segment(worker_id, start, end, Decimal("0.5"), whole)
 
 
 def _sum(status: JobState) -> Decimal:
@@ -190,8 +190,8 @@ def _usd(number: int, time: int) -> UsdPerHour:
     return UsdPerHour(Decimal(100 + number) / 100 + Decimal((time * 7 + number) % 13) / 1000)
 
 
-def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
-    ring = sorted(serials, key=lambda serial: (serial % 2, serial * 7919 % 1_000_003))
+def _status(worker_ids: list[int], pods: dict[int, Worker]) -> JobState:
+    ring = sorted(worker_ids, key=lambda worker_id: (worker_id % 2, worker_id * 7919 % 1_000_003))
     world = World(
         number=GENERATION,
         members=tuple(ring),
@@ -200,17 +200,17 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
         store="10.0.0.1:1",
         state_holders=tuple(ring),
         formed_at=NOW - timedelta(hours=1),
-        late_workers=tuple(serials),
+        late_workers=tuple(worker_ids),
     )
     names = [f"a-long-name-of-a-node-of-some-cloud-{n:05}.internal" for n in range(10_000)]
     blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))
     held = Newcomers(
         failures=3,
         retry_at=NOW + timedelta(days=300),
-        held=(HeldBack(tuple(serials), world=3),),
+        held=(HeldBack(tuple(worker_ids), world=3),),
     )
-    end = serials[-1] + 1
-    gaps = zip([-1, *serials], [*serials, end], strict=True)
+    end = worker_ids[-1] + 1
+    gaps = zip([-1, *worker_ids], [*worker_ids, end], strict=True)
     settled = [(a + 1, b - 1) for a, b in gaps if b > a + 1]
     return JobState(
         phase=Phase.RUNNING,
@@ -224,6 +224,6 @@ def _status(serials: list[int], pods: dict[int, Worker]) -> JobState:
             message="no GPU",
         ),
         checkpoint=AcknowledgedCheckpoint(name="step-900.g7", step=900, time=NOW),
-        next_serial=end,
+        next_worker_id=end,
         settled=Ranges.of(settled),
     )

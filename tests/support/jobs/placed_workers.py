@@ -32,21 +32,21 @@ def asked(job: JobBuilder) -> list[str | None]:
 def withdrawn(job: JobBuilder) -> list[tuple[int, str]]:
     """Return the waiting workers that are taken back, and why."""
     actions = job.decide().actions
-    return [(one.serial, one.reason.value) for one in actions if isinstance(one, Withdraw)]
+    return [(one.worker_id, one.reason.value) for one in actions if isinstance(one, Withdraw)]
 
 
 def removed(job: JobBuilder) -> list[tuple[int, str]]:
     """Return the workers that are deleted, and why."""
     actions = job.decide().actions
-    return [(one.serial, one.reason.value) for one in actions if isinstance(one, Remove)]
+    return [(one.worker_id, one.reason.value) for one in actions if isinstance(one, Remove)]
 
 
 def waiting(
-    job: JobBuilder, *serials: int, pools: tuple[PoolFacts, ...], seconds: float, **facts: Any
+    job: JobBuilder, *worker_ids: int, pools: tuple[PoolFacts, ...], seconds: float, **facts: Any
 ) -> JobBuilder:
     """Return the job with workers that were asked from these pools so long ago and have no node."""
     return job.with_workers(
-        *serials,
+        *worker_ids,
         node=None,
         asked=pools[0].capacity,
         pools=tuple(pool.name for pool in pools),
@@ -55,21 +55,21 @@ def waiting(
     )
 
 
-def working(job: JobBuilder, pool: PoolFacts, *serials: int, hours: float = 1.0) -> JobBuilder:
+def working(job: JobBuilder, pool: PoolFacts, *worker_ids: int, hours: float = 1.0) -> JobBuilder:
     """Return the job with workers that train on nodes of a pool, which came so long ago."""
     made, known = job, job.status.progress
     step = known.step or 100
-    for serial in serials:
-        node = a_node_of(pool, serial, ago(hours * HOUR))
+    for worker_id in worker_ids:
+        node = a_node_of(pool, worker_id, ago(hours * HOUR))
         made = made.with_worker(
-            serial,
+            worker_id,
             ready=True,
             arrived=1,
             node=node,
             created_at=ago(hours * HOUR + 60),
             progress=Reported(1, step, known.total_steps),
         )
-    members = ",".join(str(serial) for serial in sorted(made.workers))
+    members = ",".join(str(worker_id) for worker_id in sorted(made.workers))
     return made.with_world(members, formed=hours * HOUR, store="10.0.0.1:1")
 
 

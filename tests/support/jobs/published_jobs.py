@@ -2,7 +2,7 @@
 
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import WorkerKey
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.api.names import Phase
 from spotrun.api.status import Entry
 from spotrun.state.job_state import NO_ORDERS, NO_WORLD, JobState, Orders, World
@@ -13,17 +13,19 @@ _MOMENT = Time("2026-03-01T08:00:00Z")
 UID = "11111111-2222-3333-4444-555555555555"
 
 
-def worker(serial: int, *, job: str = "job", namespace: str = "team") -> WorkerKey:
-    return WorkerKey(namespace, job, pod(serial, job))
+def worker(worker_id: int, *, job: str = "job", namespace: str = "team") -> WorkerKey:
+    return WorkerKey(namespace, job, pod(worker_id, job))
 
 
-def pod(serial: int, job: str = "job") -> str:
-    return f"{job}-abcde-{serial}"
+def pod(worker_id: int, job: str = "job") -> str:
+    return f"{job}-abcde-{worker_id}"
 
 
-def peer(serial: int, *, job: str = "job", address: str | None = "") -> Peer:
+def peer(worker_id: int, *, job: str = "job", address: str | None = "") -> Peer:
     return Peer(
-        pod(serial, job), f"pod-uid-{serial}", f"10.0.0.{serial}" if address == "" else address
+        pod(worker_id, job),
+        f"pod-uid-{worker_id}",
+        f"10.0.0.{worker_id}" if address == "" else address,
     )
 
 
@@ -40,13 +42,13 @@ def world(
 ) -> World:
     return World(
         number=generation,
-        members=Serials(members).numbers,
+        members=WorkerIds(members).numbers,
         is_active=is_active,
         entry=entry,
         store=store,
-        state_holders=Serials(state_holders).numbers,
+        state_holders=WorkerIds(state_holders).numbers,
         restore=restore,
-        late_workers=Serials(late_workers).numbers,
+        late_workers=WorkerIds(late_workers).numbers,
     )
 
 

@@ -35,7 +35,7 @@ def settled(status: JobState) -> frozenset[int]:
 class SimPod:
     """A worker as it really is."""
 
-    serial: int
+    worker_id: int
     uid: str
     template: str
     node: str | None = None
@@ -92,7 +92,7 @@ class Cluster:
     # what the operator sees -----------------------------------------------------------------
 
     def snapshot(self) -> JobSnapshot:
-        workers = tuple(self._worker(self.pods[serial]) for serial in sorted(self.pods))
+        workers = tuple(self._worker(self.pods[worker_id]) for worker_id in sorted(self.pods))
         job = JobSnapshot(
             namespace="ns",
             name="job",
@@ -108,9 +108,9 @@ class Cluster:
             leading_seconds=(self.now - self.leading_since).total_seconds(),
         )
         ended = fates(job, self.now)
-        alive = {worker.serial for worker in workers} - set(ended)
-        lost = [serial for serial in training(job.status) if serial not in alive]
-        self.lost_at = {serial: self.lost_at.get(serial, self.now) for serial in lost}
+        alive = {worker.worker_id for worker in workers} - set(ended)
+        lost = [worker_id for worker_id in training(job.status) if worker_id not in alive]
+        self.lost_at = {worker_id: self.lost_at.get(worker_id, self.now) for worker_id in lost}
         ages = {s: (self.now - at).total_seconds() for s, at in self.lost_at.items()}
         return replace(job, lost_seconds=ages)
 
@@ -121,8 +121,8 @@ class Cluster:
         else:
             phase = PodPhase.RUNNING if pod.node else PodPhase.PENDING
         facts = Pod(
-            serial=pod.serial,
-            name=f"job-{pod.serial}",
+            worker_id=pod.worker_id,
+            name=f"job-{pod.worker_id}",
             uid=pod.uid,
             version="1",
             template=pod.template,
@@ -147,7 +147,7 @@ class Cluster:
             for rank, n in enumerate(crew)
             if n not in self.pods or not self.pods[n].runs or self.pods[n].silent_since
         ]
-        inside = pod.arrived == present and pod.serial in crew and not pod.silent_since
+        inside = pod.arrived == present and pod.worker_id in crew and not pod.silent_since
         is_ready = pod.ready_at is not None and pod.ready_at <= self.now
         report = Report(
             ready=is_ready,
@@ -157,7 +157,7 @@ class Cluster:
             store_port=pod.port,
             progress=Progress(pod.state_generation, pod.step) if pod.step is not None else None,
             committed=_checkpoint(pod.committed),
-            completed=self.completed and pod.serial in crew,
+            completed=self.completed and pod.worker_id in crew,
             in_process=self.in_process,
         )
         heard = (self.now - pod.silent_since).total_seconds() if pod.silent_since else 0.0
@@ -198,20 +198,20 @@ class Cluster:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Create(serial, slot=slot):
-                if serial not in self.pods:
+            case Create(worker_id, slot=slot):
+                if worker_id not in self.pods:
                     self.uids += 1
                     self.ports += 1
                     uid = f"uid-{self.uids}"
-                    self.pods[serial] = SimPod(
-                        serial, uid, self.template, port=self.ports, slot=slot
+                    self.pods[worker_id] = SimPod(
+                        worker_id, uid, self.template, port=self.ports, slot=slot
                     )
-            case Remove(serial, uid):
-                pod = self.pods.get(serial)
+            case Remove(worker_id, uid):
+                pod = self.pods.get(worker_id)
                 if pod is not None and pod.uid == uid:
-                    self.delete(serial)
-            case Release(serial, uid):
-                pod = self.pods.get(serial)
+                    self.delete(worker_id)
+            case Release(worker_id, uid):
+                pod = self.pods.get(worker_id)
                 if pod is not None and pod.uid == uid:
                     pod.metered = False
                     self._collect(pod)
@@ -222,8 +222,8 @@ class Cluster:
             case DeleteJob():
                 self.is_deleted = True
 
-    def delete(self, serial: int) -> None:
-        pod = self.pods[serial]
+    def delete(self, worker_id: int) -> None:
+        pod = self.pods[worker_id]
         if pod.killed_at is None:
             grace = GRACE_SECONDS if pod.runs or pod.has_company else 0.0
             pod.killed_at = self.now + timedelta(seconds=grace)
@@ -232,20 +232,20 @@ class Cluster:
     def _collect(self, pod: SimPod) -> None:
         is_over = not pod.runs and not pod.has_company
         if pod.killed_at is not None and is_over and not pod.metered:
-            self.pods.pop(pod.serial, None)
+            self.pods.pop(pod.worker_id, None)
 
     # what must hold ---------------------------------------------------------------------------
 
     def _check_status(self, view: View, new: JobState) -> None:
         old = self.status
-        assert (new.next_serial or 0) >= (old.next_serial or 0), "numbers only grow"
+        assert (new.next_worker_id or 0) >= (old.next_worker_id or 0), "numbers only grow"
         assert settled(old) <= settled(new), "settled only grows"
-        given_out = set(range(new.next_serial or 0))
+        given_out = set(range(new.next_worker_id or 0))
         assert settled(new) <= given_out, "only what was given out is settled"
-        for serial in settled(new) - settled(old):
-            pod = self.pods.get(serial)
+        for worker_id in settled(new) - settled(old):
+            pod = self.pods.get(worker_id)
             if pod is not None and (pod.end is None or pod.has_company):
-                assert pod.node is None or self._is_gone(pod), serial
+                assert pod.node is None or self._is_gone(pod), worker_id
         was = old.world.number
         world = new.world
         if world is NO_WORLD:
@@ -258,11 +258,11 @@ class Cluster:
         newly = world.is_active and (world.number > was or not old.world.is_active)
         if newly:
             assert len(members) in allowed(view.job.spec.workers), "its size is allowed"
-            assert set(members) <= view.alive_serials, "all are alive"
-            templates = {view.by_serial[n].pod.template for n in members}
+            assert set(members) <= view.alive_worker_ids, "all are alive"
+            templates = {view.by_worker_id[n].pod.template for n in members}
             assert len(templates) == 1, "a world has one template"
             assert world.entry is Entry.RESTART or world.holder_set & set(members)
-            slots = [slot_of(view.by_serial[n], view.job.spec.workers) for n in members]
+            slots = [slot_of(view.by_worker_id[n], view.job.spec.workers) for n in members]
             per_replica = view.job.spec.workers.per_replica
             assert slots == [rank % per_replica for rank in range(len(members))], "whole replicas"
         if world.store and world.store != old.world.store:
@@ -275,24 +275,24 @@ class Cluster:
     def _check_action(self, view: View, action: Action) -> None:
         status = self.status
         match action:
-            case Create(serial):
-                assert serial < (status.next_serial or 0), "its number is stored first"
-                assert serial not in settled(status), "it is not made again"
-                assert serial not in relied_on(status), "no world counts on it"
-            case Release(serial):
-                assert serial in settled(status), "its cost is settled first"
-            case Remove(serial):
-                is_free = holds_back(status) or serial not in relied_on(status)
-                assert is_free or serial not in view.alive_serials, "no world counts on it"
+            case Create(worker_id):
+                assert worker_id < (status.next_worker_id or 0), "its number is stored first"
+                assert worker_id not in settled(status), "it is not made again"
+                assert worker_id not in relied_on(status), "no world counts on it"
+            case Release(worker_id):
+                assert worker_id in settled(status), "its cost is settled first"
+            case Remove(worker_id):
+                is_free = holds_back(status) or worker_id not in relied_on(status)
+                assert is_free or worker_id not in view.alive_worker_ids, "no world counts on it"
             case DeleteJob():
                 assert holds_back(status), "it is over"
 
     def check_books(self) -> None:
         """Every number is settled, has a pod, or is owed."""
-        for serial in settled(self.status):
-            assert serial < (self.status.next_serial or 0)
-        for serial in self.pods:
-            assert serial < (self.status.next_serial or 0), "no pod without a number"
+        for worker_id in settled(self.status):
+            assert worker_id < (self.status.next_worker_id or 0)
+        for worker_id in self.pods:
+            assert worker_id < (self.status.next_worker_id or 0), "no pod without a number"
 
     # what workers and the platform do -----------------------------------------------------------
 
@@ -339,16 +339,16 @@ class Cluster:
             pod.end = PodEnd(exit_code=0, words=LastWords(Ending.DEPARTED))
             return
         asked = status.orders.checkpoint
-        if asked > pod.ordered and pod.step is not None and pod.serial in training(status):
+        if asked > pod.ordered and pod.step is not None and pod.worker_id in training(status):
             pod.ordered = asked
             pod.committed = f"step-{pod.step}.g{pod.state_generation}"
-        if not world.is_active or pod.serial not in world.member_set or pod.stuck:
+        if not world.is_active or pod.worker_id not in world.member_set or pod.stuck:
             return
         if pod.ready_at is None or pod.ready_at > self.now or pod.arrived >= world.number:
             return
         if world.store is None:
             return
-        if pod.failed and world.entry is not Entry.RESTART and pod.serial in world.holder_set:
+        if pod.failed and world.entry is not Entry.RESTART and pod.worker_id in world.holder_set:
             return  # it should bring the state along, and has none
         pod.arrived, pod.arrived_at = world.number, self.now
         pod.failed = None
@@ -378,7 +378,7 @@ class Cluster:
             step = restored.step if restored else 0
         else:
             keepers = world.holder_set
-            sources = [pod for pod in crew if pod.serial in keepers and pod.step is not None]
+            sources = [pod for pod in crew if pod.worker_id in keepers and pod.step is not None]
             assert sources, "somebody who trained is there, and has the state"
             step = max(pod.step or 0 for pod in sources)
             parts = {pod.slot for pod in sources if pod.step == step}

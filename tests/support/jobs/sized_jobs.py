@@ -21,9 +21,9 @@ READING = Reading(
 )
 
 
-def a_member(serial: int, reading: Reading | None = READING, **worker: Any) -> Worker:
+def a_member(worker_id: int, reading: Reading | None = READING, **worker: Any) -> Worker:
     """Return a worker of world 1 that has told this."""
-    made = a_worker(serial, ready=True, arrived=1, **worker)
+    made = a_worker(worker_id, ready=True, arrived=1, **worker)
     assert made.agent is not None
     return replace(made, agent=replace(made.agent, reading=reading))
 
@@ -31,7 +31,7 @@ def a_member(serial: int, reading: Reading | None = READING, **worker: Any) -> W
 def with_readings(job: JobBuilder, *readings: Reading | None) -> JobBuilder:
     """Return the job in a world of as many workers, each of which has told one of these."""
     job = job.training(*range(len(readings)))
-    told = {serial: a_member(serial, one) for serial, one in enumerate(readings)}
+    told = {worker_id: a_member(worker_id, one) for worker_id, one in enumerate(readings)}
     return replace(job, workers={**job.workers, **told})
 
 

@@ -9,9 +9,9 @@ from tests.support.money.priced_nodes import at_work
 DUE = {"written_seconds": 91.0}
 
 
-def a_metered_job(*serials: int, **worker: object) -> JobBuilder:
+def a_metered_job(*worker_ids: int, **worker: object) -> JobBuilder:
     """Return a job of workers that cost a dollar an hour each, and have had a node for one."""
-    return at_work(a_job(max(len(serials), 1)), *serials, **worker).with_facts(**DUE)  # type: ignore[arg-type]
+    return at_work(a_job(max(len(worker_ids), 1)), *worker_ids, **worker).with_facts(**DUE)  # type: ignore[arg-type]
 
 
 def sums(decision: Decision) -> Accumulators:

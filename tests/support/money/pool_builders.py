@@ -42,10 +42,10 @@ def an_on_demand_pool(
     return a_pool(name, Capacity.ON_DEMAND, usd, **facts)
 
 
-def a_node_of(pool: PoolFacts, serial: int, created_at: datetime = NOW, **facts: Any) -> Node:
+def a_node_of(pool: PoolFacts, worker_id: int, created_at: datetime = NOW, **facts: Any) -> Node:
     """A node of a pool, for one worker."""
     return Node(
-        f"node-{serial}",
+        f"node-{worker_id}",
         capacity=pool.capacity,
         zone=pool.zones[0] if pool.zones else "",
         pool=pool.name,

@@ -30,7 +30,7 @@ def a_node(
     return Node(name, capacity=capacity, allocatable=WHOLE, prices=PriceHistory(prices), **node)
 
 
-def at_work(job: JobBuilder, *serials: int, node: Node | None = None, **pod: Any) -> JobBuilder:
+def at_work(job: JobBuilder, *worker_ids: int, node: Node | None = None, **pod: Any) -> JobBuilder:
     """Return the job with workers on a node for an hour; at $4 an hour for it they cost $1 each."""
     given: dict[str, Any] = {
         "requests": QUARTER,
@@ -38,7 +38,7 @@ def at_work(job: JobBuilder, *serials: int, node: Node | None = None, **pod: Any
         "created_at": NOW - timedelta(hours=2),
         **pod,
     }
-    return job.with_workers(*serials, node=node or a_node(), **given)
+    return job.with_workers(*worker_ids, node=node or a_node(), **given)
 
 
 def ended(seconds_ago: float = 0.0, exit_code: int = 0) -> dict[str, Any]:

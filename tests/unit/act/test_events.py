@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spotrun.act.events import announcements, event, may_announce
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.status import Entry
@@ -26,7 +26,7 @@ def status(**fields: Any) -> JobState:
 def world(generation: int = 1, members: str = "0-1", *, is_active: bool = True) -> World:
     return World(
         number=generation,
-        members=Serials(members).numbers,
+        members=WorkerIds(members).numbers,
         is_active=is_active,
         entry=Entry.ABORT,
     )
@@ -72,7 +72,7 @@ REFUSED = condition("TemplateAccepted", False, "TemplateRefused", "exceeded quot
 SUSPENDED = condition("Suspended", True, "OutsideSchedule", "Schedule: not before 20:00")
 
 CHANGES = [
-    pytest.param(status(), status(phase=Phase.PENDING, next_serial=2), [], id="a start"),
+    pytest.param(status(), status(phase=Phase.PENDING, next_worker_id=2), [], id="a start"),
     pytest.param(
         status(),
         status(world=world(), decisions=LOST),

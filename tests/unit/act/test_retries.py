@@ -90,8 +90,8 @@ CREATE = Create(0)
 WORLD = World(number=1, members=(0,), is_active=True)
 
 
-def removal(serial: int) -> Remove:
-    return Remove(serial, f"uid-{serial}", Reason.RESIZING, "for the test")
+def removal(worker_id: int) -> Remove:
+    return Remove(worker_id, f"uid-{worker_id}", Reason.RESIZING, "for the test")
 
 
 async def test_a_pod_that_etcd_finds_too_large_is_not_sent_every_second() -> None:
@@ -167,7 +167,7 @@ async def test_where_some_of_many_are_made_the_others_are_soon_tried_again() -> 
 async def test_a_status_that_cannot_be_stored_is_tried_later_and_later() -> None:
     server = Server({"PATCH": TOO_LARGE})
     job = a_job().snapshot()
-    decision = Decision(replace(job.status, next_serial=7))
+    decision = Decision(replace(job.status, next_worker_id=7))
     while server.seconds < 600:
         outcome = await server.carry_out(job, decision)
         assert not outcome.stored
@@ -237,7 +237,7 @@ async def test_a_budget_that_cannot_be_made_holds_up_nothing_but_a_training() ->
     begins = Decision(replace(job.status, world=WORLD))
     assert not (await server.executor.carry_out(job, begins, server.memory)).stored
 
-    other = Decision(replace(job.status, next_serial=7))
+    other = Decision(replace(job.status, next_worker_id=7))
     outcome = await server.executor.carry_out(job, other, server.memory)
 
     assert outcome.stored

@@ -16,8 +16,8 @@ from spotrun.wire import Answer, read_answer, write_answer
 from tests.support.jobs.published_jobs import KEY, UID, job, peer, world
 
 
-def place(answers: Answers, serial: int) -> tuple[int, int, tuple[str, ...]] | None:
-    found = answers.answer(serial).world
+def place(answers: Answers, worker_id: int) -> tuple[int, int, tuple[str, ...]] | None:
+    found = answers.answer(worker_id).world
     return (found.rank, found.processes, found.neighbours) if found is not None else None
 
 
@@ -57,7 +57,7 @@ def test_places_in_a_world(
 ) -> None:
     answers = Answers(job(world(members), processes=processes), KEY)
 
-    assert {serial: place(answers, serial) for serial in expected} == expected
+    assert {worker_id: place(answers, worker_id) for worker_id in expected} == expected
 
 
 def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
@@ -90,11 +90,11 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
         job(world("1-3", generation=5, is_active=False, state_holders="0-1"), processes=4), KEY
     )
 
-    worlds = {serial: answers.answer(serial).world for serial in range(4)}
+    worlds = {worker_id: answers.answer(worker_id).world for worker_id in range(4)}
 
-    assert {serial: w is not None and w.switch for serial, w in worlds.items()} == dict.fromkeys(
-        range(4), False
-    )
+    assert {
+        worker_id: w is not None and w.switch for worker_id, w in worlds.items()
+    } == dict.fromkeys(range(4), False)
     leaving = worlds[0]
     assert leaving is not None
     assert (leaving.rank, leaving.processes, leaving.size) == (12, 0, 12)
@@ -162,7 +162,7 @@ def test_who_came_too_late_is_told_that_the_others_have_the_state(
 ) -> None:
     answers = Answers(job(placed), KEY)
     unmarked = Answers(job(replace(placed, late_workers=())), KEY)
-    assert {serial for serial in range(3) if answers.answer(serial).left_out} == expected
+    assert {worker_id for worker_id in range(3) if answers.answer(worker_id).left_out} == expected
     differ = {n for n in range(3) if answers.version(n) != unmarked.version(n)}
     assert differ == expected
     assert (answers.content != unmarked.content) is bool(expected)
@@ -181,7 +181,7 @@ def test_checkpoints_are_ordered_as_status_says() -> None:
 def test_the_newest_checkpoint_in_status_is_acknowledged_to_all() -> None:
     answers = Answers(job(world("0-1", restore="step-4.g1"), checkpoint="step-9.g2"), KEY)
 
-    assert [answers.answer(serial).acknowledged for serial in (0, 1)] == ["step-9.g2"] * 2
+    assert [answers.answer(worker_id).acknowledged for worker_id in (0, 1)] == ["step-9.g2"] * 2
 
 
 def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
@@ -238,12 +238,12 @@ members = st.lists(st.integers(0, 60), unique=True, max_size=30)
 def test_ranks_cover_the_world_once(
     chosen: list[int], trained: list[int], processes: int, is_active: bool
 ) -> None:
-    text, before = (",".join(map(str, serials)) for serials in (chosen, trained))
+    text, before = (",".join(map(str, worker_ids)) for worker_ids in (chosen, trained))
     placed = world(text, is_active=is_active, state_holders=before)
     published = job(placed, pods=61, processes=processes)
     here, there = Answers(published, KEY), Answers(published, KEY)
 
-    answers = {serial: here.answer(serial) for serial in range(61)}
+    answers = {worker_id: here.answer(worker_id) for worker_id in range(61)}
 
     ranks = [
         rank
@@ -252,16 +252,16 @@ def test_ranks_cover_the_world_once(
         for rank in range(answer.world.rank, answer.world.rank + answer.world.processes)
     ]
     assert sorted(ranks) == list(range(len(chosen) * processes))
-    for serial, answer in answers.items():
-        assert answer.version == here.version(serial) == there.answer(serial).version
+    for worker_id, answer in answers.items():
+        assert answer.version == here.version(worker_id) == there.answer(worker_id).version
         if answer.world is not None:
             assert answer.world.size == len(chosen) * processes
-            assert f"10.0.0.{serial}" not in answer.world.neighbours
+            assert f"10.0.0.{worker_id}" not in answer.world.neighbours
 
 
 @given(st.lists(st.sampled_from(sorted(CHANGES)), min_size=2, max_size=2), st.integers(0, 2))
-def test_equal_versions_mean_equal_answers(names: list[str], serial: int) -> None:
-    one, other = (Answers(CHANGES[name], KEY).answer(serial) for name in names)
+def test_equal_versions_mean_equal_answers(names: list[str], worker_id: int) -> None:
+    one, other = (Answers(CHANGES[name], KEY).answer(worker_id) for name in names)
 
     assert (one.version == other.version) == (one == other)
 

@@ -22,14 +22,14 @@ def board() -> Board:
 
 
 async def polling(
-    board: Board, serial: int, seen: str | None = None
+    board: Board, worker_id: int, seen: str | None = None
 ) -> asyncio.Task[Answer | None]:
     """A poll of what is new since now, that has begun to wait."""
-    answer = board.answer(worker(serial))
+    answer = board.answer(worker(worker_id))
     if seen is None:
         assert answer is not None
         seen = answer.version
-    poll = asyncio.create_task(board.wait(worker(serial), seen, LONG))
+    poll = asyncio.create_task(board.wait(worker(worker_id), seen, LONG))
     await asyncio.sleep(0)
     return poll
 
@@ -60,7 +60,7 @@ async def test_a_poll_is_held_until_there_is_news(board: Board) -> None:
 
 
 async def test_only_those_are_woken_for_whom_something_changed(board: Board) -> None:
-    polls = [await polling(board, serial) for serial in range(4)]
+    polls = [await polling(board, worker_id) for worker_id in range(4)]
 
     board.publish(job(world("0-2"), pods={**pods(), 2: peer(2, address="10.9.9.9")}), 11)
     await asyncio.sleep(0.01)
@@ -72,7 +72,7 @@ async def test_only_those_are_woken_for_whom_something_changed(board: Board) -> 
 
 
 def pods() -> dict[int, Peer]:
-    return {serial: peer(serial) for serial in range(4)}
+    return {worker_id: peer(worker_id) for worker_id in range(4)}
 
 
 async def test_what_is_the_same_wakes_nobody(board: Board) -> None:
@@ -179,8 +179,8 @@ async def test_two_replicas_tell_the_same() -> None:
     for board in boards:
         board.publish(job(world("0-2", is_active=False, state_holders="1,3"), pods=9), version=10)
 
-    for serial in range(9):
-        assert boards[0].answer(worker(serial)) == boards[1].answer(worker(serial))
+    for worker_id in range(9):
+        assert boards[0].answer(worker(worker_id)) == boards[1].answer(worker(worker_id))
 
 
 async def test_deleted_jobs_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

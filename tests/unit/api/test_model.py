@@ -6,7 +6,7 @@ import yaml
 from pydantic import ValidationError
 
 from spotrun.api import CapacityPool, TrainingJob, load
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Phase
 from spotrun.api.spec.limits import OnExceeded
 from spotrun.api.spec.selector import LabelSelector
@@ -73,7 +73,7 @@ def test_what_is_absent_is_not_written_and_what_is_passed_through_stays() -> Non
     status = TrainingJobStatus(
         phase=Phase.RUNNING,
         message=None,
-        world=World(number=1, members=Serials.of((0, 1, 4)), active=True, entry=Entry.BOUNDARY),
+        world=World(number=1, members=WorkerIds.of((0, 1, 4)), active=True, entry=Entry.BOUNDARY),
     )
     assert status.manifest() == {
         "phase": "Running",

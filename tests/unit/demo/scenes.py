@@ -35,13 +35,15 @@ def at_step(number: int, scene: Scene = TRAINING, **changes: Any) -> Scene:
     return replace(scene, step=Step(number, 5.5), **changes)
 
 
-def without_workers(scene: Scene, serials: Iterable[int], **changes: Any) -> Scene:
+def without_workers(scene: Scene, worker_ids: Iterable[int], **changes: Any) -> Scene:
     """A scene in which these workers are no more."""
-    gone = set(serials)
-    members = tuple(serial for serial in scene.members if serial not in gone)
-    left = (worker for worker in scene.workers if worker.serial not in gone)
+    gone = set(worker_ids)
+    members = tuple(worker_id for worker_id in scene.members if worker_id not in gone)
+    left = (worker for worker in scene.workers if worker.worker_id not in gone)
     workers = tuple(
-        replace(worker, rank=members.index(worker.serial) if worker.serial in members else None)
+        replace(
+            worker, rank=members.index(worker.worker_id) if worker.worker_id in members else None
+        )
         for worker in left
     )
     return replace(scene, members=members, workers=workers, **changes)

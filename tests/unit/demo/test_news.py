@@ -91,7 +91,8 @@ def test_costs_are_told_once_the_operator_states_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("serials", "expected"), [((), ""), ((0,), "0"), ((0, 1), "0 and 1"), ((2, 0, 1), "2, 0 and 1")]
+    ("worker_ids", "expected"),
+    [((), ""), ((0,), "0"), ((0, 1), "0 and 1"), ((2, 0, 1), "2, 0 and 1")],
 )
-def test_lists_of_workers_read_well(serials: tuple[int, ...], expected: str) -> None:
-    assert expected == names(serials)
+def test_lists_of_workers_read_well(worker_ids: tuple[int, ...], expected: str) -> None:
+    assert expected == names(worker_ids)

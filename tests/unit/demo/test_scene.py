@@ -16,14 +16,14 @@ from demo.scene import (
     read_node,
     read_step,
     read_world,
-    serials,
+    worker_ids,
 )
 
 
-def pod(serial: int, node: str | None = None, **status: Any) -> dict[str, Any]:
-    labels = {"spotrun.dev/serial": str(serial)}
+def pod(worker_id: int, node: str | None = None, **status: Any) -> dict[str, Any]:
+    labels = {"spotrun.dev/worker-id": str(worker_id)}
     return {
-        "metadata": {"name": f"job-x-{serial}", "labels": labels},
+        "metadata": {"name": f"job-x-{worker_id}", "labels": labels},
         "spec": {"nodeName": node} if node else {},
         "status": status,
     }
@@ -162,8 +162,8 @@ def test_the_world_that_trains(world: dict[str, Any], expected: tuple[Any, ...])
 @pytest.mark.parametrize(
     ("text", "expected"), [("", ()), ("7", (7,)), ("2,0-1", (2, 0, 1)), ("0-2,10", (0, 1, 2, 10))]
 )
-def test_serials_are_read_in_rank_order(text: str, expected: tuple[int, ...]) -> None:
-    assert expected == serials(text)
+def test_worker_ids_are_read_in_rank_order(text: str, expected: tuple[int, ...]) -> None:
+    assert expected == worker_ids(text)
 
 
 def test_a_notice_is_seen_on_the_node() -> None:

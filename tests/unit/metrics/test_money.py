@@ -15,7 +15,7 @@ from spotrun.api.cost import (
     Waste,
 )
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.metrics.registry import Meter
 from spotrun.state.stored.cost_codec import read_cost, read_sums
 from tests.support.jobs.published_jobs import job, peer
@@ -147,7 +147,7 @@ def test_a_budget_is_shown_beside_what_is_spent() -> None:
 def test_workers_without_a_price_are_those_with_a_node_and_no_rate() -> None:
     pods = {0: peer(0), 1: peer(1), 2: peer(2), 3: peer(3, address=None)}
     published = job(pods=pods)
-    rates = (Rate(workers=Serials("0-1"), usd_per_hour="2"),)
+    rates = (Rate(workers=WorkerIds("0-1"), usd_per_hour="2"),)
     status = replace(published.status, accumulators=read_sums(Accumulators(rates=rates)))
 
     found = series(replace(published, status=status))

@@ -33,11 +33,11 @@ def segment(
     share: str = "1",
     start: datetime = NOON,
     prices: PriceHistory | None = None,
-    serial: int = 0,
+    worker_id: int = 0,
 ) -> Segment:
     """A worker that was on a node of $1/h; without minutes it still is."""
     end = None if minutes is None else start + timedelta(minutes=minutes)
-    return Segment(serial, start, end, Decimal(share), prices or history("1"))
+    return Segment(worker_id, start, end, Decimal(share), prices or history("1"))
 
 
 def cost_by(

@@ -8,9 +8,9 @@ from spotrun.wire import Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_worker
 
 
-def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: Any) -> Worker:
+def a_mute_worker(worker_id: int, *, progress: Progress | None = None, **worker: Any) -> Worker:
     """Return a worker whose script has told nothing, and is started again in each world."""
-    made = a_worker(serial, ready=True, **{"arrived": 1, "in_process": False, **worker})
+    made = a_worker(worker_id, ready=True, **{"arrived": 1, "in_process": False, **worker})
     assert made.agent is not None
     report = replace(made.agent.report, progress=progress)
     return replace(made, agent=replace(made.agent, report=report))
@@ -18,4 +18,4 @@ def a_mute_worker(serial: int, *, progress: Progress | None = None, **worker: An
 
 def a_mute_job(**spec: Any) -> JobBuilder:
     job = a_job(2, **{"max": 8, **spec}).training(0, 1)
-    return replace(job, workers={serial: a_mute_worker(serial) for serial in (0, 1)})
+    return replace(job, workers={worker_id: a_mute_worker(worker_id) for worker_id in (0, 1)})

@@ -36,7 +36,7 @@ def caches() -> Caches:
     )
     meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
     meta["creationTimestamp"] = "2026-03-02T11:00:00Z"
-    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
+    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextWorkerId": 1}}
     caches.jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
     return caches
 
@@ -74,7 +74,7 @@ def test_devices_are_on_pods_where_the_next_worker_has_as_many(
 
 
 @pytest.mark.parametrize(
-    ("job", "serial", "is_worker"),
+    ("job", "worker_id", "is_worker"),
     [
         pytest.param("job", 0, True, id="its number was given out"),
         pytest.param("job", 1, False, id="its number was not"),
@@ -82,10 +82,10 @@ def test_devices_are_on_pods_where_the_next_worker_has_as_many(
     ],
 )
 def test_whoever_takes_our_labels_is_no_worker(
-    caches: Caches, job: str, serial: int, is_worker: bool
+    caches: Caches, job: str, worker_id: int, is_worker: bool
 ) -> None:
     meta = {
-        "name": worker_name(job, UID, serial),
+        "name": worker_name(job, UID, worker_id),
         "namespace": "ns",
         "resourceVersion": "1",
         "labels": {str(LABEL_JOB): job, str(LABEL_JOB_UID): UID},
@@ -116,7 +116,7 @@ async def test_of_thousands_that_train_none_is_looked_at_twice(
         world = {"number": 1, "members": "0-1", "active": "2026-03-02T11:30:00Z"}
         job = caches.jobs.get(Key("ns", "job"))
         assert job is not None
-        status = msgspec.Raw(msgspec.json.encode({"nextSerial": 2, "world": world}))
+        status = msgspec.Raw(msgspec.json.encode({"nextWorkerId": 2, "world": world}))
         meta = msgspec.structs.replace(job.metadata, resource_version="2")
         caches.jobs.objects.store.put(msgspec.structs.replace(job, metadata=meta, status=status))
 

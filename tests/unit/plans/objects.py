@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL
+from spotrun.api.names import FINALIZER_METERED, LABEL_WORKER_ID
 from tests.plans.history import Event, Manifest
 
 JOB_UID = "job-uid"
@@ -23,7 +23,7 @@ def a_job(version: int, kind: str = "MODIFIED", *, replicas: int = 2, **status: 
 def a_pod(
     version: int,
     kind: str = "ADDED",
-    serial: int = 0,
+    worker_id: int = 0,
     *,
     uid: str | None = None,
     owner: str = JOB_UID,
@@ -34,10 +34,10 @@ def a_pod(
 ) -> Event:
     """A worker's pod."""
     metadata: Manifest = {
-        "name": f"job-abcde-{serial}",
-        "uid": uid or f"uid-{serial}",
+        "name": f"job-abcde-{worker_id}",
+        "uid": uid or f"uid-{worker_id}",
         "resourceVersion": str(version),
-        "labels": {str(LABEL_SERIAL): str(serial)},
+        "labels": {str(LABEL_WORKER_ID): str(worker_id)},
         "ownerReferences": [{"uid": owner, "controller": True}],
         "finalizers": [str(FINALIZER_METERED)] if metered else [],
         **({"deletionTimestamp": "2026-03-02T12:00:00Z"} if going else {}),

@@ -130,7 +130,7 @@ def test_of_a_secret_only_its_keys_count() -> None:
 
 
 def test_a_worker_made_twice_shows_in_the_summary() -> None:
-    once = [a_pod(1, serial=0), a_pod(2, serial=1), a_pod(3, "DELETED", 1)]
+    once = [a_pod(1, worker_id=0), a_pod(2, worker_id=1), a_pod(3, "DELETED", 1)]
     assert summary(once) == {"made": {"worker 0": 1, "worker 1": 1}, "gone": {"worker 1": 1}}
-    again = summary([*once, a_pod(4, serial=1, uid="another")])
+    again = summary([*once, a_pod(4, worker_id=1, uid="another")])
     assert differences(summary(once), again) == [".made.worker 1: 2 instead of 1"]

@@ -10,7 +10,7 @@ from tests.unit.plans.objects import a_job, a_pod, a_world
 
 async def test_events_of_two_watches_are_put_in_order() -> None:
     history = History()
-    for event in (a_pod(5), a_job(2), a_pod(3, serial=1), a_job(4)):
+    for event in (a_pod(5), a_job(2), a_pod(3, worker_id=1), a_job(4)):
         await history.add(event)
     assert [event.version for event in history.in_order()] == [2, 3, 4, 5]
 

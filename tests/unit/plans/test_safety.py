@@ -8,9 +8,14 @@ from tests.plans.history import Event
 from tests.plans.safety import violations
 from tests.unit.plans.objects import a_job, a_pod, a_world
 
-BEGINNING = [a_job(1, "ADDED"), a_job(2, nextSerial=2), a_pod(3, serial=0), a_pod(4, serial=1)]
+BEGINNING = [
+    a_job(1, "ADDED"),
+    a_job(2, nextWorkerId=2),
+    a_pod(3, worker_id=0),
+    a_pod(4, worker_id=1),
+]
 WORLD = a_world(1, "0-1", store="a:1", usedStores=["a:1"])
-TRAINS = a_job(5, nextSerial=2, world=WORLD)
+TRAINS = a_job(5, nextWorkerId=2, world=WORLD)
 
 
 def found(*events: Event, removed: Any = (), doomed: Any = ()) -> list[str]:
@@ -30,12 +35,12 @@ def test_a_life_without_a_fault_breaks_no_rule() -> None:
         *BEGINNING,
         TRAINS,
         a_pod(6, "MODIFIED", 1, going=True),
-        a_job(7, nextSerial=3, world=smaller),
-        a_job(8, nextSerial=3, settled="1", world=smaller),
+        a_job(7, nextWorkerId=3, world=smaller),
+        a_job(8, nextWorkerId=3, settled="1", world=smaller),
         a_pod(9, "MODIFIED", 1, going=True, metered=False),
         a_pod(10, "DELETED", 1, going=True, metered=False),
-        a_pod(11, serial=2),
-        a_job(12, nextSerial=3, settled="1", phase="Succeeded", world=smaller),
+        a_pod(11, worker_id=2),
+        a_job(12, nextWorkerId=3, settled="1", phase="Succeeded", world=smaller),
         a_pod(13, "MODIFIED", 2, going=True),
         removed={"uid-2"},
         doomed={1},
@@ -45,37 +50,37 @@ def test_a_life_without_a_fault_breaks_no_rule() -> None:
 @pytest.mark.parametrize(
     ("status", "complaint"),
     [
-        ({"nextSerial": 1, "world": WORLD}, "nextSerial fell from 2 to 1"),
+        ({"nextWorkerId": 1, "world": WORLD}, "nextWorkerId fell from 2 to 1"),
         (
-            {"nextSerial": 2, "settled": "5", "world": WORLD},
+            {"nextWorkerId": 2, "settled": "5", "world": WORLD},
             "settled 5, though only 2 were given out",
         ),
         (
-            {"nextSerial": 2, "world": a_world(3, "0")},
+            {"nextWorkerId": 2, "world": a_world(3, "0")},
             "the number of the world jumped from 1 to 3",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0", store="a:1")},
+            {"nextWorkerId": 2, "world": a_world(1, "0", store="a:1")},
             "world 1 changed its members: 0-1, 0",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", entry="Restart")},
+            {"nextWorkerId": 2, "world": a_world(1, "0-1", store="a:1", entry="Restart")},
             "world 1 changed its entry: Abort, Restart",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", stateHolders="0")},
+            {"nextWorkerId": 2, "world": a_world(1, "0-1", store="a:1", stateHolders="0")},
             "world 1 changed its stateHolders: None, 0",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="a:1", active=False)},
+            {"nextWorkerId": 2, "world": a_world(1, "0-1", store="a:1", active=False)},
             "world 1 was active and is prepared again",
         ),
         (
-            {"nextSerial": 2, "world": a_world(1, "0-1", store="b:9")},
+            {"nextWorkerId": 2, "world": a_world(1, "0-1", store="b:9")},
             "world 1 moved from a:1 to b:9",
         ),
         (
-            {"nextSerial": 2, "world": a_world(2, "0", store="a:1")},
+            {"nextWorkerId": 2, "world": a_world(2, "0", store="a:1")},
             "the store a:1 is used twice",
         ),
     ],
@@ -99,14 +104,14 @@ def test_a_status_that_goes_wrong(status: dict[str, Any], complaint: str) -> Non
 def test_a_status_that_goes_back(
     first: dict[str, Any], then: dict[str, Any], complaint: str
 ) -> None:
-    known = {"nextSerial": 2, "world": WORLD}
+    known = {"nextWorkerId": 2, "world": WORLD}
     assert after({**known, **first}, {**known, **then}) == [complaint]
 
 
 def test_only_of_a_world_that_nobody_is_told_of_may_those_with_the_state_be_lost() -> None:
     def changes(members: str, before: str, after: str) -> list[str]:
         told = (a_world(2, members, active=False, stateHolders=kept) for kept in (before, after))
-        events = [a_job(n, nextSerial=3, world=world) for n, world in enumerate(told, 1)]
+        events = [a_job(n, nextWorkerId=3, world=world) for n, world in enumerate(told, 1)]
         return violations(events, removed=set(), doomed=set())
 
     assert changes("", "0,2", "0") == []
@@ -117,22 +122,22 @@ def test_only_of_a_world_that_nobody_is_told_of_may_those_with_the_state_be_lost
 @pytest.mark.parametrize(
     ("events", "complaint"),
     [
-        ([a_pod(6, serial=0, uid="another", owner="nobody")], "made without an owner"),
-        ([a_pod(6, serial=2)], "made before its number 2 was stored"),
+        ([a_pod(6, worker_id=0, uid="another", owner="nobody")], "made without an owner"),
+        ([a_pod(6, worker_id=2)], "made before its number 2 was stored"),
         (
             [
-                a_job(6, nextSerial=3, world=WORLD),
-                a_pod(7, serial=2),
-                a_pod(8, serial=2, uid="another"),
+                a_job(6, nextWorkerId=3, world=WORLD),
+                a_pod(7, worker_id=2),
+                a_pod(8, worker_id=2, uid="another"),
             ],
             "a second live pod of worker 2",
         ),
         (
-            [a_job(6, nextSerial=3, settled="2", world=WORLD), a_pod(7, serial=2)],
+            [a_job(6, nextWorkerId=3, settled="2", world=WORLD), a_pod(7, worker_id=2)],
             "made though its number 2 is settled",
         ),
         (
-            [a_pod(6, "DELETED", 1), a_pod(7, serial=1, uid="another")],
+            [a_pod(6, "DELETED", 1), a_pod(7, worker_id=1, uid="another")],
             "made anew though a world counts on worker 1",
         ),
         (
@@ -160,11 +165,11 @@ def test_the_operator_deletes_no_healthy_worker() -> None:
 @pytest.mark.parametrize(
     "before",
     [
-        a_job(5, nextSerial=2, suspendedBy=["User"], world=a_world(1, "0-1")),
-        a_job(5, nextSerial=2, phase="Failed", world=a_world(1, "0-1")),
-        a_job(5, nextSerial=2, replicas=1, world=a_world(1, "0")),
+        a_job(5, nextWorkerId=2, suspendedBy=["User"], world=a_world(1, "0-1")),
+        a_job(5, nextWorkerId=2, phase="Failed", world=a_world(1, "0-1")),
+        a_job(5, nextWorkerId=2, replicas=1, world=a_world(1, "0")),
         a_pod(5, "MODIFIED", 1, phase="Failed"),
-        a_job(5, "DELETED", nextSerial=2),
+        a_job(5, "DELETED", nextWorkerId=2),
     ],
 )
 def test_the_operator_may_delete_what_is_not_wanted(before: Event) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.policies import fallback_chain as module
 from spotrun.policies.fallback_chain import let_go, undecided
@@ -34,11 +34,11 @@ def broken(job: JobBuilder, why: Broken = UNREADABLE) -> JobBuilder:
 
 
 def removed(decision: Decision) -> list[int]:
-    return [one.serial for one in decision.actions if isinstance(one, Remove)]
+    return [one.worker_id for one in decision.actions if isinstance(one, Remove)]
 
 
 def released(decision: Decision) -> list[int]:
-    return [one.serial for one in decision.actions if isinstance(one, Release)]
+    return [one.worker_id for one in decision.actions if isinstance(one, Release)]
 
 
 def stated(status: JobState, kind: ConditionType) -> tuple[str, str, str]:
@@ -61,7 +61,7 @@ def test_a_job_that_cannot_be_read_says_so_trains_on_and_is_charged() -> None:
     assert said == ("False", "TemplateRefused", UNREADABLE.message)
     cost = cost_of(status)
     assert (cost.usd, cost.usd_per_hour) == ("2", "2")
-    kept = ("world", "next_serial", "settled")
+    kept = ("world", "next_worker_id", "settled")
     assert all(getattr(status, name) == getattr(TRAINING.status, name) for name in kept)
     assert decision.wake_after_seconds <= 60
 
@@ -107,7 +107,7 @@ def test_a_ledger_that_cannot_be_true_is_told_of_and_kept() -> None:
     decision = job.decide()
     assert removed(decision) == [0, 1]
     assert stated(decision.status, ConditionType.DECIDED) == ("False", "LedgerRefused", "no")
-    assert decision.status.next_serial == TRAINING.status.next_serial
+    assert decision.status.next_worker_id == TRAINING.status.next_worker_id
     assert job.with_state(decision.status).decide(later(9)).status == decision.status
 
 
@@ -166,7 +166,7 @@ def test_a_deleted_job_lets_go_of_who_has_ended(why: Broken | None) -> None:
 
 
 def test_numbers_that_were_never_made_are_not_waited_for_when_the_job_is_deleted() -> None:
-    job = at_work(TRAINING, 0, 1, **ended()).with_status(next_serial=4)
+    job = at_work(TRAINING, 0, 1, **ended()).with_status(next_worker_id=4)
     assert str(job.with_facts(deleting=True).decide().status.settled) == "0-3"
 
 
@@ -208,7 +208,7 @@ def test_nor_do_the_others_for_what_is_to_be_done(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(module, name, named(name))
-    job = at_work(TRAINING, 1, **ended()).with_status(settled=Serials("1").ranges)
+    job = at_work(TRAINING, 1, **ended()).with_status(settled=WorkerIds("1").ranges)
     assert released(broken(job).decide()) == [1]
     assert released(job.with_facts(deleting=True).decide()) == [1]
 
@@ -221,7 +221,7 @@ def test_nor_for_another_action_or_announcement(
     monkeypatch: pytest.MonkeyPatch, steps: str, name: str
 ) -> None:
     monkeypatch.setattr(module, steps, failing(getattr(module, steps), name))
-    job = at_work(TRAINING, 1, **ended()).with_status(settled=Serials("1").ranges)
+    job = at_work(TRAINING, 1, **ended()).with_status(settled=WorkerIds("1").ranges)
     assert released(broken(job).decide()) == ([] if name == "releases" else [1])
     assert released(job.with_facts(deleting=True).decide()) == [1]
 

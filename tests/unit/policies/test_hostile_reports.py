@@ -79,11 +79,11 @@ def saying(job: JobBuilder, *reports: Report) -> JobBuilder:
     """The job with workers of whom each reports what can be reported."""
     told = at_work(job.training(0, 1), 0, 1, ready=True, arrived=1, node=NODE)
     workers = dict(told.workers)
-    for serial, report in enumerate(reports):
-        worker = workers[serial]
+    for worker_id, report in enumerate(reports):
+        worker = workers[worker_id]
         assert worker.agent is not None
         agent = replace(worker.agent, report=read_report(write_report(report)))
-        workers[serial] = replace(worker, agent=replace(agent, progress_seconds=1.0))
+        workers[worker_id] = replace(worker, agent=replace(agent, progress_seconds=1.0))
     return replace(told, workers=workers).with_facts(written_seconds=91.0)
 
 

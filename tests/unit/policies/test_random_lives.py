@@ -80,7 +80,7 @@ def lose_a_node(cluster: Cluster, pod: SimPod) -> None:
 @on_a_worker
 def give_notice(cluster: Cluster, pod: SimPod) -> None:
     node = cluster.nodes[pod.node or ""]
-    leaves_at = cluster.now + timedelta(seconds=15 if pod.serial % 2 else 120)
+    leaves_at = cluster.now + timedelta(seconds=15 if pod.worker_id % 2 else 120)
     cluster.nodes[node.name] = replace(node, leaves_at=leaves_at)
 
 
@@ -92,12 +92,12 @@ def take_notice_back(cluster: Cluster, pod: SimPod) -> None:
 
 @on_a_worker
 def delete_a_pod(cluster: Cluster, pod: SimPod) -> None:
-    cluster.delete(pod.serial)
+    cluster.delete(pod.worker_id)
 
 
 @on_a_worker
 def make_a_pod_vanish(cluster: Cluster, pod: SimPod) -> None:
-    del cluster.pods[pod.serial]
+    del cluster.pods[pod.worker_id]
 
 
 @on_a_worker
@@ -107,7 +107,7 @@ def keep_a_worker_from_arriving(cluster: Cluster, pod: SimPod) -> None:
 
 @on_a_worker
 def commit_a_checkpoint(cluster: Cluster, pod: SimPod) -> None:
-    if pod.step is not None and pod.serial in training(cluster.status):
+    if pod.step is not None and pod.worker_id in training(cluster.status):
         pod.committed = f"step-{pod.step}.g{pod.state_generation}"
 
 
@@ -283,5 +283,7 @@ def expect_the_wanted_state(cluster: Cluster) -> None:
     assert status.phase is Phase.RUNNING, status
     assert len(training(status)) == wanted(cluster.spec.workers), status
     assert cluster.formed == generation(status), "it trains"
-    living = {serial for serial, pod in cluster.pods.items() if pod.runs and not pod.killed_at}
+    living = {
+        worker_id for worker_id, pod in cluster.pods.items() if pod.runs and not pod.killed_at
+    }
     assert living == set(training(status)), "and nobody else is there"

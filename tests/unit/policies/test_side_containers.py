@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Phase
 from spotrun.state.actions import Remove
 from spotrun.state.job_state import JobState
@@ -50,7 +50,7 @@ def test_it_is_counted_and_remembered_before_its_pod_is_deleted(end: PodEnd) -> 
     decision = a_crew(end).decide()
     assert (failures(decision.status), decision.status.failed) == (1, frozenset({1}))
     assert not decision.status.settled.size, "it costs on"
-    assert [one.serial for one in decision.actions if isinstance(one, Remove)] == [1]
+    assert [one.worker_id for one in decision.actions if isinstance(one, Remove)] == [1]
 
 
 @pytest.mark.parametrize("end", [OOM, ERROR])
@@ -68,7 +68,7 @@ def test_that_its_pod_is_deleted_does_not_make_it_one_that_was_taken() -> None:
 
 
 def test_nor_that_its_pod_has_gone_while_the_others_wait_for_their_turn() -> None:
-    job = counted(3, settled=Serials("1").ranges).without(1).with_facts(restart_seconds=5.0)
+    job = counted(3, settled=WorkerIds("1").ranges).without(1).with_facts(restart_seconds=5.0)
     status = after(job)
     assert (failures(status), status.failed) == (1, frozenset({1}))
 
@@ -112,7 +112,7 @@ def test_nobody_is_deleted_of_whom_it_is_not_stored_that_it_has_failed() -> None
     assert not any(isinstance(one, Remove) for one in decision.actions)
     assert decision.wake_after_seconds <= 1.5
     stored = hurried.with_facts(written_seconds=2.0).decide()
-    assert [one.serial for one in stored.actions if isinstance(one, Remove)] == [2]
+    assert [one.worker_id for one in stored.actions if isinstance(one, Remove)] == [2]
 
 
 def test_who_ends_as_it_should_is_not_remembered() -> None:

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import Entry
 from spotrun.runtime.decision_log import entries
@@ -16,7 +16,7 @@ def world(generation: int, *members: int, is_active: bool = True) -> World:
 
 def test_nothing_new_is_nothing_to_say() -> None:
     before = replace(RUNNING, world=world(1, 0, 1))
-    after = replace(before, message="3 workers train", settled=Serials.of((4,)).ranges)
+    after = replace(before, message="3 workers train", settled=WorkerIds.of((4,)).ranges)
 
     assert list(entries(before, Decision(after, (Release(4, "u"),)))) == []
 
@@ -57,9 +57,9 @@ def test_a_world_may_be_empty() -> None:
 
 def test_many_workers_that_go_for_one_reason_are_one_line() -> None:
     reason = next(iter(Reason))
-    gone = [Remove(serial, "u", reason, "a gang comes first") for serial in (7, 3, 4, 5)]
+    gone = [Remove(worker_id, "u", reason, "a gang comes first") for worker_id in (7, 3, 4, 5)]
     other = Remove(9, "u", reason, "its node is going")
-    unbound = [Withdraw(serial, "u", "1", reason, "no node in time") for serial in (11, 12)]
+    unbound = [Withdraw(worker_id, "u", "1", reason, "no node in time") for worker_id in (11, 12)]
 
     assert list(entries(RUNNING, Decision(RUNNING, (*gone, other, *unbound)))) == [
         "remove workers 3-5,7: a gang comes first",

@@ -145,15 +145,15 @@ class Promised:
     """The workers that a decision keeps room for."""
 
     def __init__(self) -> None:
-        self.serials: list[int] = []
+        self.worker_ids: list[int] = []
         self.most: list[int] = []
 
     def make(self, _: JobSnapshot, actions: tuple[Action, ...]) -> None:
-        self.serials = [one.serial for one in actions if isinstance(one, Create)]
-        self.most = max(self.most, self.serials)
+        self.worker_ids = [one.worker_id for one in actions if isinstance(one, Create)]
+        self.most = max(self.most, self.worker_ids)
 
     def take_back(self, _: Key) -> None:
-        self.serials = []
+        self.worker_ids = []
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
     await cluster.reconciler().reconcile(JOB, 0.0)
 
     assert promised.most == [0, 1]
-    assert promised.serials == held
+    assert promised.worker_ids == held
 
 
 class Claiming(Cluster):
@@ -289,7 +289,7 @@ async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
     cluster = Namesakes()
     cost = {"usd": "2.5", "usdPerHour": "1", "asOf": _MOMENT}
     rates = [{"workers": "0", "usdPerHour": "1"}]
-    cluster.make("former", nextSerial=1, cost=cost, accumulators={"rates": rates})
+    cluster.make("former", nextWorkerId=1, cost=cost, accumulators={"rates": rates})
     reconciler = cluster.reconciler()
     await reconciler.reconcile(JOB, 0.0)
 
@@ -312,7 +312,7 @@ async def test_a_job_does_not_wait_for_what_a_former_one_of_its_name_has_left() 
     cluster = Namesakes()
     cost = {"usd": "2.5", "usdPerHour": "1", "asOf": _MOMENT}
     rates = [{"workers": "0", "usdPerHour": "1"}]
-    cluster.make("former", nextSerial=1, cost=cost, accumulators={"rates": rates})
+    cluster.make("former", nextWorkerId=1, cost=cost, accumulators={"rates": rates})
     reconciler = cluster.reconciler()
     await reconciler.reconcile(JOB, 0.0)
 

@@ -24,8 +24,8 @@ def at(cluster: Cluster, tick: float) -> None:
     cluster.serve()
 
 
-def pool_of(cluster: Cluster, serial: int) -> str | None:
-    node = cluster.workers[serial].node
+def pool_of(cluster: Cluster, worker_id: int) -> str | None:
+    node = cluster.workers[worker_id].node
     return node.pool.name if node is not None else None
 
 
@@ -64,23 +64,23 @@ def test_of_its_pools_a_worker_gets_what_it_prefers(place: Placed, expected: str
 
 def test_a_pool_gives_no_more_nodes_than_it_has() -> None:
     cluster = a_cluster("2")
-    for serial in range(3):
-        cluster.do(Create(serial, place=Placed(required=(WEST_A,))))
+    for worker_id in range(3):
+        cluster.do(Create(worker_id, place=Placed(required=(WEST_A,))))
 
     at(cluster, 0)
 
-    assert [pool_of(cluster, serial) for serial in range(3)] == [WEST_A, WEST_A, None]
+    assert [pool_of(cluster, worker_id) for worker_id in range(3)] == [WEST_A, WEST_A, None]
 
 
 def test_when_a_pool_shrinks_those_who_worked_longest_are_lost() -> None:
     cluster = a_cluster("1221")
-    for serial in range(2):
-        cluster.do(Create(serial, place=Placed(required=(WEST_A,))))
+    for worker_id in range(2):
+        cluster.do(Create(worker_id, place=Placed(required=(WEST_A,))))
 
     for tick in range(4):
         at(cluster, tick)
 
-    gone = [cluster.workers[serial].node for serial in range(2)]
+    gone = [cluster.workers[worker_id].node for worker_id in range(2)]
     assert [node is not None and node.gone_at for node in gone] == [3 * GAP, inf]
     assert [(one.start, one.end, one.was_taken) for one in cluster.leases] == [(0, 3 * GAP, True)]
 

@@ -21,8 +21,8 @@ def spot(pools: Pools) -> PoolFacts:
     return found
 
 
-def ask(cluster: Cluster, serial: int = 0) -> None:
-    cluster.do(Create(serial, place=Placed(required=(WEST_A,))))
+def ask(cluster: Cluster, worker_id: int = 0) -> None:
+    cluster.do(Create(worker_id, place=Placed(required=(WEST_A,))))
     cluster.serve()
 
 

@@ -18,8 +18,8 @@ from tests.unit.simulate.markets import ASKING, GAP, PUBLISHED, a_job, a_market
 def begun(workers: int = 2, rules: Rules = PUBLISHED, picture: str = "44444") -> Training:
     """So many workers of a job for two, ready and told to train together."""
     cluster = Cluster(a_market(picture, rules=rules), rules)
-    for serial in range(workers):
-        cluster.do(Create(serial, place=Placed(required=("p3.2xlarge-us-west-2a-spot",))))
+    for worker_id in range(workers):
+        cluster.do(Create(worker_id, place=Placed(required=("p3.2xlarge-us-west-2a-spot",))))
     cluster.serve()
     cluster.now = GAP
     training = Training(a_job(10, 20, workers=2, max_workers=4), rules, cluster)

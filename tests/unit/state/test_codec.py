@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from devcluster.client import Manifest
 from spotrun import policies
 from spotrun import state as state_package
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Phase
 from spotrun.api.status import TrainingJobStatus
 from spotrun.money.charges import Charge, Charges
@@ -44,7 +44,7 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
         by_name |= {name: written[name]} if name in written else {}
     manifest = {k: v for k, v in manifest.items() if v or k not in {"cost", "accumulators"}}
     _drop_empty_world(manifest)
-    _drop_empty_serials(manifest)
+    _drop_empty_worker_ids(manifest)
     _drop_empty_blocks(manifest)
     _drop_empty_scaling(manifest)
     return {k: v for k, v in manifest.items() if v or k not in _SAY_NOTHING_EMPTY}
@@ -59,11 +59,11 @@ def _drop_empty_world(manifest: Manifest) -> None:
         del manifest["world"]
 
 
-def _drop_empty_serials(manifest: Manifest) -> None:
+def _drop_empty_worker_ids(manifest: Manifest) -> None:
     if not manifest.get("settled"):
         manifest.pop("settled", None)
     for name in manifest.keys() & {"lost", "failed"}:
-        manifest[name] = Serials.of(sorted(Serials(manifest[name]).set))
+        manifest[name] = WorkerIds.of(sorted(WorkerIds(manifest[name]).set))
         if not manifest[name]:
             del manifest[name]
 

@@ -14,7 +14,7 @@ def test_ranks_go_by_safety_then_by_place() -> None:
         a_worker(3, node=Node("d", zone="z1")),
         a_worker(4, node=a_spot_node("a", "z1")),
     ]
-    assert [worker.serial for worker in along_the_ring(workers)] == [3, 1, 2, 4, 0]
+    assert [worker.worker_id for worker in along_the_ring(workers)] == [3, 1, 2, 4, 0]
 
 
 def test_spot_begins_in_the_zone_where_on_demand_ends() -> None:

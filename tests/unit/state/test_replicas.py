@@ -35,18 +35,18 @@ def pairs(workers: int = 4, **spec: Any) -> JobBuilder:
     return a_job(workers, min=2, max=8, perReplica=2, **spec)
 
 
-def training(job: JobBuilder, *serials: int, **worker: Any) -> JobBuilder:
+def training(job: JobBuilder, *worker_ids: int, **worker: Any) -> JobBuilder:
     """Workers with even numbers hold the first part, those with odd ones the second."""
-    job = job.training(*serials)
-    for serial in serials:
-        job = job.with_worker(serial, ready=True, arrived=1, slot=serial % 2, **worker)
+    job = job.training(*worker_ids)
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, ready=True, arrived=1, slot=worker_id % 2, **worker)
     return job
 
 
-def lost(job: JobBuilder, *serials: int) -> JobBuilder:
-    for serial in serials:
-        job = job.with_worker(serial, node=Node("n", gone=True), slot=serial % 2)
-    return job.with_facts(lost_seconds=dict.fromkeys(serials, 0.3))
+def lost(job: JobBuilder, *worker_ids: int) -> JobBuilder:
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, node=Node("n", gone=True), slot=worker_id % 2)
+    return job.with_facts(lost_seconds=dict.fromkeys(worker_ids, 0.3))
 
 
 @pytest.mark.parametrize(
@@ -59,25 +59,25 @@ def lost(job: JobBuilder, *serials: int) -> JobBuilder:
 )
 def test_neighbouring_ranks_hold_one_copy_part_by_part(slots: dict[int, int], members: str) -> None:
     job = pairs()
-    for serial, slot in slots.items():
-        job = job.with_worker(serial, ready=True, slot=slot)
+    for worker_id, slot in slots.items():
+        job = job.with_worker(worker_id, ready=True, slot=slot)
     assert told(job) == (1, members, True, Entry.RESTART, None)
 
 
 def test_parts_of_a_copy_are_near_each_other_where_that_can_be() -> None:
     places = ["b", "a", "a", "b"]
     workers = [
-        a_worker(serial, node=a_spot_node(f"n{serial}", zone), slot=serial // 2)
-        for serial, zone in enumerate(places)
+        a_worker(worker_id, node=a_spot_node(f"n{worker_id}", zone), slot=worker_id // 2)
+        for worker_id, zone in enumerate(places)
     ]
     ordered = in_rank_order(workers, WORKERS)
-    assert [worker.serial for worker in ordered] == [1, 2, 0, 3]
+    assert [worker.worker_id for worker in ordered] == [1, 2, 0, 3]
 
 
 def test_workers_that_hold_the_same_part_make_up_no_copy() -> None:
     job = pairs()
-    for serial in range(3):
-        job = job.with_worker(serial, ready=True, ready_for=60, slot=0)
+    for worker_id in range(3):
+        job = job.with_worker(worker_id, ready=True, ready_for=60, slot=0)
     assert told(job) is None
 
 
@@ -93,8 +93,8 @@ def test_workers_that_hold_the_same_part_make_up_no_copy() -> None:
     ],
 )
 def test_of_each_part_the_first_come_first(slots: list[int], chosen: list[int]) -> None:
-    candidates = [a_worker(serial, slot=slot) for serial, slot in enumerate(slots)]
-    assert [worker.serial for worker in whole(a_job(4, **SPEC).view(), candidates)] == chosen
+    candidates = [a_worker(worker_id, slot=slot) for worker_id, slot in enumerate(slots)]
+    assert [worker.worker_id for worker in whole(a_job(4, **SPEC).view(), candidates)] == chosen
 
 
 @pytest.mark.parametrize(("limit", "chosen"), [(6, 6), (5, 4), (1, 2)])
@@ -102,7 +102,7 @@ def test_a_world_is_no_larger_than_a_limit_leaves_and_no_smaller_than_the_least(
     limit: int, chosen: int
 ) -> None:
     view = a_job(8, **SPEC).view().limited(SizeLimit(Reason.RATE_LIMITED, limit))
-    candidates = [a_worker(serial, slot=serial % 2) for serial in range(8)]
+    candidates = [a_worker(worker_id, slot=worker_id % 2) for worker_id in range(8)]
     assert len(whole(view, candidates)) == chosen
 
 
@@ -113,7 +113,7 @@ def test_a_world_is_no_larger_than_a_limit_leaves_and_no_smaller_than_the_least(
 def test_new_workers_hold_the_parts_that_fewest_hold(
     there: list[int], number: int, slots: list[int]
 ) -> None:
-    staying = [a_worker(serial, slot=slot) for serial, slot in enumerate(there)]
+    staying = [a_worker(worker_id, slot=slot) for worker_id, slot in enumerate(there)]
     assert new_slots(staying, WORKERS, number) == slots
 
 
@@ -131,7 +131,7 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
     assert told(job) == (2, others, True, Entry.ABORT, survivors)
     after = job.with_state(job.decide().status).without(one).decide().actions
     new = [action for action in after if isinstance(action, Create)]
-    assert [(action.serial, action.slot) for action in new] == [(4, one % 2)]
+    assert [(action.worker_id, action.slot) for action in new] == [(4, one % 2)]
     assert not [action for action in after if isinstance(action, Remove)]
 
 
@@ -159,8 +159,8 @@ def test_a_part_that_nobody_holds_any_more_comes_from_the_checkpoint() -> None:
 def test_who_was_left_out_cannot_stand_in_for_a_part_that_is_lost() -> None:
     job = training(pairs().with_checkpoint(50), 0, 1, 2)
     job = job.with_world("0-1", 2, entry=Entry.ABORT, state_holders="0-2", store="s:1")
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=2, slot=serial)
+    for worker_id in (0, 1):
+        job = job.with_worker(worker_id, ready=True, arrived=2, slot=worker_id)
     new = lost(job, 0).decide().status.world
     assert (new.members, new.entry, new.restore) == ((2, 1), Entry.RESTART, "step-50.g1")
 
@@ -217,8 +217,8 @@ def test_the_only_holder_of_a_part_leaves_once_that_is_saved() -> None:
 
 def test_holders_of_a_part_who_all_leave_hand_it_over_in_two_steps() -> None:
     job = training(pairs(), 0, 1, 2, 3)
-    for serial in (1, 3):
-        job = job.with_worker(serial, ready=True, arrived=1, slot=1, leaves_in=120)
+    for worker_id in (1, 3):
+        job = job.with_worker(worker_id, ready=True, arrived=1, slot=1, leaves_in=120)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
     job = job.with_worker(5, ready=True, ready_for=60, slot=1)
     assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
@@ -228,29 +228,29 @@ def test_fewer_are_wanted_of_each_part() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_spec(2, min=2, max=8, perReplica=2)
     assert told(job) == (2, "0-1", True, Entry.BOUNDARY, "0-3")
     job = training(job, 0, 1)
-    for serial in (2, 3):
-        job = job.with_worker(serial, ready=True, slot=serial % 2)
-    removed = [action.serial for action in job.decide().actions if isinstance(action, Remove)]
+    for worker_id in (2, 3):
+        job = job.with_worker(worker_id, ready=True, slot=worker_id % 2)
+    removed = [action.worker_id for action in job.decide().actions if isinstance(action, Remove)]
     assert removed == [2, 3]
 
 
 def test_workers_of_one_part_only_are_replaced_where_others_are_missing() -> None:
     job = training(pairs(), 0, 1)
-    for serial in (2, 4):
-        job = job.with_worker(serial, ready=True, slot=0)
+    for worker_id in (2, 4):
+        job = job.with_worker(worker_id, ready=True, slot=0)
     decision = job.decide()
     assert [action for action in decision.actions if isinstance(action, Remove)] == [
-        action for action in decision.actions if getattr(action, "serial", 0) == 4
+        action for action in decision.actions if getattr(action, "worker_id", 0) == 4
     ]
 
 
 def test_too_many_of_one_part_who_hold_the_state_take_no_place_of_another_part() -> None:
     job = a_job(4, min=4, max=4, perReplica=2)
-    for serial, slot in {0: 0, 1: 1, 3: 1, 5: 1}.items():
-        job = job.with_worker(serial, ready=True, arrived=1, slot=slot)
+    for worker_id, slot in {0: 0, 1: 1, 3: 1, 5: 1}.items():
+        job = job.with_worker(worker_id, ready=True, arrived=1, slot=slot)
     job = job.with_world("", 2, is_active=False, state_holders="0-1,3,5")
     decision = job.decide()
-    assert [(a.serial, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
+    assert [(a.worker_id, a.slot) for a in decision.actions if isinstance(a, Create)] == [(2, 0)]
     again = job.with_state(decision.status).decide()
     assert (again.status.settled, again.actions) == (decision.status.settled, decision.actions)
 
@@ -262,10 +262,10 @@ SPOT, OD = a_spot_pool(), an_on_demand_pool()
 
 def test_who_is_asked_from_elsewhere_gets_the_part_of_whom_it_replaces() -> None:
     job = on_market(pairs(4, placement={"fallbackAfter": "1m"}), SPOT, OD)
-    for serial, slot in ((0, 0), (1, 1), (2, 0)):
-        node = a_node_of(SPOT, serial, ago(3600))
-        job = job.with_worker(serial, ready=True, arrived=1, node=node, slot=slot)
-    job = job.with_world("0-1", formed=60).with_status(next_serial=4)
+    for worker_id, slot in ((0, 0), (1, 1), (2, 0)):
+        node = a_node_of(SPOT, worker_id, ago(3600))
+        job = job.with_worker(worker_id, ready=True, arrived=1, node=node, slot=slot)
+    job = job.with_world("0-1", formed=60).with_status(next_worker_id=4)
     job = job.with_worker(
         3, node=None, slot=1, asked=SPOT.capacity, pools=("spot",), created_at=ago(120)
     )
@@ -275,28 +275,28 @@ def test_who_is_asked_from_elsewhere_gets_the_part_of_whom_it_replaces() -> None
 
     first = job.decide()
 
-    assert [a.serial for a in first.actions if isinstance(a, Withdraw)] == [3]
+    assert [a.worker_id for a in first.actions if isinstance(a, Withdraw)] == [3]
     made = [a for a in first.actions if isinstance(a, Create)]
     assert [(a.slot, a.place.capacity) for a in made] == [(1, OD.capacity)]
 
 
 def test_a_newcomer_that_is_to_be_given_back_takes_no_place() -> None:
     job = on_market(pairs(8, checkpoint=ON_CLAIM).with_checkpoint(), SPOT, OD)
-    for serial in range(7):
-        node = a_node_of(OD, serial, ago(7 * 3600))
+    for worker_id in range(7):
+        node = a_node_of(OD, worker_id, ago(7 * 3600))
         job = job.with_worker(
-            serial,
+            worker_id,
             ready=True,
             ready_for=6 * 3600,
-            arrived=int(serial < 6),
+            arrived=int(worker_id < 6),
             node=node,
-            slot=serial % 2,
+            slot=worker_id % 2,
             created_at=ago(7 * 3600),
         )
-    job = job.with_world("0-5", formed=3600).with_status(next_serial=9)
-    for serial, slot in ((7, 1), (8, 1)):
+    job = job.with_world("0-5", formed=3600).with_status(next_worker_id=9)
+    for worker_id, slot in ((7, 1), (8, 1)):
         job = job.with_worker(
-            serial, node=None, slot=slot, asked=SPOT.capacity, pools=("spot",), created_at=ago(5)
+            worker_id, node=None, slot=slot, asked=SPOT.capacity, pools=("spot",), created_at=ago(5)
         )
 
     decision = job.decide()

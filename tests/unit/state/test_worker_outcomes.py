@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Reason
 from spotrun.api.status import Entry
 from spotrun.state.snapshot import Node, PodEnd, PodPhase
@@ -27,8 +27,8 @@ def no_start(reason: str, message: str = "") -> dict[str, Any]:
     return {"phase": PodPhase.FAILED, "end": end}
 
 
-def fate(job: JobBuilder, serial: int = 0) -> Fate | None:
-    return job.view().ends.get(serial)
+def fate(job: JobBuilder, worker_id: int = 0) -> Fate | None:
+    return job.view().ends.get(worker_id)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_pod_whose_node_is_no_more_is_lost_for_good() -> None:
 
 
 def test_a_pod_made_by_a_write_believed_lost_does_not_count() -> None:
-    job = a_job().with_worker(0, ready=True).with_status(settled=Serials("0").ranges)
+    job = a_job().with_worker(0, ready=True).with_status(settled=WorkerIds("0").ranges)
     assert fate(job) == Fate(None, message="its number is settled")
 
 
@@ -259,8 +259,8 @@ def test_who_answers_us_but_neither_neighbour_is_cut_off(
     by: tuple[int, ...], missed_for: float, expected: Fate | None
 ) -> None:
     job = a_job(3).training(0, 1, 2)
-    for serial in by:
-        job = job.with_worker(serial, ready=True, arrived=1, suspects=(1,))
+    for worker_id in by:
+        job = job.with_worker(worker_id, ready=True, arrived=1, suspects=(1,))
     missed = missed_by_both(job.snapshot())
     assert missed == ({1} if len(by) > 1 else set())
     job = job.with_facts(missed_seconds=dict.fromkeys(missed, missed_for))

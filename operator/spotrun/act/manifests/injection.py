@@ -25,12 +25,12 @@ def image_for(job: JobSnapshot, settings: Settings) -> str:
     Workers of a world are of one version. So while some live, a new one gets what those have, by
     rank, also if the installation or the job says otherwise by now; the first of all gets that.
     """
-    ranks = {serial: rank for rank, serial in enumerate(training(job.status))}
+    ranks = {worker_id: rank for rank, worker_id in enumerate(training(job.status))}
     living = [one.pod for one in job.workers if _is_living(one.pod, job.template)]
     # Who is stuck may lack this very image; but a member has it, and one of its sidecars is stuck.
-    found = [pod for pod in living if pod.serial in ranks or not pod.stuck]
+    found = [pod for pod in living if pod.worker_id in ranks or not pod.stuck]
     if found:
-        return min(found, key=lambda p: (ranks.get(p.serial, len(ranks)), p.serial)).injected
+        return min(found, key=lambda p: (ranks.get(p.worker_id, len(ranks)), p.worker_id)).injected
     return settings.inject_image if _is_injected(job.spec.workers, settings) else ""
 
 

@@ -1,4 +1,4 @@
-"""The pod of one worker. Pure: a function of the job, the worker's serial and the settings."""
+"""The pod of one worker. Pure: a function of the job, the worker's id and the settings."""
 
 from collections.abc import Mapping
 
@@ -80,8 +80,8 @@ def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
 
 def _metadata(job: JobSnapshot, worker: Create, injected: str) -> Manifest:
     given, place = job.spec.workers.template.metadata, worker.place
-    ours = owned_metadata(job, worker_name(job.name, job.uid, worker.serial))
-    labels = {names.LABEL_SERIAL: str(worker.serial), names.LABEL_TEMPLATE: job.template}
+    ours = owned_metadata(job, worker_name(job.name, job.uid, worker.worker_id))
+    labels = {names.LABEL_WORKER_ID: str(worker.worker_id), names.LABEL_TEMPLATE: job.template}
     if place.capacity is not None:
         labels[names.LABEL_CAPACITY] = place.capacity.value
     if job.spec.workers.per_replica > 1:
@@ -135,7 +135,7 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
         ),
     }
     trainer = _trainer_of(spec)
-    ours = _environment(job, worker.serial, settings) | _ending(spec, trainer)
+    ours = _environment(job, worker.worker_id, settings) | _ending(spec, trainer)
     trainer |= _training(job, settings, trainer, ours)
     mounted = {mount["mountPath"].rstrip("/") for mount in trainer.get("volumeMounts") or ()}
     added = [
@@ -193,12 +193,12 @@ def _training(
     }
 
 
-def _environment(job: JobSnapshot, serial: int, settings: Settings) -> dict[str, str]:
+def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[str, str]:
     values: dict[str, str] = {
         names.ENV_DIR: DIRECTORY,
         names.ENV_NAMESPACE: job.namespace,
         names.ENV_JOB: job.name,
-        names.ENV_WORKER: worker_name(job.name, job.uid, serial),
+        names.ENV_WORKER: worker_name(job.name, job.uid, worker_id),
         names.ENV_SERVER: settings.server,
         names.ENV_CA: settings.ca_pem,
         names.ENV_TOKEN_FILE: f"{TOKEN_DIRECTORY}/token",

@@ -21,7 +21,7 @@ async def withdraw(
     client: Client, writes: Writes, job: JobSnapshot, action: Withdraw
 ) -> Trouble | None:
     """Delete a pod, if it is still the same one in the same version."""
-    name = worker_name(job.name, job.uid, action.serial)
+    name = worker_name(job.name, job.uid, action.worker_id)
     try:
         version = await writes.do(
             "withdraw",

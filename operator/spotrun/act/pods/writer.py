@@ -10,7 +10,7 @@ from spotrun.act.manifests.worker_pod import owned_metadata, worker_pod
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods import finalizer
 from spotrun.act.writes import Writes, Written
-from spotrun.api.names import FINALIZER_METERED, LABEL_SERIAL, Reason
+from spotrun.api.names import FINALIZER_METERED, LABEL_WORKER_ID, Reason
 from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
@@ -58,7 +58,7 @@ class PodWriter:
                 lambda: self._client.create(PODS, pod, Written, namespace=job.namespace),
             )
         except AlreadyExists:
-            return await self._name_taken(job, worker.serial)
+            return await self._name_taken(job, worker.worker_id)
         except KubeError as error:
             return on_creation(error)
         self._reached(job, pod["metadata"]["name"], made.metadata.version)
@@ -66,7 +66,7 @@ class PodWriter:
 
     async def remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
         """Delete a pod, if it is still the same one."""
-        name = worker_name(job.name, job.uid, action.serial)
+        name = worker_name(job.name, job.uid, action.worker_id)
         try:
             version = await self._writes.do(
                 "delete",
@@ -79,7 +79,7 @@ class PodWriter:
 
     async def release(self, job: JobSnapshot, action: Release) -> Trouble | None:
         """Take our finalizer off a pod of the job."""
-        name = worker_name(job.name, job.uid, action.serial)
+        name = worker_name(job.name, job.uid, action.worker_id)
         try:
             version = await self.strip(job.namespace, name, action.uid)
         except KubeError as error:
@@ -118,24 +118,24 @@ class PodWriter:
         )
         return released.seen_from
 
-    async def find(self, job: JobSnapshot, serial: int) -> PodMeta | None:
+    async def find(self, job: JobSnapshot, worker_id: int) -> PodMeta | None:
         """Read a worker's pod by its name, which nobody can change; raises KubeError."""
-        name = worker_name(job.name, job.uid, serial)
+        name = worker_name(job.name, job.uid, worker_id)
         try:
             found = await self._client.get(PODS, name, _Found, namespace=job.namespace)
         except NotFound:
             return None
         return found.metadata if found.metadata.owner_uid == job.uid else None
 
-    async def show(self, job: JobSnapshot, serial: int) -> bool | None:
+    async def show(self, job: JobSnapshot, worker_id: int) -> bool | None:
         """Have caches show a worker's pod; return whether its labels had to be restored for that.
 
         Returns None if there is no such pod. Raises KubeError.
         """
-        pod = await self.find(job, serial)
+        pod = await self.find(job, worker_id)
         if pod is None:
             return None
-        labels = owned_metadata(job, pod.name)["labels"] | {LABEL_SERIAL: str(serial)}
+        labels = owned_metadata(job, pod.name)["labels"] | {LABEL_WORKER_ID: str(worker_id)}
         version, has_changed = pod.version, not labels.items() <= pod.labels.items()
         if has_changed:
             patch = plain({"metadata": {"uid": pod.uid, "labels": labels}})
@@ -147,14 +147,14 @@ class PodWriter:
         self._reached(job, pod.name, version, must_show=True)
         return has_changed
 
-    async def _name_taken(self, job: JobSnapshot, serial: int) -> Trouble | None:
+    async def _name_taken(self, job: JobSnapshot, worker_id: int) -> Trouble | None:
         """Find out who owns the pod whose name was taken; the cache misses it if it is ours."""
         try:
-            if await self.show(job, serial) is not None:
+            if await self.show(job, worker_id) is not None:
                 return None
         except KubeError as error:
             return Trouble(failure=error)
-        name = worker_name(job.name, job.uid, serial)
+        name = worker_name(job.name, job.uid, worker_id)
         words = (
             f"pod {name} exists and does not belong to this job: delete it, "
             "or give the job another name"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
-from spotrun.api.field_types.text_values import Serials, Text
+from spotrun.api.field_types.text_values import Text, WorkerIds
 from spotrun.wire import MOST_STEPS
 
 # Every number has bounds: int32 or int64 in the CRD follows from them, and nobody can overflow us.
@@ -21,8 +21,8 @@ MAX_QUOTE_CHARS = 300  # of another component's words in it
 ShortText = Annotated[str, Field(max_length=253)]
 LongText = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)]
 # In lists: the API server allows no rules there, for it would count them for every entry.
-ListedSerials = Annotated[
-    Serials, WithJsonSchema({"type": "string", "maxLength": Serials.max_length})
+ListedWorkerIds = Annotated[
+    WorkerIds, WithJsonSchema({"type": "string", "maxLength": WorkerIds.max_length})
 ]
 
 

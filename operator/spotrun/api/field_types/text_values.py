@@ -248,7 +248,7 @@ class Intervals(Text):
         return value
 
 
-class Serials(Intervals):
+class WorkerIds(Intervals):
     """Numbers of workers, in order; few enough that each may be looked at."""
 
     __slots__ = ("_numbers", "_set")
@@ -275,6 +275,6 @@ class Serials(Intervals):
             return self._set
 
     @classmethod
-    def of(cls, serials: Iterable[int]) -> Self:
+    def of(cls, worker_ids: Iterable[int]) -> Self:
         """Write numbers in the order given, runs of successive ones as intervals."""
-        return cls.of_intervals(runs_of(serials))
+        return cls.of_intervals(runs_of(worker_ids))

@@ -11,7 +11,7 @@ from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Handler, Reflector
 from spotrun.observe.jobs.orphans import is_orphan
-from spotrun.observe.jobs.pods import serial_in
+from spotrun.observe.jobs.pods import worker_id_in
 from spotrun.observe.jobs.snapshot import Readings
 from spotrun.observe.kube_objects import (
     NODES,
@@ -110,8 +110,8 @@ class JobCaches:
         if job is None:
             return False
         meta, status = job.metadata, self.readings.status(job).status
-        given_out = (status.next_serial if status is not None else None) or 0
-        return serial_in(pod, meta.name, meta.uid, given_out) is not None
+        given_out = (status.next_worker_id if status is not None else None) or 0
+        return worker_id_in(pod, meta.name, meta.uid, given_out) is not None
 
     def has_devices_on_pods(self, key: Key) -> bool:
         """Whether a worker of the job's present template was made with devices by claims (DRA)."""

@@ -5,7 +5,7 @@ Numbers of workers are looked at one by one, so their count is checked first.
 
 from collections.abc import Iterator
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.status import TrainingJobStatus
 
 MOST_WORKERS = 100_000
@@ -14,25 +14,25 @@ MOST_WORKERS = 100_000
 
 def why_impossible(status: TrainingJobStatus) -> str | None:
     """Return what no operator can have written in a status; None if it may be true."""
-    given_out = status.next_serial or 0
+    given_out = status.next_worker_id or 0
     settled, settled_end = 0, 0
     if status.settled is not None:
         settled, settled_end = status.settled.ranges.size, status.settled.ranges.end
     if settled_end > given_out:
-        return f"status.settled names number {settled_end - 1}, but nextSerial is {given_out}"
+        return f"status.settled names number {settled_end - 1}, but nextWorkerId is {given_out}"
     if given_out - settled > MOST_WORKERS:
         return (
-            f"{given_out - settled} of the {given_out} numbers below status.nextSerial are not in "
-            f"status.settled; no job has more than {MOST_WORKERS} workers"
+            f"{given_out - settled} of the {given_out} numbers below status.nextWorkerId are not "
+            f"in status.settled; no job has more than {MOST_WORKERS} workers"
         )
-    for name, serials in _lists(status):
-        size = sum(max(last - first + 1, 0) for first, last in serials.intervals)
+    for name, worker_ids in _lists(status):
+        size = sum(max(last - first + 1, 0) for first, last in worker_ids.intervals)
         if size > MOST_WORKERS:
             return f"status.{name} names {size} workers; no job has more than {MOST_WORKERS}"
     return None
 
 
-def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, Serials]]:
+def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, WorkerIds]]:
     found = {"lost": status.lost, "failed": status.failed}
     if (world := status.world) is not None:
         found |= {
@@ -41,7 +41,7 @@ def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, Serials]]:
             "world.lateWorkers": world.late_workers,
             "world.joiningWorkers": world.joining_workers,
         }
-    yield from ((name, serials) for name, serials in found.items() if serials is not None)
+    yield from ((name, worker_ids) for name, worker_ids in found.items() if worker_ids is not None)
     newcomers = status.restarts.newcomers if status.restarts is not None else None
     for held in (newcomers.held or ()) if newcomers is not None else ():
         yield "restarts.newcomers.held", held.workers

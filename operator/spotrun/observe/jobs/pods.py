@@ -14,7 +14,7 @@ from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.messages import bounded
 from spotrun.observe.resources import requests_of
-from spotrun.state.names import serial_of
+from spotrun.state.names import worker_id_of
 from spotrun.state.snapshot import Pod, PodEnd, PodPhase
 from spotrun.wire import one_line, read_last_words
 
@@ -26,25 +26,25 @@ _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def serial_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
-    """Return the serial of a job's worker; None for a pod that only looks like one.
+def worker_id_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
+    """Return the worker id of a job's worker; None for a pod that only looks like one.
 
-    Whoever may create pods may give them our labels, our owner and a name like ours. But serials
+    Whoever may create pods may give them our labels, our owner and a name like ours. But worker ids
     are given out in the job's status, which nobody else writes, and the pod of each is then made at
     once; a pod that takes the name before is found out when ours is made.
     """
     meta = pod.metadata
     if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
         return None
-    serial = serial_of(meta.name, job, uid)
-    return serial if serial is not None and serial < given_out else None
+    worker_id = worker_id_of(meta.name, job, uid)
+    return worker_id if worker_id is not None and worker_id < given_out else None
 
 
-def pod_facts(pod: PodObject, serial: int) -> Pod:
+def pod_facts(pod: PodObject, worker_id: int) -> Pod:
     """Return the facts about a worker's pod."""
     meta, status = pod.metadata, pod.status
     return Pod(
-        serial=serial,
+        worker_id=worker_id,
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,

@@ -18,7 +18,7 @@ from spotrun.observe.jobs.device_claims import NO_DEVICES, Devices
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.ledger_check import why_impossible
 from spotrun.observe.jobs.partial_spec import salvage
-from spotrun.observe.jobs.pods import pod_facts, serial_in
+from spotrun.observe.jobs.pods import pod_facts, worker_id_in
 from spotrun.observe.jobs.template_check import wrong_type
 from spotrun.observe.jobs.volumes import UNKNOWN, Storage
 from spotrun.observe.kube_objects import (
@@ -37,7 +37,7 @@ from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
 from spotrun.state.worker_outcomes import fates, missed_by_both
 from spotrun.state.world_members import training
 
-MOST_SERIALS = 2**31
+MOST_WORKER_IDS = 2**31
 _COST = frozenset(one.encode_name for one in msgspec.structs.fields(CostAnnotations))
 _LABELS = frozenset(one.encode_name for one in msgspec.structs.fields(CostLabels))
 _SCRIPT = frozenset(one.encode_name for one in msgspec.structs.fields(JobAnnotations)) - _COST
@@ -72,7 +72,7 @@ class Readings:
     def __init__(self) -> None:
         self._specs: dict[str, _Spec] = {}
         self._statuses: dict[str, _Status] = {}
-        self._pods: dict[str, dict[int, tuple[PodObject, Pod]]] = {}  # by job, by serial
+        self._pods: dict[str, dict[int, tuple[PodObject, Pod]]] = {}  # by job, by worker id
 
     def spec(self, job: JobObject) -> _Spec:
         """Return the spec and its template's hash, or what is wrong with it."""
@@ -89,14 +89,14 @@ class Readings:
         return known
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
-        """Return the facts about a job's pods, by serial, and drop those of its other pods."""
+        """Return the facts about a job's pods, by worker id, and drop those of its other pods."""
         known = self._pods.get(uid, {})
         read: dict[int, tuple[PodObject, Pod]] = {}
-        for serial, pod in sorted(objects, key=itemgetter(0)):
-            before = known.get(serial)
+        for worker_id, pod in sorted(objects, key=itemgetter(0)):
+            before = known.get(worker_id)
             if before is None or before[0] is not pod:
-                before = pod, pod_facts(pod, serial)
-            read[serial] = before
+                before = pod, pod_facts(pod, worker_id)
+            read[worker_id] = before
         self._pods[uid] = read
         return [facts for _, facts in read.values()]
 
@@ -132,7 +132,7 @@ def job_snapshot(
     broken = _broken(spec, status)
     ledger = status.status if broken is None or broken.has_ledger else None
     facts = readings.pods(meta.uid, _worker_pods(job, pods, ledger))
-    agents.keep(meta.uid, {pod.serial for pod in facts})
+    agents.keep(meta.uid, {pod.worker_id for pod in facts})
     workers = tuple(_worker(pod, meta.uid, look_at_node, agents) for pod in facts)
     snapshot = JobSnapshot(
         namespace=meta.namespace,
@@ -193,23 +193,23 @@ def _present(named: CostAnnotations | CostLabels, wanted: frozenset[str]) -> dic
 def _worker_pods(
     job: JobObject, pods: Iterable[PodObject], status: JobState | None
 ) -> Iterator[tuple[int, PodObject]]:
-    """Return the job's own workers among the pods, with their serials.
+    """Return the job's own workers among the pods, with their worker ids.
 
-    If the status cannot be read, it is unknown which serials were given out: then owner and name
+    If the status cannot be read, it is unknown which worker ids were given out: then owner and name
     have to do.
     """
     meta = job.metadata
-    given_out = (status.next_serial or 0) if status is not None else MOST_SERIALS
+    given_out = (status.next_worker_id or 0) if status is not None else MOST_WORKER_IDS
     for pod in pods:
-        serial = serial_in(pod, meta.name, meta.uid, given_out)
-        if serial is not None:
-            yield serial, pod
+        worker_id = worker_id_in(pod, meta.name, meta.uid, given_out)
+        if worker_id is not None:
+            yield worker_id, pod
 
 
 def _worker(pod: Pod, uid: str, look_at_node: Callable[[str], Node], agents: Agents) -> Worker:
     node = look_at_node(pod.node) if pod.node is not None else None
-    is_old = agents.speaks_old_wire(uid, pod.serial)
-    return Worker(pod, node, agents.facts(uid, pod.serial), is_old)
+    is_old = agents.speaks_old_wire(uid, pod.worker_id)
+    return Worker(pod, node, agents.facts(uid, pod.worker_id), is_old)
 
 
 def _sync_bytes(workers: Iterable[Worker]) -> float | None:
@@ -226,8 +226,10 @@ def _claimed(workers: Iterable[Worker], template: str) -> int:
 def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, float]:
     """Return the time since which each worker is missed by both its neighbours."""
     missed = missed_by_both(job)
-    memory.missed_at = {serial: memory.missed_at.get(serial, now_seconds) for serial in missed}
-    return {serial: now_seconds - since for serial, since in memory.missed_at.items()}
+    memory.missed_at = {
+        worker_id: memory.missed_at.get(worker_id, now_seconds) for worker_id in missed
+    }
+    return {worker_id: now_seconds - since for worker_id, since in memory.missed_at.items()}
 
 
 def _losses(
@@ -235,10 +237,10 @@ def _losses(
 ) -> dict[int, float]:
     """Return the time since which each trained member is lost; a false loss is forgotten."""
     ended = fates(job, now)
-    alive = {worker.serial for worker in job.workers if worker.serial not in ended}
-    lost = [serial for serial in training(job.status) if serial not in alive]
-    memory.lost_at = {serial: memory.lost_at.get(serial, now_seconds) for serial in lost}
-    return {serial: now_seconds - since for serial, since in memory.lost_at.items()}
+    alive = {worker.worker_id for worker in job.workers if worker.worker_id not in ended}
+    lost = [worker_id for worker_id in training(job.status) if worker_id not in alive]
+    memory.lost_at = {worker_id: memory.lost_at.get(worker_id, now_seconds) for worker_id in lost}
+    return {worker_id: now_seconds - since for worker_id, since in memory.lost_at.items()}
 
 
 def _digest(raw: msgspec.Raw) -> bytes:

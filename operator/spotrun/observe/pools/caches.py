@@ -154,11 +154,11 @@ class PoolCaches:
         )
 
     def turned_down(self, job: JobSnapshot) -> dict[int, str]:
-        """Return the autoscalers' refusals to make nodes for workers, by serial."""
+        """Return the autoscalers' refusals to make nodes for workers, by worker id."""
         waiting = (worker.pod for worker in job.workers if worker.pod.unschedulable)
         refusal_of = self._autoscalers.refusal_of
-        found = {pod.serial: refusal_of(job.namespace, pod.uid) for pod in waiting}
-        return {serial: words for serial, words in found.items() if words}
+        found = {pod.worker_id: refusal_of(job.namespace, pod.uid) for pod in waiting}
+        return {worker_id: words for worker_id, words in found.items() if words}
 
     def events_of(self, node: NodeObject) -> EventTimes:
         """Return the announcements of a node's end in events."""

@@ -34,7 +34,7 @@ class Promises:
         """Reserve room for the workers to be created, as far as nodes have it."""
         pinned = (one for one in actions if isinstance(one, Create) and one.place.pinned)
         for one in pinned:
-            pod = Key(job.namespace, worker_name(job.name, job.uid, one.serial))
+            pod = Key(job.namespace, worker_name(job.name, job.uid, one.worker_id))
             self._hold(pod, one.place.required[0], job.requests)
             self._job_of[pod] = owner = Key(job.namespace, job.name)
             self._unseen.setdefault(owner, set()).add(pod)

@@ -30,14 +30,14 @@ class Agents:
         self._clock = clock
         self._jobs: dict[str, dict[int, _Record]] = {}
 
-    def take_report(self, uid: str, serial: int, report: Report) -> bool:
+    def take_report(self, uid: str, worker_id: int, report: Report) -> bool:
         """Take in a report; return whether it is worth looking at the job again.
 
         How far the training is and how busy the workers are can wait for the next look, but for its
         first steps, for how long they take, and for when enough is known of this world.
         """
         now = self._clock()
-        record = self._remembered(uid, serial)
+        record = self._remembered(uid, worker_id)
         before, record.report, record.heard_at, record.is_old = record.report, report, now, False
         if not report.ready:
             record.ready_at = None
@@ -53,30 +53,30 @@ class Agents:
             return True
         return _first_news(report) > _first_news(before)
 
-    def touch(self, uid: str, serial: int) -> None:
+    def touch(self, uid: str, worker_id: int) -> None:
         """Note a sign of life."""
-        self._remembered(uid, serial).heard_at = self._clock()
+        self._remembered(uid, worker_id).heard_at = self._clock()
 
-    def hold(self, uid: str, serial: int) -> None:
+    def hold(self, uid: str, worker_id: int) -> None:
         """Note an open poll, which is a sign of life as long as it is open."""
-        self._remembered(uid, serial).num_polls += 1
+        self._remembered(uid, worker_id).num_polls += 1
 
-    def let_go(self, uid: str, serial: int) -> None:
+    def let_go(self, uid: str, worker_id: int) -> None:
         """Note that a poll was answered or lost: silence counts from now on."""
-        record = self._jobs.get(uid, {}).get(serial)
+        record = self._jobs.get(uid, {}).get(worker_id)
         if record is not None:
             record.num_polls = max(record.num_polls - 1, 0)
             record.heard_at = self._clock()
 
-    def too_old(self, uid: str, serial: int) -> bool:
+    def too_old(self, uid: str, worker_id: int) -> bool:
         """Note a report refused for its wire version; return whether that is news."""
-        record = self._remembered(uid, serial)
+        record = self._remembered(uid, worker_id)
         was_old, record.is_old, record.heard_at = record.is_old, True, self._clock()
         return not was_old
 
-    def facts(self, uid: str, serial: int) -> Agent | None:
+    def facts(self, uid: str, worker_id: int) -> Agent | None:
         """Return the facts about a worker's agent; None until it has reported."""
-        record = self._jobs.get(uid, {}).get(serial)
+        record = self._jobs.get(uid, {}).get(worker_id)
         if record is None or record.report is None:
             return None
         now = self._clock()
@@ -89,29 +89,31 @@ class Agents:
             reading=record.windows.reading() if record.report.progress is not None else None,
         )
 
-    def speaks_old_wire(self, uid: str, serial: int) -> bool:
+    def speaks_old_wire(self, uid: str, worker_id: int) -> bool:
         """Whether its last report was refused for its version."""
-        record = self._jobs.get(uid, {}).get(serial)
+        record = self._jobs.get(uid, {}).get(worker_id)
         return record is not None and record.is_old
 
-    def keep(self, uid: str, serials: Collection[int]) -> None:
+    def keep(self, uid: str, worker_ids: Collection[int]) -> None:
         """Forget all other workers of a job: a number whose pod is made again starts anew."""
         job = self._jobs.get(uid)
-        if job is None or job.keys() <= set(serials):
+        if job is None or job.keys() <= set(worker_ids):
             return
-        self._jobs[uid] = {serial: record for serial, record in job.items() if serial in serials}
+        self._jobs[uid] = {
+            worker_id: record for worker_id, record in job.items() if worker_id in worker_ids
+        }
 
     def forget(self, uid: str) -> None:
         """Forget a deleted job."""
         self._jobs.pop(uid, None)
 
-    def _remembered(self, uid: str, serial: int) -> _Record:
+    def _remembered(self, uid: str, worker_id: int) -> _Record:
         job = self._jobs.setdefault(uid, {})
-        record = job.get(serial)
+        record = job.get(worker_id)
         if record is None:
             if len(job) >= MOST_WORKERS:
                 del job[next(iter(job))]
-            record = job[serial] = _Record(self._clock())
+            record = job[worker_id] = _Record(self._clock())
         return record
 
 

@@ -27,7 +27,7 @@ def reports_no_steps(job: JobSnapshot) -> bool:
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
     crew, present = training(job.status), generation(job.status)
-    known = {worker.serial: worker for worker in job.workers}
+    known = {worker.worker_id: worker for worker in job.workers}
     return bool(crew) and all(n in known and _is_silent(known[n], present) for n in crew)
 
 

@@ -107,7 +107,7 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
     """
     assert budget.max_usd_per_hour is not None, "there is a limit"
     limit, book = UsdPerHour.of(budget.max_usd_per_hour), status.accumulators.rates
-    staying = [worker for worker in now.running if worker.serial in view.staying_serials]
+    staying = [worker for worker in now.running if worker.worker_id in view.staying_worker_ids]
     rates = sorted(_rates(staying, book))
     if not rates:
         return smallest(view.job.spec.workers)
@@ -158,7 +158,7 @@ def _stated_seconds(view: View, stated: Condition) -> float:
 
 def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:
     """Return what each costs now; workers of unknown price are not counted."""
-    charges = (book.get(worker.serial) for worker in workers)
+    charges = (book.get(worker.worker_id) for worker in workers)
     return [known[-1].usd_per_hour for known in charges if known]
 
 

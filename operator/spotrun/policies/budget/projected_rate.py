@@ -73,10 +73,10 @@ def rate_of_missing(
 def _placed(view: View, most: int | None) -> View:
     """The job without those who wait for a node, with so many on capacity that stays."""
     limit = None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
-    waiting = {worker.serial for worker in view.staying if worker.node is None}
+    waiting = {worker.worker_id for worker in view.staying if worker.node is None}
     if not waiting:
         return view if limit is None else view.limited(limit)
-    workers = tuple(worker for worker in view.job.workers if worker.serial not in waiting)
+    workers = tuple(worker for worker in view.job.workers if worker.worker_id not in waiting)
     placed = View(replace(view.job, workers=workers), view.now)
     return placed if limit is None else placed.limited(limit)
 

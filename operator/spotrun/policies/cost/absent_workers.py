@@ -21,12 +21,12 @@ from spotrun.state.view import View
 
 
 def absent(view: View, status: JobState) -> Mapping[int, Spent]:
-    """Return what each of them has cost that is not settled, by serial."""
+    """Return what each of them has cost that is not settled, by worker id."""
     found = view.once("absent", (), lambda: _absent(view))
     if not found:
         return found  # as nearly always
     settled = status.settled
-    return {serial: spent for serial, spent in found.items() if serial not in settled}
+    return {worker_id: spent for worker_id, spent in found.items() if worker_id not in settled}
 
 
 def vanished(view: View, status: JobState) -> Mapping[int, Spent]:
@@ -46,11 +46,11 @@ def _absent(view: View) -> dict[int, Spent]:
         return {}
     shown, total = _shown(view, shown_at), sum((one.usd_per_hour for one in last.values()), NO_RATE)
     found = {}
-    for serial, charge in last.items():
+    for worker_id, charge in last.items():
         rate = charge.usd_per_hour
         share = rate.exact / total.exact if total else Fraction(1, len(last))
-        usd = shown * share + rate.over(_seconds_since(view, serial, shown_at))
-        found[serial] = Spent(usd, usd if charge.is_spot else NO_USD, {charge.pool: usd})
+        usd = shown * share + rate.over(_seconds_since(view, worker_id, shown_at))
+        found[worker_id] = Spent(usd, usd if charge.is_spot else NO_USD, {charge.pool: usd})
     return found
 
 
@@ -60,7 +60,7 @@ def _last_charges(view: View) -> Mapping[int, Charge]:
     def find() -> dict[int, Charge]:
         status = view.job.status
         book, settled = status.accumulators.rates, status.settled
-        numbers = (n for n in book.keys() - view.by_serial.keys() if n not in settled)
+        numbers = (n for n in book.keys() - view.by_worker_id.keys() if n not in settled)
         return {n: book[n][-1] for n in sorted(numbers)}
 
     return view.once("last charges of absent workers", (), find)
@@ -82,8 +82,8 @@ def _shown_at(view: View) -> datetime:
     return view.job.status.cost.as_of or view.now
 
 
-def _seconds_since(view: View, serial: int, shown_at: datetime) -> Decimal:
+def _seconds_since(view: View, worker_id: int, shown_at: datetime) -> Decimal:
     """Return for how long a worker has cost something since then."""
-    missed_at = view.job.vanished.get(serial, view.now) or shown_at
-    end = min(missed_at, noted_ends(view).get(serial, missed_at))
+    missed_at = view.job.vanished.get(worker_id, view.now) or shown_at
+    end = min(missed_at, noted_ends(view).get(worker_id, missed_at))
     return max(seconds_between(shown_at, end), Decimal(0))

@@ -60,16 +60,16 @@ def _unsettled_bill(view: View, status: JobState) -> Bill:
     book, workers = status.accumulators.rates, unsettled(view, status)
     total = sum(absent(view, status).values(), priced(view, workers, book))
     ends = all_ends(view)
-    running = tuple(worker for worker in workers if ends[worker.serial] is None)
+    running = tuple(worker for worker in workers if ends[worker.worker_id] is None)
     return Bill(
         usd=total.usd,
         spot_usd=total.spot_usd,
         by_pool=total.by_pool,
         usd_per_hour=rate_of(running, book) + absent_rate(view, status),
         running=running,
-        unpriced=tuple(worker for worker in running if worker.serial not in book),
+        unpriced=tuple(worker for worker in running if worker.worker_id not in book),
         is_known=bool(book),
-        is_complete=all(worker.serial in book for worker in workers),
+        is_complete=all(worker.worker_id in book for worker in workers),
     )
 
 
@@ -92,6 +92,6 @@ def to_show(money: Money) -> Money:
 
 def rate_of(workers: Iterable[Worker], book: Book) -> UsdPerHour:
     """Return what workers cost together, each at its last price."""
-    counts = Counter(book.get(worker.serial, NO_CHARGES) for worker in workers)
+    counts = Counter(book.get(worker.worker_id, NO_CHARGES) for worker in workers)
     rates = (charges[-1].usd_per_hour * count for charges, count in counts.items() if charges)
     return sum(rates, NO_RATE)

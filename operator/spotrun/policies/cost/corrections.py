@@ -101,22 +101,24 @@ def _fallen(before: Usd | None, corrected: Usd | None, usd: Usd) -> Usd | None:
 def _ends(view: View, status: JobState) -> Ends:
     """Return the ends of the workers that have stopped costing and cannot be settled yet."""
     known = noted_ends(view)
-    found = {serial: known[serial] for serial in absent(view, status) if serial in known}
+    found = {
+        worker_id: known[worker_id] for worker_id in absent(view, status) if worker_id in known
+    }
     for worker in unsettled(view, status):
-        fate = view.ends.get(worker.serial)
+        fate = view.ends.get(worker.worker_id)
         end = None if fate is not None and fate.is_final else ended_at(view, worker)
         if end is not None:
-            found[worker.serial] = end
+            found[worker.worker_id] = end
     return latest_ends(found)
 
 
 def _paid_late(view: View, status: JobState, known: Ends) -> Usd:
     """Return what workers have cost after their charge was said to have ended."""
     book, total = status.accumulators.rates, NO_USD
-    for serial, noted in known.items():
-        worker = view.by_serial.get(serial)
+    for worker_id, noted in known.items():
+        worker = view.by_worker_id.get(worker_id)
         end = (ended_at(view, worker) or view.now) if worker is not None else noted
-        total += spent_between(book.get(serial, NO_CHARGES), noted, end).usd
+        total += spent_between(book.get(worker_id, NO_CHARGES), noted, end).usd
     return total
 
 

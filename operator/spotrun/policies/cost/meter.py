@@ -43,11 +43,13 @@ def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
 
     Of those whose pods nobody shows, nothing is added up.
     """
-    starts = {worker.serial: started_at(worker) or EVER for worker in workers}
-    over = {serial for serial, end in all_ends(view).items() if end is not None} & starts.keys()
+    starts = {worker.worker_id: started_at(worker) or EVER for worker in workers}
+    over = {
+        worker_id for worker_id, end in all_ends(view).items() if end is not None
+    } & starts.keys()
     kept = dict(exact)
     for part in (starts.keys() - over, over):
-        book = {serial: exact[serial] for serial in part if serial in exact}
+        book = {worker_id: exact[worker_id] for worker_id in part if worker_id in exact}
         kept |= shortened(book, starts, view.now)
     return kept
 
@@ -60,25 +62,25 @@ def _changes(
     made: dict[Hashable, Charges] = {}  # what those share who cost the same
     ends = all_ends(view)
     for worker in workers:
-        node, known = worker.node, book.get(worker.serial, NO_CHARGES)
+        node, known = worker.node, book.get(worker.worker_id, NO_CHARGES)
         if node is None or not node.prices.changes:
             continue
-        end = ends[worker.serial]
+        end = ends[worker.worker_id]
         if known and end is not None:
             since = max(known[-1].since, started_at(worker) or EVER)
             charges = _followed(known, worker, since, end)
             if charges != known:
-                yield worker.serial, charges
+                yield worker.worker_id, charges
         elif node.allocatable is not None:
             on_node.setdefault(node.name, []).append(worker)
     for together in on_node.values():
         for worker, share in zip(together, shares_of(together), strict=True):
-            known = book.get(worker.serial, NO_CHARGES)
+            known = book.get(worker.worker_id, NO_CHARGES)
             key = (known, share, *_since_known(view, worker, known))
             if key not in made:
                 made[key] = _charges(view, worker, share, known, names)
             if made[key] != known:
-                yield worker.serial, made[key]
+                yield worker.worker_id, made[key]
 
 
 def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:

@@ -21,9 +21,9 @@ def priced_by(
     """Return the cost of workers by a moment, with the ends of charges that were known then."""
     ledger = Ledger()
     for worker in workers:
-        start, end = started_at(worker), min(ends.get(worker.serial) or by, by)
+        start, end = started_at(worker), min(ends.get(worker.worker_id) or by, by)
         if start is not None:
-            ledger.add(book.get(worker.serial, NO_CHARGES), start, end)
+            ledger.add(book.get(worker.worker_id, NO_CHARGES), start, end)
     return ledger.total()
 
 

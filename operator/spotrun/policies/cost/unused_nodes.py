@@ -32,7 +32,7 @@ def count_idle(view: View, status: JobState) -> JobState:
     if not nodes:
         return _paused(status, sums)
     is_recent = since is not None and view.now - since < _EVERY
-    if is_recent and all(worker.serial not in view.ends for worker in workers):
+    if is_recent and all(worker.worker_id not in view.ends for worker in workers):
         return status
     unused = _unused(view, nodes.values(), since)
     idle_usd = ((sums.idle_usd or NO_USD) + unused).as_stored if unused else sums.idle_usd
@@ -87,7 +87,7 @@ def _idle(
     start = came_at if is_new or since is None else since
     whole = Segment(0, start, _left_at(view, workers), Decimal(1), node.prices)
     parts = [
-        Segment(one.serial, started_at(one) or view.now, ended_at(view, one), share, node.prices)
+        Segment(one.worker_id, started_at(one) or view.now, ended_at(view, one), share, node.prices)
         for one, share in zip(workers, shares, strict=True)
     ]
     return idle(whole, parts, view.now)
@@ -97,7 +97,7 @@ def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> boo
     """Whether nobody has come or gone: what is left of the node cost the same all the time."""
     ends = all_ends(view)
     for one in workers:
-        if (started_at(one) or view.now) > since or ends[one.serial] is not None:
+        if (started_at(one) or view.now) > since or ends[one.worker_id] is not None:
             return False
     return True
 

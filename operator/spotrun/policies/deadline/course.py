@@ -92,7 +92,7 @@ def works(view: View, status: JobState, worker: Worker) -> bool:
 
     To a new leader it trains as status says, until its agent has come over.
     """
-    if worker.serial not in training(status):
+    if worker.worker_id not in training(status):
         return False
     return has_arrived(worker, generation(status)) or some_unheard(view, (worker,))
 

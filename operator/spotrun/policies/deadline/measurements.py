@@ -57,12 +57,12 @@ def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
     Of several that came together the slowest counts, for the world began with it.
     """
     last = -1 if old.measured is None else old.measured
-    new = [worker for worker in members(view, status) if worker.serial > last]
+    new = [worker for worker in members(view, status) if worker.worker_id > last]
     took = [seconds for worker in new if (seconds := _took_seconds(view, status, worker))]
     if not took:
         return old
     kept = (*old.changeovers, round(max(took)))[-_KEPT:]
-    return replace(old, changeovers=kept, measured=max(worker.serial for worker in new))
+    return replace(old, changeovers=kept, measured=max(worker.worker_id for worker in new))
 
 
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:

@@ -58,8 +58,8 @@ def _who_differs(view: View, status: JobState) -> str:
 def _heard(view: View, status: JobState) -> list[_Rank]:
     """Return the ranks that tell of the present world; one voice for a worker."""
     found, processes = [], view.job.processes
-    for place, serial in enumerate(training(status)):
-        worker = view.by_serial.get(serial)
+    for place, worker_id in enumerate(training(status)):
+        worker = view.by_worker_id.get(worker_id)
         agent = worker.agent if worker is not None else None
         told = agent.report.progress if agent is not None else None
         if worker is None or agent is None or agent.progress_seconds is None or told is None:

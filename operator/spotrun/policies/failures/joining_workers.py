@@ -34,7 +34,7 @@ _KEPT_DEAD = 64
 class FailedNewcomer:
     """A newcomer that failed, in its own words."""
 
-    serial: int
+    worker_id: int
     reason: Reason
     exit_code: int | None
     message: str
@@ -48,12 +48,14 @@ class FailedNewcomer:
         code = f", exit code {self.exit_code}" if self.exit_code is not None else ""
         where = f" on node {self.node}" if self.node else ""
         said = f": {self.message}" if self.message else ""
-        return f"worker {self.serial}{where} failed before it trained ({self.reason}{code}){said}"
+        return (
+            f"worker {self.worker_id}{where} failed before it trained ({self.reason}{code}){said}"
+        )
 
 
 def count_newcomers(view: View, status: JobState, but: Collection[int]) -> JobState:
     """Hold back those that have failed, for a pause that grows, until one of them is well."""
-    there = [worker for worker in _newcomers(view, status) if worker.serial not in but]
+    there = [worker for worker in _newcomers(view, status) if worker.worker_id not in but]
     ended = list(_ended(view, status, there))
     new = [*ended, *_reported(status, _failed(view, status, there))]
     if any(one.generation is not None for one in ended):
@@ -103,7 +105,7 @@ def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> J
     status = record(
         view, status, "HoldBack", "; ".join(one.words for one in new)[:MAX_MESSAGE_CHARS], said
     )
-    bad = [view.by_serial[one.serial] for one in new if _is_for_its_node(view, status, one)]
+    bad = [view.by_worker_id[one.worker_id] for one in new if _is_for_its_node(view, status, one)]
     return give_up(view, status, bad) if bad else status
 
 
@@ -115,10 +117,10 @@ def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) ->
     else:
         failures, retry_at = known.failures, known.retry_at
     worlds = (known.worlds if known is not None else {}) | {
-        one.serial: one.generation for one in new
+        one.worker_id: one.generation for one in new
     }
-    dead = sorted(worlds.keys() - view.alive_serials)[:-_KEPT_DEAD]
-    kept = {serial: worlds[serial] for serial in sorted(worlds.keys() - set(dead))}
+    dead = sorted(worlds.keys() - view.alive_worker_ids)[:-_KEPT_DEAD]
+    kept = {worker_id: worlds[worker_id] for worker_id in sorted(worlds.keys() - set(dead))}
     return Newcomers(failures, retry_at, held=_by_world(kept))
 
 
@@ -126,11 +128,11 @@ def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
     """Group the workers by world, those of older worlds in one group."""
     newest = sorted({n for n in worlds.values() if n is not None})[-MOST_HELD_WORLDS:]
     found: dict[int | None, list[int]] = {}
-    for serial, world in worlds.items():
-        found.setdefault(world if world in newest else None, []).append(serial)
+    for worker_id, world in worlds.items():
+        found.setdefault(world if world in newest else None, []).append(worker_id)
     return tuple(
-        HeldBack(workers=tuple(serials), world=world)
-        for world, serials in sorted(found.items(), key=lambda one: one[0] or 0)
+        HeldBack(workers=tuple(worker_ids), world=world)
+        for world, worker_ids in sorted(found.items(), key=lambda one: one[0] or 0)
     )
 
 
@@ -147,8 +149,8 @@ def _is_for_its_node(view: View, status: JobState, one: FailedNewcomer) -> bool:
     """Whether its node is blamed twice, and nobody else trains there."""
     if one.has_ended or one.node not in nodes_to_avoid(status):
         return False
-    others = (n for n in training(status) if n in view.alive_serials and n != one.serial)
-    return all(view.by_serial[n].pod.node != one.node for n in others)
+    others = (n for n in training(status) if n in view.alive_worker_ids and n != one.worker_id)
+    return all(view.by_worker_id[n].pod.node != one.node for n in others)
 
 
 def _are_well(view: View, status: JobState) -> bool:
@@ -157,7 +159,7 @@ def _are_well(view: View, status: JobState) -> bool:
     if known is None or len(trains) >= view.limited_size:
         return True
     those = known.worlds.keys()
-    is_replaced = those.isdisjoint(view.alive_serials) and max(trains, default=0) > max(
+    is_replaced = those.isdisjoint(view.alive_worker_ids) and max(trains, default=0) > max(
         those, default=0
     )
     return is_replaced or not those.isdisjoint(trains)
@@ -166,7 +168,7 @@ def _are_well(view: View, status: JobState) -> bool:
 def _newcomers(view: View, status: JobState) -> list[Worker]:
     """Return the workers with a pod that do not train yet; none while no others train."""
     settled_in = set(training(status)) - on_trial(view, status)
-    return [w for w in view.job.workers if w.serial not in settled_in] if settled_in else []
+    return [w for w in view.job.workers if w.worker_id not in settled_in] if settled_in else []
 
 
 def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
@@ -178,10 +180,10 @@ def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worke
     found = [
         worker
         for worker in newcomers
-        if worker.serial in view.alive_serials
+        if worker.worker_id in view.alive_worker_ids
         and not worker.pod.deleting
         and has_failed_in(worker, world.number)
-        and before.get(worker.serial) != world.number
+        and before.get(worker.worker_id) != world.number
     ]
     if not world.is_active:
         return found
@@ -199,21 +201,21 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:
             said = (failure.exit_code, failure.message, worker.pod.node, newest, False)
-            yield FailedNewcomer(worker.serial, Reason.EXIT_CODE, *said)
+            yield FailedNewcomer(worker.worker_id, Reason.EXIT_CODE, *said)
 
 
 def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[FailedNewcomer]:
     crew, present = training(status), generation(status)
     settled, known = view.job.status.settled, view.job.status.failed
     for worker in newcomers:
-        fate = view.ends.get(worker.serial)
+        fate = view.ends.get(worker.worker_id)
         if fate is None or fate.cause is None or not fate.is_failure:
             continue
-        if worker.serial in settled or worker.serial in known:
+        if worker.worker_id in settled or worker.worker_id in known:
             continue
-        entered = present if worker.serial in crew else None
+        entered = present if worker.worker_id in crew else None
         said = (fate.exit_code, fate.message, worker.pod.node, entered, True)
-        yield FailedNewcomer(worker.serial, fate.cause, *said)
+        yield FailedNewcomer(worker.worker_id, fate.cause, *said)
 
 
 def noted(status: JobState) -> Newcomers | None:

@@ -28,7 +28,7 @@ AVOIDED_FOR = timedelta(minutes=2)
 def note_rejected(view: View, status: JobState) -> JobState:
     """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
     settled = view.job.status.settled
-    new = [w for w in view.job.workers if w.serial not in settled and is_rejected(w.pod)]
+    new = [w for w in view.job.workers if w.worker_id not in settled and is_rejected(w.pod)]
     if not new or holds_back(status):
         return status
     is_new = not waits_after_rejection(view, status)
@@ -81,18 +81,18 @@ def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
         count = 1 if is_first or known is None else known.count + 1
         retry_at = view.now + pause_after(count)
     before = known.nodes if known is not None else ()
-    said = view.ends[last.serial].message
+    said = view.ends[last.worker_id].message
     return Rejections(
         count=count,
-        worker=last.serial,
+        worker=last.worker_id,
         retry_at=retry_at,
         nodes=_newest_last(before, map(_host, new)),
-        message=f"node {last.pod.node} rejected worker {last.serial}: {said}"[:MAX_DETAIL_CHARS],
+        message=f"node {last.pod.node} rejected worker {last.worker_id}: {said}"[:MAX_DETAIL_CHARS],
     )
 
 
-def _is_one_taken_after(view: View, serial: int) -> bool:
-    return any(w.serial > serial and w.pod.phase is PodPhase.RUNNING for w in view.alive)
+def _is_one_taken_after(view: View, worker_id: int) -> bool:
+    return any(w.worker_id > worker_id and w.pod.phase is PodPhase.RUNNING for w in view.alive)
 
 
 def _newest_last(before: Iterable[str], new: Iterable[str]) -> tuple[str, ...]:

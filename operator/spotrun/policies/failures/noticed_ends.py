@@ -26,11 +26,11 @@ def true_cause(workers: Iterable[Worker]) -> Worker | None:
 
 def name_those_who_go_on(view: View, status: JobState, message: str) -> str:
     """Return a message of those who noticed, with the ranks that have not failed."""
-    broken = {worker.serial for worker in failed(view, status)}
+    broken = {worker.worker_id for worker in failed(view, status)}
     names = [
-        _name(view, place, serial)
-        for place, serial in enumerate(training(status))
-        if serial not in broken and serial in view.alive_serials
+        _name(view, place, worker_id)
+        for place, worker_id in enumerate(training(status))
+        if worker_id not in broken and worker_id in view.alive_worker_ids
     ]
     if not names:
         return message
@@ -40,8 +40,8 @@ def name_those_who_go_on(view: View, status: JobState, message: str) -> str:
     return message[: MAX_DETAIL_CHARS - len(added)] + added
 
 
-def _name(view: View, place: int, serial: int) -> str:
-    processes, worker = view.job.processes, view.by_serial[serial]
+def _name(view: View, place: int, worker_id: int) -> str:
+    processes, worker = view.job.processes, view.by_worker_id[worker_id]
     first, last = place * processes, (place + 1) * processes - 1
     ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
     return f"{ranks} ({worker.pod.name} on node {worker.pod.node})"

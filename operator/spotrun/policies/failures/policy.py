@@ -64,9 +64,9 @@ def note_failed(view: View, status: JobState) -> JobState:
     """
     known = status.failed
     there = {
-        serial
-        for serial, fate in view.ends.items()
-        if fate.is_failure and not view.by_serial[serial].pod.is_over
+        worker_id
+        for worker_id, fate in view.ends.items()
+        if fate.is_failure and not view.by_worker_id[worker_id].pod.is_over
     }
     failed = there | known.intersection(training(status))
     if failed == known:
@@ -165,12 +165,12 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     settled, known = before.settled, before.failed | but
     return next(
         (
-            Failure(fate.cause, fate.exit_code, fate.message, view.by_serial[serial].pod.node)
-            for serial, fate in sorted(view.ends.items())
+            Failure(fate.cause, fate.exit_code, fate.message, view.by_worker_id[worker_id].pod.node)
+            for worker_id, fate in sorted(view.ends.items())
             if fate.is_failure
             and fate.cause is not None
-            and serial not in settled
-            and serial not in known
+            and worker_id not in settled
+            and worker_id not in known
         ),
         None,
     )
@@ -178,9 +178,9 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
 
 def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
     """Why a member of the world went that did not fail itself; None if there is no such member."""
-    for serial in gone(view, status):
-        fate = view.ends.get(serial)
-        if fate is None and serial in status.failed:
+    for worker_id in gone(view, status):
+        fate = view.ends.get(worker_id)
+        if fate is None and worker_id in status.failed:
             continue  # its pod has gone since
         if fate is None or not fate.is_failure:
             return (fate.cause if fate is not None else None) or Reason.NODE_LOST
@@ -189,7 +189,7 @@ def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
 
 def _seen_to_be_taken(view: View, status: JobState) -> Reason | None:
     """Return what the platform is seen to have done to a member; it was not sent away by us."""
-    ends = (view.ends.get(serial) for serial in gone(view, status))
+    ends = (view.ends.get(worker_id) for worker_id in gone(view, status))
     return next((one.cause for one in ends if one is not None and one.is_interruption), None)
 
 

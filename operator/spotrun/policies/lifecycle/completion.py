@@ -53,7 +53,7 @@ def _somebody_has_completed(view: View, status: JobState) -> bool:
         if worker.pod.end is not None and _has_completed(worker.pod.end):
             return True
         report = worker.agent.report if worker.agent is not None else None
-        if report is None or not report.completed or worker.serial not in members:
+        if report is None or not report.completed or worker.worker_id not in members:
             continue
         if report.arrived == generation(status):
             return True

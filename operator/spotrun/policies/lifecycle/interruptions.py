@@ -21,7 +21,7 @@ def count_interruptions(view: View, status: JobState) -> JobState:
     if not taken:
         return status
     known: Interruptions = status.interruptions
-    worker, cause = view.by_serial[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
+    worker, cause = view.by_worker_id[taken[-1]], view.ends[taken[-1]].cause or Reason.NODE_LOST
     last = Interruption(
         time=view.now,
         worker=taken[-1],

@@ -20,12 +20,12 @@ _FASTEST = 1e9  # samples per second; what exceeds it is no measurement
 def follow(view: View, status: JobState) -> JobState:
     """Take over the newest progress, acknowledge the newest checkpoint, and say what was found."""
     members = set(training(status))
-    reports = [w.agent.report for w in view.job.workers if w.agent and w.serial in members]
+    reports = [w.agent.report for w in view.job.workers if w.agent and w.worker_id in members]
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and not _is_known(newest, status.progress):
         status = replace(status, progress=_progress(newest, status.progress))
     # What a worker saved on its way out it may have told nobody but the kubelet.
-    ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.serial in members]
+    ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.worker_id in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
     told = [report.committed for report in reports if report.committed]
     told += [Checkpoint(name, step_of(name)) for name in names]

@@ -94,7 +94,7 @@ def checkpoint_wake_after_seconds(view: View, status: JobState) -> float:
     if not can_be_asked_to_save(view, status):
         return 0.0  # it is told when its pod is deleted, and has its time then
     since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
-    if since is None or not any(n in view.alive_serials for n in training(status)):
+    if since is None or not any(n in view.alive_worker_ids for n in training(status)):
         return 0.0
     if saved is not None and saved.time > since:
         return 0.0

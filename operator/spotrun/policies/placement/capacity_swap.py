@@ -46,16 +46,16 @@ def given_up(view: View, status: JobState, size: int, now: There, needed: Needs)
     too_many = needed.lasting + len(now.spot) - size
     if too_many <= 0 or not needed.replaces_spot:
         return frozenset()
-    idle_first = sorted(now.spot, key=lambda w: (works(view, status, w), -w.serial))
+    idle_first = sorted(now.spot, key=lambda w: (works(view, status, w), -w.worker_id))
     can_go = _can_hand_over(view, status)
     chosen = [w for w in idle_first if can_go or not works(view, status, w)]
-    return frozenset(worker.serial for worker in chosen[:too_many])
+    return frozenset(worker.worker_id for worker in chosen[:too_many])
 
 
 def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
     """Return those of the lasting workers that may be given back and are not needed."""
     excess = max(len(now.lasting) - needed.lasting, 0)
-    return frozenset(worker.serial for worker in old[:excess])
+    return frozenset(worker.worker_id for worker in old[:excess])
 
 
 def stays_wake_after_seconds(

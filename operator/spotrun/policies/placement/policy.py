@@ -71,7 +71,7 @@ def _plan(view: View, status: JobState, size: int) -> Plan:
     )
     leaving = given_up(view, status, size, now, needed) or given_back(now, needed, old)
     open_places = max(size - now.num_placed + len(leaving), 0)
-    staying = sum(worker.serial not in leaving for worker in now.lasting)
+    staying = sum(worker.worker_id not in leaving for worker in now.lasting)
     lasting = min(max(needed.lasting - staying, 0), open_places)
     return Plan(open_places - lasting, lasting, leaving, needed, had)
 
@@ -144,7 +144,7 @@ def retiring(view: View, status: JobState, size: int) -> frozenset[int]:
 def lasting(view: View, status: JobState, size: int) -> list[Worker]:
     """Return the workers that stay, and for longer than until a replacement is ready."""
     going = retiring(view, status, size)
-    return [worker for worker in view.staying if worker.serial not in going]
+    return [worker for worker in view.staying if worker.worker_id not in going]
 
 
 def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]:
@@ -167,8 +167,8 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
         *(_withdraw(w, Reason.FALLBACK, found.needs.why or enough) for w in no_spot),
         *(_withdraw(w, Reason.BACK_TO_SPOT, "spot capacity is to be had") for w in no_lasting),
     ]
-    gone = {action.serial for action in taken}
-    late = (w for w in (*now.waiting_for_spot, *now.waiting_for_lasting) if w.serial not in gone)
+    gone = {action.worker_id for action in taken}
+    late = (w for w in (*now.waiting_for_spot, *now.waiting_for_lasting) if w.worker_id not in gone)
     return (*taken, *(_elsewhere(w) for w in late if _is_better_elsewhere(view, found, w)))
 
 
@@ -281,12 +281,12 @@ def _asked_now(view: View, found: Plan, *, lasting: bool) -> frozenset[str]:
 
 
 def _youngest(workers: Sequence[Worker], number: int) -> list[Worker]:
-    return sorted(workers, key=lambda worker: -worker.serial)[: max(number, 0)]
+    return sorted(workers, key=lambda worker: -worker.worker_id)[: max(number, 0)]
 
 
 def _withdraw(worker: Worker, reason: Reason, why: str) -> Withdraw:
     pod = worker.pod
-    return Withdraw(pod.serial, pod.uid, pod.version, reason, why)
+    return Withdraw(pod.worker_id, pod.uid, pod.version, reason, why)
 
 
 def _elsewhere(worker: Worker) -> Withdraw:

@@ -101,7 +101,7 @@ def waits_seconds(view: View, worker: Worker) -> float:
 
 def patience_seconds(view: View, worker: Worker) -> float:
     """Return how long it may wait before other pools are asked."""
-    if worker.serial in view.job.turned_down:
+    if worker.worker_id in view.job.turned_down:
         return TURNED_DOWN_SECONDS
     pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
     if len(pools) == 1 and pools[0].free_slots > 0:

@@ -142,7 +142,7 @@ def must_wait(view: View, status: JobState) -> bool:
         return True
     if view.job.may_hold_nodes:
         return False
-    return relied_on(status).isdisjoint(view.alive_serials)
+    return relied_on(status).isdisjoint(view.alive_worker_ids)
 
 
 def _there(job: JobSnapshot) -> list[Worker]:

@@ -96,7 +96,7 @@ def _is_at_rest(status: JobState) -> bool:
     is_over = status.phase in FINISHED or bool(status.suspended_by)
     # Of a lost worker nothing may be heard for ever, and then it is never settled.
     num_paid = status.settled.size + len(status.accumulators.ends)
-    return is_over and num_paid == (status.next_serial or 0)
+    return is_over and num_paid == (status.next_worker_id or 0)
 
 
 def _is_final(status: JobState) -> bool:

@@ -68,8 +68,8 @@ def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
 
 def _enough_are_well(view: View, status: JobState) -> bool:
     """Whether enough members for a world have not failed, though all start again."""
-    broken = {worker.serial for worker in failed(view, status)}
-    well = [worker for worker in members(view, status) if worker.serial not in broken]
+    broken = {worker.worker_id for worker in failed(view, status)}
+    well = [worker for worker in members(view, status) if worker.worker_id not in broken]
     return bool(whole(view, well))
 
 

@@ -79,7 +79,7 @@ def _urgent(status: JobState) -> tuple[object, ...]:
         _why(status.reason),
         status.suspended_by,
         None if status.phase in FINISHED else status.world,
-        status.next_serial,
+        status.next_worker_id,
         status.lost,
         status.restarts,
         status.rejections,
@@ -162,7 +162,7 @@ def _ends(status: JobState) -> bool:
     """Whether workers of a job that is over are still to be settled."""
     if status.phase not in FINISHED:
         return False
-    return status.settled.size < (status.next_serial or 0)
+    return status.settled.size < (status.next_worker_id or 0)
 
 
 def _saved(status: JobState) -> AcknowledgedCheckpoint | None:

@@ -49,7 +49,7 @@ def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:
 def no_node(view: View) -> str | None:
     """Say how many workers find no node, and why; None if that is said of none."""
     waiting = [worker for worker in view.alive if worker.pod.node is None]
-    refusals = (view.job.turned_down.get(worker.serial, "") for worker in waiting)
+    refusals = (view.job.turned_down.get(worker.worker_id, "") for worker in waiting)
     said = (
         _said("find no node", (worker.pod.unschedulable for worker in waiting)),
         _said("get none from an autoscaler", refusals),

@@ -36,8 +36,8 @@ def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, but for those who may still end by themselves."""
     if not may_remove(view, status):
         return ()
-    left = {serial for serial, seconds in _goodbyes(view, status).items() if seconds > 0}
-    return tuple(one for one in removals(view, status) if one.serial not in left)
+    left = {worker_id for worker_id, seconds in _goodbyes(view, status).items() if seconds > 0}
+    return tuple(one for one in removals(view, status) if one.worker_id not in left)
 
 
 def goodbye_wake_after_seconds(view: View, status: JobState) -> float | None:
@@ -82,15 +82,15 @@ def _find_goodbyes(view: View, status: JobState) -> dict[int, float]:
     end = over_since(status)
     if status.phase is Phase.FAILED and end is not None:
         left = (end + GOODBYE - view.now).total_seconds()
-        return {one.serial: left for one in view.alive if _ends_by_itself(one)}
+        return {one.worker_id: left for one in view.alive if _ends_by_itself(one)}
     if status.phase is not Phase.SUCCEEDED or end is None:
         return {}
     there = [worker for worker in view.job.workers if ended_at(view, worker) is None]
     if not there:
         return {}
     busy = frozenset() if _is_called_off(view, status) else frozenset(training(status))
-    ends = {one.serial: _goes_at(one, end, is_busy=one.serial in busy) for one in there}
-    return {serial: (moment - view.now).total_seconds() for serial, moment in ends.items()}
+    ends = {one.worker_id: _goes_at(one, end, is_busy=one.worker_id in busy) for one in there}
+    return {worker_id: (moment - view.now).total_seconds() for worker_id, moment in ends.items()}
 
 
 def _ends_by_itself(worker: Worker) -> bool:

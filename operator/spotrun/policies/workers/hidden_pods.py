@@ -13,8 +13,8 @@ def hidden(job: JobSnapshot, shown_before: frozenset[int]) -> frozenset[int]:
 
     The pod of such a number cannot have gone: until it is settled our finalizer holds it.
     """
-    status, shown = job.status, {worker.serial for worker in job.workers}
-    missing = status.settled.missing(status.next_serial or 0)
+    status, shown = job.status, {worker.worker_id for worker in job.workers}
+    missing = status.settled.missing(status.next_worker_id or 0)
     open_numbers = frozenset(missing) - shown
     if not open_numbers:
         return open_numbers  # as nearly always

@@ -30,11 +30,11 @@ def note_lost(view: View, status: JobState) -> JobState:
     """
     known, settled = status.lost, status.settled
     given_up = {
-        serial
-        for serial, fate in view.ends.items()
+        worker_id
+        for worker_id, fate in view.ends.items()
         if fate.cause is Reason.NODE_LOST and not fate.is_final
     }
-    lost = frozenset(n for n in known | given_up if n in view.by_serial and n not in settled)
+    lost = frozenset(n for n in known | given_up if n in view.by_worker_id and n not in settled)
     return status if lost == known else replace(status, lost=lost)
 
 
@@ -50,7 +50,7 @@ def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
     """Take back the workers that find no node, and would no longer keep away from all of theirs."""
     why = "it found no other node, and those that it kept away from may be used again"
     return tuple(
-        Withdraw(w.serial, w.pod.uid, w.pod.version, Reason.BETTER_POOL, why)
+        Withdraw(w.worker_id, w.pod.uid, w.pod.version, Reason.BETTER_POOL, why)
         for w, seconds in _kept_away_in_vain(view, status)
         if seconds <= 0
     )
@@ -77,7 +77,7 @@ def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float
 
 def _dead(view: View, status: JobState) -> set[str]:
     """Return the nodes where a worker was lost and no end has been heard of since."""
-    lost = (view.by_serial[n] for n in sorted(status.lost) if n in view.by_serial)
+    lost = (view.by_worker_id[n] for n in sorted(status.lost) if n in view.by_worker_id)
     dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))
     return dead.difference(_hosts(filter(_gives_signs_of_life, view.alive))) if dead else dead
 

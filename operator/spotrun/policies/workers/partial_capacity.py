@@ -142,8 +142,8 @@ def _hoped_seconds(view: View, status: JobState, held: _Held, waited_seconds: fl
     They may be asked for in one place after the other, but not for ever.
     """
     waiting = [worker for worker in view.staying if worker.node is None]
-    usual = {worker.serial: patience_seconds(view, worker) for worker in waiting}
-    left = [usual[worker.serial] - waits_seconds(view, worker) for worker in waiting]
+    usual = {worker.worker_id: patience_seconds(view, worker) for worker in waiting}
+    left = [usual[worker.worker_id] - waits_seconds(view, worker) for worker in waiting]
     if view.job.refusal is None and missing(view, status, held.wanted):
         left.append(SCALED_SECONDS)
     longest = max([SCALED_SECONDS, *usual.values()])
@@ -165,7 +165,7 @@ def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
     keepers, workers = holders(view, status), view.job.spec.workers
     if some_unheard(view, keepers):
         return None
-    keepers = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    keepers = [w for w in keepers if w.worker_id in view.staying_worker_ids and w.agent is not None]
     if held.usable or not (holds_all(keepers, workers) and all_in_process(keepers)):
         return 0.0  # nobody has a state with which others could go on
     step_seconds = full_step_seconds(view, status)

@@ -45,7 +45,7 @@ def give_numbers(view: View, status: JobState) -> JobState:
     new = len(missing(view, status, size)) - len(owed(view, status)) if size else 0
     if new <= 0:
         return status
-    status = replace(status, next_serial=(status.next_serial or 0) + new)
+    status = replace(status, next_worker_id=(status.next_worker_id or 0) + new)
     reason, why = why_placed(view, status, size)
     return record(view, status, reason.value, why, {"workers": str(new)}) if why else status
 
@@ -71,25 +71,25 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     size = size_for_now(view, status)
     if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
         return ()
-    new = [serial for serial in owed(view, status) if serial not in relied_on(status)]
+    new = [worker_id for worker_id in owed(view, status) if worker_id not in relied_on(status)]
     if not new:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
-    taken_back = {one.serial for one in withdrawals(view, status, size)}
-    staying = [one for one in lasting(view, status, size) if one.serial not in taken_back]
+    taken_back = {one.worker_id for one in withdrawals(view, status, size)}
+    staying = [one for one in lasting(view, status, size) if one.worker_id not in taken_back]
     slots = new_slots(staying, view.job.spec.workers, len(new))
     return tuple(
-        Create(serial, nodes, place, slot)
-        for serial, place, slot in zip(new, places, slots, strict=False)
+        Create(worker_id, nodes, place, slot)
+        for worker_id, place, slot in zip(new, places, slots, strict=False)
     )
 
 
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
     """Remove the workers that are not wanted, once no world counts on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
-    known, size = {remove.serial for remove in gone}, size_for_now(view, status)
+    known, size = {remove.worker_id for remove in gone}, size_for_now(view, status)
     taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
-    once = {one.serial: one for one in taken if one.serial not in known}
+    once = {one.worker_id: one for one in taken if one.worker_id not in known}
     return (*gone, *once.values())
 
 
@@ -103,9 +103,11 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
         yield from (_remove(worker, *why) for worker in view.alive)
         return
     inside = counted_on(status)
-    free = [worker for worker in view.alive if worker.serial not in inside]
+    free = [worker for worker in view.alive if worker.worker_id not in inside]
     yield from (
-        _remove(w, *_why_it_goes(view, w)) for w in free if w.serial not in view.staying_serials
+        _remove(w, *_why_it_goes(view, w))
+        for w in free
+        if w.worker_id not in view.staying_worker_ids
     )
     yield from _surplus(view, status)
 
@@ -115,16 +117,16 @@ def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
     size = size_for_now(view, status)
     replaced = retiring(view, status, size)
-    free = [worker for worker in view.staying if worker.serial not in needed]
+    free = [worker for worker in view.staying if worker.worker_id not in needed]
     workers, why = view.job.spec.workers, "the job needs fewer workers"
     if asks_for_fewer(status):
         why = _OF_NO_USE
-        yield from (_remove(w, Reason.RESIZING, why) for w in free if w.serial in replaced)
+        yield from (_remove(w, Reason.RESIZING, why) for w in free if w.worker_id in replaced)
     else:
-        yield from (_replaced(worker) for worker in free if worker.serial in replaced)
+        yield from (_replaced(worker) for worker in free if worker.worker_id in replaced)
     for slot in by_slot(lasting(view, status, size), workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
-        spare = sorted((w for w in slot if w.serial not in needed), key=_least_useful_first)
+        spare = sorted((w for w in slot if w.worker_id not in needed), key=_least_useful_first)
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
 
 
@@ -140,20 +142,20 @@ def _fenced(view: View, status: JobState) -> Iterable[Remove]:
     Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
     is stored before: of a pod that is being deleted nobody could tell any more.
     """
-    for serial, fate in view.ends.items():
-        worker = view.by_serial[serial]
-        if worker.pod.is_over or (fate.is_failure and serial not in status.failed):
+    for worker_id, fate in view.ends.items():
+        worker = view.by_worker_id[worker_id]
+        if worker.pod.is_over or (fate.is_failure and worker_id not in status.failed):
             continue
         reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
         yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")
 
 
 def _is_going(view: View, remove: Remove) -> bool:
-    return view.by_serial[remove.serial].pod.deleting
+    return view.by_worker_id[remove.worker_id].pod.deleting
 
 
 def _least_useful_first(worker: Worker) -> tuple[bool, bool, bool, int]:
-    return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.serial)
+    return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.worker_id)
 
 
 def _is_spot(worker: Worker) -> bool:
@@ -190,7 +192,7 @@ def _has_failed(worker: Worker) -> bool:
 
 
 def _remove(worker: Worker, reason: Reason, why: str) -> Remove:
-    return Remove(worker.serial, worker.pod.uid, reason, why)
+    return Remove(worker.worker_id, worker.pod.uid, reason, why)
 
 
 WORKERS = Policy(give_numbers, wake_after_seconds=workers_wake_after_seconds, actions=creations)

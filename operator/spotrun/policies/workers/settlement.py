@@ -33,7 +33,7 @@ def settle_ended(view: View, status: JobState) -> JobState:
 
 def has_ended(view: View, worker: Worker) -> bool:
     """Return whether nothing of a worker runs, costs or comes back any more."""
-    end = view.ends.get(worker.serial)
+    end = view.ends.get(worker.worker_id)
     return end is not None and end.is_final and not may_still_cost(view, worker)
 
 
@@ -41,9 +41,9 @@ def releases(view: View, status: JobState) -> tuple[Release, ...]:
     """Let go of the pods whose numbers are settled."""
     settled = status.settled
     return tuple(
-        Release(worker.serial, worker.pod.uid)
+        Release(worker.worker_id, worker.pod.uid)
         for worker in view.job.workers
-        if worker.pod.metered and worker.serial in settled
+        if worker.pod.metered and worker.worker_id in settled
     )
 
 
@@ -56,20 +56,20 @@ def kill_wake_after_seconds(view: View, _status: JobState) -> float | None:
 
 def owed(view: View, status: JobState) -> tuple[int, ...]:
     """The numbers that were given out, are not settled and have no pod: to be made (again)."""
-    settled, given_out = status.settled, status.next_serial or 0
+    settled, given_out = status.settled, status.next_worker_id or 0
 
     def find() -> tuple[int, ...]:
-        return tuple(n for n in settled.missing(given_out) if n not in view.by_serial)
+        return tuple(n for n in settled.missing(given_out) if n not in view.by_worker_id)
 
-    return view.once("owed", (settled, status.next_serial), find)
+    return view.once("owed", (settled, status.next_worker_id), find)
 
 
 def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState:
     known = status.settled
     ended = [
-        worker.serial
+        worker.worker_id
         for worker in view.job.workers
-        if worker.serial not in known and has_ended(view, worker)
+        if worker.worker_id not in known and has_ended(view, worker)
     ]
     gone = vanished(view, status)
     if not ended and not gone and not surplus:
@@ -84,13 +84,15 @@ def _charged(
 ) -> Accumulators:
     """Add those who have ended to the sums; their prices need not be remembered any more."""
     book, settled = sums.rates, {*ended, *gone}
-    present = priced(view, [view.by_serial[serial] for serial in ended], book)
+    present = priced(view, [view.by_worker_id[worker_id] for worker_id in ended], book)
     new = sum(gone.values(), present)
     unpriced_seconds = new.unpriced_seconds + (sums.unpriced_seconds or 0)
     if not book.keys().isdisjoint(settled):
         rates = {n: charges for n, charges in book.items() if n not in settled}
         sums = replace(charged(sums, new), rates=rates)
-    if any(serial not in book and started_at(view.by_serial[serial]) for serial in ended):
+    if any(
+        worker_id not in book and started_at(view.by_worker_id[worker_id]) for worker_id in ended
+    ):
         sums = replace(sums, unpriced_seconds=round(unpriced_seconds, 12))
     if not sums.ends.keys().isdisjoint(settled):
         ends = {n: end for n, end in sums.ends.items() if n not in settled}
@@ -106,7 +108,7 @@ def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
     size = target_size(view, status)
     surplus = open_numbers[len(missing(view, status, size)) if size else 0 :]
     unseen = absent(view, status)
-    return tuple(serial for serial in surplus if serial not in unseen)
+    return tuple(worker_id for worker_id in surplus if worker_id not in unseen)
 
 
 SETTLEMENT = Policy(settle, wake_after_seconds=kill_wake_after_seconds, actions=releases)

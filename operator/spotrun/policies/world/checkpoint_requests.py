@@ -63,27 +63,27 @@ def is_restart_planned(view: View, status: JobState) -> bool:
     crew = training(status)
     joining = [n for n in world.members if n not in crew]
     return bool(world.members) and all(
-        n in view.by_serial and view.by_serial[n].is_ready for n in joining
+        n in view.by_worker_id and view.by_worker_id[n].is_ready for n in joining
     )
 
 
 def _hands_over(view: View, status: JobState) -> bool:
     """Whether a part of the state is with those only who leave, and others wait to go on."""
     size, crew = view.limited_size, set(training(status))
-    going = retiring(view, status, size) | (crew - view.staying_serials)
+    going = retiring(view, status, size) | (crew - view.staying_worker_ids)
     workers = view.job.spec.workers
-    stay = [view.by_serial[n] for n in crew - going if n in view.by_serial]
+    stay = [view.by_worker_id[n] for n in crew - going if n in view.by_worker_id]
     if not crew or holds_all(stay, workers) or is_saved(view, status):
         return False
-    newcomers = (w for w in view.staying if w.is_ready and w.serial not in crew)
+    newcomers = (w for w in view.staying if w.is_ready and w.worker_id not in crew)
     return len(whole(view, [*stay, *newcomers])) == size
 
 
 def _leaves_too_few(view: View, status: JobState) -> bool:
-    if all(w.serial in view.staying_serials for w in members(view, status)):
+    if all(w.worker_id in view.staying_worker_ids for w in members(view, status)):
         return False
     crew = training(status)
-    rest = [worker for worker in view.staying if worker.is_ready or worker.serial in crew]
+    rest = [worker for worker in view.staying if worker.is_ready or worker.worker_id in crew]
     return not whole(view, rest)
 
 

@@ -76,8 +76,8 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
     world, absent = status.world, missing(view, status)
     everybody = members(view, status)
-    late = {worker.serial for worker in absent}
-    present = [worker for worker in everybody if worker.serial not in late]
+    late = {worker.worker_id for worker in absent}
+    present = [worker for worker in everybody if worker.worker_id not in late]
     entry = Entry.RESTART if world.entry is Entry.RESTART else Entry.ABORT
     why = f"{len(late)} of {len(everybody)} workers did not arrive by {world.entry}"
     on_time = whole(view, present)
@@ -89,13 +89,13 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
     blamed = absent if present or world.entry is Entry.RESTART else []
     late_before = frozenset(world.late_workers)
-    doomed = {worker.serial for worker in blamed if worker.serial in late_before}
-    crew = [worker for worker in everybody if worker.serial not in doomed]
+    doomed = {worker.worker_id for worker in blamed if worker.worker_id in late_before}
+    crew = [worker for worker in everybody if worker.worker_id not in doomed]
     harder = _STRONGER[world.entry]
     chosen = _with_spares(view, status, crew, in_process=harder is not Entry.RESTART)
     entry = harder if _can_enter(view, status, chosen, harder) else Entry.RESTART
     if not chosen and world.entry is not Entry.RESTART:  # nobody goes on without who is late once
-        blamed = [worker for worker in blamed if worker.serial in doomed]
+        blamed = [worker for worker in blamed if worker.worker_id in doomed]
     return publish(view, status, chosen, entry, why, is_active=bool(chosen), late=blamed)
 
 
@@ -128,7 +128,7 @@ def _with_spares(
 ) -> list[Worker]:
     """The largest world of these and of spares; of whom others would wait for only if too few."""
     inside = set(training(status))
-    spares = [w for w in view.staying if w.is_ready and w.serial not in inside]
+    spares = [w for w in view.staying if w.is_ready and w.worker_id not in inside]
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
         spares = []
     prepared = [worker for worker in spares if is_prepared(worker, in_process=in_process)]
@@ -148,8 +148,8 @@ def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], entry: En
     """Whether these can enter: in process only together with those who have all of the state."""
     if entry is Entry.RESTART:
         return True
-    inside = {worker.serial for worker in chosen}
-    keepers = [worker for worker in holders(view, status) if worker.serial in inside]
+    inside = {worker.worker_id for worker in chosen}
+    keepers = [worker for worker in holders(view, status) if worker.worker_id in inside]
     return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
 
 

@@ -79,7 +79,7 @@ def _hangs_again(view: View, status: JobState) -> bool:
 
 def loss_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long to wait for further losses after the first."""
-    seen = (view.job.lost_seconds.get(serial, 0.0) for serial in gone(view, status))
+    seen = (view.job.lost_seconds.get(worker_id, 0.0) for worker_id in gone(view, status))
     in_process = _goes_on_in_process(view, holders(view, status))
     wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS
     return wait - max(seen, default=0.0)
@@ -91,16 +91,16 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
     in_process = _goes_on_in_process(view, keepers)
     if keepers and not holds_all(keepers, view.job.spec.workers):
         why += "; a part of the model is lost with them"
-    broken = {worker.serial for worker in failed(view, status)} if in_process else set()
-    kept = {worker.serial for worker in keepers}
+    broken = {worker.worker_id for worker in failed(view, status)} if in_process else set()
+    kept = {worker.worker_id for worker in keepers}
     others = [
         worker
         for worker in survivors
-        if worker.serial not in kept | broken and is_prepared(worker, in_process=in_process)
+        if worker.worker_id not in kept | broken and is_prepared(worker, in_process=in_process)
     ]
     crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
     spares = _spares(view, status, crew, in_process=in_process)
-    crew = [*_staying_first(view, crew), *(w for w in spares if w.serial not in broken)]
+    crew = [*_staying_first(view, crew), *(w for w in spares if w.worker_id not in broken)]
     if not in_process:
         return _enter(view, status, crew, Entry.RESTART, why)
     workers = view.job.spec.workers
@@ -116,7 +116,7 @@ def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
 
 def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
     crew, held = members(view, status), held_back(view, status)
-    well = [worker for worker in crew if worker.serial not in held]
+    well = [worker for worker in crew if worker.worker_id not in held]
     return well if whole(view, well) else crew
 
 
@@ -130,13 +130,13 @@ def _enter(view: View, status: JobState, crew: list[Worker], entry: Entry, why: 
 
 
 def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
-    return sorted(crew, key=lambda worker: worker.serial not in view.staying_serials)
+    return sorted(crew, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
 
 
 def _spares(view: View, status: JobState, crew: list[Worker], *, in_process: bool) -> list[Worker]:
     """Workers outside the world that hold nobody up, of the same template as those in it."""
-    inside = {worker.serial for worker in crew} | held_back(view, status)
+    inside = {worker.worker_id for worker in crew} | held_back(view, status)
     if not all(view.is_current(worker) for worker in crew):
         return []
-    others = (worker for worker in view.staying if worker.serial not in inside)
+    others = (worker for worker in view.staying if worker.worker_id not in inside)
     return [worker for worker in others if is_prepared(worker, in_process=in_process)]

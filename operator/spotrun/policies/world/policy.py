@@ -111,7 +111,7 @@ def wake_after_seconds(view: View, status: JobState) -> float | None:
 def _disband(view: View, status: JobState) -> JobState:
     """End the world of a suspended job once its workers are gone; until then it takes orders."""
     world = status.world
-    if not relied_on(status).isdisjoint(view.alive_serials):
+    if not relied_on(status).isdisjoint(view.alive_worker_ids):
         return status
     if not world.members and not world.state_holders:
         return status

@@ -57,7 +57,7 @@ def resize(view: View, status: JobState) -> JobState:
         view, status, chosen
     ):
         at_once = _choose(view, status, with_unready=False)
-        if {worker.serial for worker in at_once} != set(training(status)):
+        if {worker.worker_id for worker in at_once} != set(training(status)):
             chosen = at_once
     if not hurry and _are_more_to_come(view, status, chosen):
         return fill_in(view, status, is_active=False)
@@ -79,7 +79,7 @@ def growth_wake_after_seconds(view: View, status: JobState) -> float | None:
 def newcomers_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long more newcomers are waited for; 0: no longer."""
     world, crew = status.world, set(training(status))
-    outside = [w.agent for w in view.staying if w.serial not in crew and w.is_ready]
+    outside = [w.agent for w in view.staying if w.worker_id not in crew and w.is_ready]
     ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
     waits = [0.0]
     if ages:
@@ -102,33 +102,33 @@ def leave_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether a world of these would soon be followed by a larger one, or by one that stays."""
-    serials = {worker.serial for worker in chosen}
-    is_whole = len(chosen) >= view.limited_size and serials <= view.staying_serials
-    if serials <= set(training(status)) or is_whole:
+    worker_ids = {worker.worker_id for worker in chosen}
+    is_whole = len(chosen) >= view.limited_size and worker_ids <= view.staying_worker_ids
+    if worker_ids <= set(training(status)) or is_whole:
         return False
     return newcomers_wake_after_seconds(view, status) > 0
 
 
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     world, crew = status.world, set(training(status))
-    serials = {worker.serial for worker in chosen}
+    worker_ids = {worker.worker_id for worker in chosen}
     is_active = _all_ready(view, status, chosen)
-    is_world = serials == world.member_set
+    is_world = worker_ids == world.member_set
     # A process that failed while it got warm comes to no world that it was in before.
     if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
         waits = save_wake_after_seconds(view, status) > 0
         return fill_in(view, status, is_active=is_active and not waits)
-    if serials == crew:
+    if worker_ids == crew:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     if not chosen:
         why = "too few workers stay: their script saves when it is ended"
         return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
-    joins, stay = len(serials - crew), len(serials & crew)
+    joins, stay = len(worker_ids - crew), len(worker_ids & crew)
     brings_state = stay and _with_the_state(view, status, chosen)
     entry = Entry.BOUNDARY if brings_state and _is_in_process(view, status) else Entry.RESTART
-    why = f"{joins} join, {len(crew)} train, {len(serials)} will"
+    why = f"{joins} join, {len(crew)} train, {len(worker_ids)} will"
     if entry is Entry.RESTART and _should_save_first(view, status):
         is_active = False
     # A trainer that saves on order has saved by then: it needs no time to end, and nobody waits so
@@ -150,7 +150,7 @@ def save_wake_after_seconds(view: View, status: JobState) -> float:
     world, crew = status.world, set(training(status))
     if world.formed_at is None or _somebody_must_leave_now(view, status):
         return 0.0
-    joining = [view.by_serial[n] for n in world.members if n not in crew]
+    joining = [view.by_worker_id[n] for n in world.members if n not in crew]
     ages = [w.agent.ready_seconds or 0.0 for w in joining if w.agent is not None]
     waited_seconds = min([(view.now - world.formed_at) / timedelta(seconds=1), *ages])
     return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
@@ -164,13 +164,13 @@ def _should_save_first(view: View, status: JobState) -> bool:
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
     """Choose the next world: members keep their place, newcomers come before departing workers."""
     crew = members(view, status)
-    inside = {worker.serial for worker in crew}
+    inside = {worker.worker_id for worker in crew}
     newcomers = _newcomers(view, status, inside, with_unready=with_unready)
     if not all(view.is_current(worker) for worker in crew):  # a world has one template
         renewed = whole(view, newcomers)
         return renewed if len(renewed) == view.limited_size else crew
     going = retiring(view, status, view.limited_size)
-    staying, replaced = _parted([w for w in crew if w.serial in view.staying_serials], going)
+    staying, replaced = _parted([w for w in crew if w.worker_id in view.staying_worker_ids], going)
     # A newcomer that is to go as well takes nobody's place: they would change it for ever.
     lasting, passing = _parted(newcomers, going)
     candidates = [*staying, *lasting, *replaced, *passing]
@@ -187,10 +187,10 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     return chosen if is_told else crew  # a script saves when it is ended; none: too few stay
 
 
-def _parted(workers: list[Worker], serials: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
+def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
     """Return the workers without these numbers, and those with them."""
-    others = [worker for worker in workers if worker.serial not in serials]
-    return others, [worker for worker in workers if worker.serial in serials]
+    others = [worker for worker in workers if worker.worker_id not in worker_ids]
+    return others, [worker for worker in workers if worker.worker_id in worker_ids]
 
 
 def _hand_over(
@@ -236,12 +236,12 @@ def _newcomers(
     if held and not in_process:
         return []  # each try is a restart of all
     outside = inside | held | just_left_out(view, status)
-    heard = [w for w in view.staying if w.serial not in outside and w.agent is not None]
+    heard = [w for w in view.staying if w.worker_id not in outside and w.agent is not None]
     prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
     if not with_unready:
         return prepared
-    first = {worker.serial for worker in prepared}
-    return [*prepared, *(worker for worker in heard if worker.serial not in first)]
+    first = {worker.worker_id for worker in prepared}
+    return [*prepared, *(worker for worker in heard if worker.worker_id not in first)]
 
 
 def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
@@ -252,7 +252,7 @@ def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
 
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
     crew = training(status)
-    newcomers = [worker for worker in chosen if worker.serial not in crew]
+    newcomers = [worker for worker in chosen if worker.worker_id not in crew]
     # Where nobody stays all start from what was saved: no process gets warm before that.
     in_process = len(newcomers) < len(chosen) and _is_in_process(view, status)
     return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
@@ -269,7 +269,7 @@ def _somebody_must_leave_now(view: View, status: JobState) -> bool:
 
 def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
     """Return the departing members that have time left; they leave together where they may."""
-    crew = [w for w in members(view, status) if w.serial not in view.staying_serials]
+    crew = [w for w in members(view, status) if w.worker_id not in view.staying_worker_ids]
     seconds = _lead_seconds(view, status)
     stay = [worker for worker in crew if not _leaves_within(view, worker, seconds)]
     if len(stay) == len(crew):

@@ -26,18 +26,20 @@ def start(view: View, status: JobState) -> JobState:
     keepers = holders(view, status)
     if waits_for_retry(view, status) or some_unheard(view, keepers):
         return status
-    survivors = [w for w in keepers if w.serial in view.staying_serials and w.agent is not None]
+    survivors = [
+        w for w in keepers if w.worker_id in view.staying_worker_ids and w.agent is not None
+    ]
     workers = view.job.spec.workers
     goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
-    known = {worker.serial for worker in survivors} if goes_on else set()
+    known = {worker.worker_id for worker in survivors} if goes_on else set()
     passed = known | just_left_out(view, status)
-    ready = [w for w in view.staying if w.is_ready and w.serial not in passed]
+    ready = [w for w in view.staying if w.is_ready and w.worker_id not in passed]
     crew = [*survivors, *ready] if goes_on else ready
     chosen = whole(view, crew)
     if not chosen:
         return status
     if goes_on:
-        new = sum(worker.serial not in known for worker in chosen)
+        new = sum(worker.worker_id not in known for worker in chosen)
         why = f"{len(chosen) - new} with the state, {new} others"
         return publish(view, status, chosen, Entry.ABORT, why, is_active=True)
     everybody = len(chosen) >= view.limited_size
@@ -50,9 +52,9 @@ def start(view: View, status: JobState) -> JobState:
 def _forget_lost_holders(view: View, status: JobState) -> JobState:
     """Forget state holders that are gone: one that is made anew holds nothing."""
     world = status.world
-    if world.holder_set <= view.alive_serials:
+    if world.holder_set <= view.alive_worker_ids:
         return status
-    alive = tuple(n for n in world.state_holders if n in view.alive_serials)
+    alive = tuple(n for n in world.state_holders if n in view.alive_worker_ids)
     return replace(status, world=replace(world, state_holders=alive))
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from spotrun.api.cost import MOST_EARLIER, ChargeEnd, EarlierRate, Rate
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
@@ -23,10 +23,10 @@ def read_rates(rates: Iterable[Rate]) -> Book:
     book: dict[int, Charges] = {}
     for rate in rates:
         charges = Charges(_charges(rate))
-        for serial in ordered(rate.workers):
+        for worker_id in ordered(rate.workers):
             # Older operators wrote an entry for each price.
-            known = book.get(serial)
-            book[serial] = Charges((*known, *charges)) if known is not None else charges
+            known = book.get(worker_id)
+            book[worker_id] = Charges((*known, *charges)) if known is not None else charges
     return book
 
 
@@ -40,19 +40,19 @@ def write_rates(book: Book) -> tuple[Rate, ...] | None:
 def read_ends(stored: Iterable[ChargeEnd]) -> Ends:
     """Read the ends of charges; a text in them that is none raises ValueError."""
     return {
-        serial: Time(end.at).datetime.astimezone(UTC)
+        worker_id: Time(end.at).datetime.astimezone(UTC)
         for end in stored
-        for serial in ordered(end.workers)
+        for worker_id in ordered(end.workers)
     }
 
 
 def write_ends(ends: Ends) -> tuple[ChargeEnd, ...] | None:
     """Write them; None where there are none."""
     at: dict[datetime, list[int]] = {}
-    for serial in sorted(ends):
-        at.setdefault(ends[serial], []).append(serial)
+    for worker_id in sorted(ends):
+        at.setdefault(ends[worker_id], []).append(worker_id)
     entries = (
-        ChargeEnd(workers=Serials.of(tuple(at[one])), at=Time.of(one))
+        ChargeEnd(workers=WorkerIds.of(tuple(at[one])), at=Time.of(one))
         for one in sorted(at, reverse=True)
     )
     return tuple(entries) or None
@@ -67,16 +67,16 @@ def _charges(rate: Rate) -> Iterator[Charge]:
     yield _charge(rate.usd_per_hour, rate.since, is_spot=is_spot, pool=pool)
 
 
-def _rates(charges: Charges, serials: Sequence[int]) -> Iterator[Rate]:
+def _rates(charges: Charges, worker_ids: Sequence[int]) -> Iterator[Rate]:
     """Yield one entry, or several where a status of older operators knows more prices."""
     for first in range(0, len(charges), MOST_EARLIER + 1):
-        yield _rate(charges[first : first + MOST_EARLIER + 1], serials)
+        yield _rate(charges[first : first + MOST_EARLIER + 1], worker_ids)
 
 
-def _rate(charges: Sequence[Charge], serials: Iterable[int]) -> Rate:
+def _rate(charges: Sequence[Charge], worker_ids: Iterable[int]) -> Rate:
     *before, last = charges
     return Rate(
-        workers=Serials.of(serials),
+        workers=WorkerIds.of(worker_ids),
         usd_per_hour=_amount(last.usd_per_hour),
         since=_since(last),
         is_spot=last.is_spot or None,

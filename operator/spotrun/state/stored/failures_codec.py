@@ -1,7 +1,7 @@
 """The storage format of a job's failures, a part of what `codec.py` reads and writes."""
 
 from spotrun.api import status as api
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.state.stored.failures import (
     NO_RESTARTS,
     NO_SIZES,
@@ -117,7 +117,7 @@ def _write_newcomers(newcomers: Newcomers | None) -> api.Newcomers | None:
         failures=newcomers.failures,
         retry_at=Time.of(newcomers.retry_at),
         held=tuple(
-            api.HeldBack.model_construct(workers=Serials.of(one.workers), generation=one.world)
+            api.HeldBack.model_construct(workers=WorkerIds.of(one.workers), generation=one.world)
             for one in newcomers.held
         )
         or None,

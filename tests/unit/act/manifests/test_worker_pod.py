@@ -59,7 +59,7 @@ SMALLEST = {
             "spotrun.dev/job": "job",
             "spotrun.dev/job-uid": "job-uid",
             "app.kubernetes.io/managed-by": "spotrun",
-            "spotrun.dev/serial": "3",
+            "spotrun.dev/worker-id": "3",
             "spotrun.dev/template": "t1",
         },
         "annotations": {

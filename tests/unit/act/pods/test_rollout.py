@@ -90,7 +90,7 @@ class Shared:
 
     async def create(self, job: JobSnapshot, worker: Create, settings: Settings) -> Trouble | None:
         if not (trouble := self.refused()):
-            self.jobs[job.name] = self.jobs[job.name].with_worker(worker.serial, ready=True)
+            self.jobs[job.name] = self.jobs[job.name].with_worker(worker.worker_id, ready=True)
         return trouble
 
     async def turn(self, name: str) -> None:
@@ -102,7 +102,7 @@ class Shared:
         job = replace(self.jobs[name], status=decision.status)
         for action in decision.actions:
             if isinstance(action, Remove):
-                job = job.without(action.serial)
+                job = job.without(action.worker_id)
         self.jobs[name] = job
         creations = [action for action in decision.actions if isinstance(action, Create)]
         await self.creations.make(seen, creations, memory)

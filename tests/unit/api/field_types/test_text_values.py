@@ -20,9 +20,9 @@ from spotrun.api.field_types.text_values import (
     Duration,
     Intervals,
     PositiveDuration,
-    Serials,
     Text,
     Time,
+    WorkerIds,
 )
 from spotrun.api.spec.schedule import ClockTime, Days, EndTime
 
@@ -113,8 +113,8 @@ def test_auto_is_no_duration_and_a_duration_is_one() -> None:
         (Time, "2027-01-01T00:00:00"),
         (Time, "2027-01-01 00:00:00Z"),
         (Time, "1027-01-01T00:00:00Z"),
-        (Serials, "1,"),
-        (Serials, "a"),
+        (WorkerIds, "1,"),
+        (WorkerIds, "a"),
         (Days, "Mo"),
         (Days, "Mon-"),
         (ClockTime, "24:00"),
@@ -188,15 +188,15 @@ def test_times_are_written_as_they_are_read(moment: dt.datetime) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=50), max_size=20))
-def test_serials_keep_their_order(serials: list[int]) -> None:
-    written = Serials.of(tuple(serials))
-    assert [n for a, b in written.intervals for n in range(a, b + 1)] == serials
+def test_worker_ids_keep_their_order(worker_ids: list[int]) -> None:
+    written = WorkerIds.of(tuple(worker_ids))
+    assert [n for a, b in written.intervals for n in range(a, b + 1)] == worker_ids
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=0, max_value=999_999_999), max_size=400))
-def test_long_lists_in_any_order_are_read_as_they_were_written(serials: list[int]) -> None:
-    assert list(Serials(str(Serials.of(serials))).numbers) == serials
+def test_long_lists_in_any_order_are_read_as_they_were_written(worker_ids: list[int]) -> None:
+    assert list(WorkerIds(str(WorkerIds.of(worker_ids))).numbers) == worker_ids
 
 
 @settings(deadline=None)
@@ -222,25 +222,25 @@ def test_ranges_are_sets(some: set[int], more: set[int], end: int) -> None:
         ("9-7", ()),
     ],
 )
-def test_serials_are_written_as_numbers_or_as_distances(
+def test_worker_ids_are_written_as_numbers_or_as_distances(
     text: str, numbers: tuple[int, ...]
 ) -> None:
-    assert Serials(text).numbers == numbers
+    assert WorkerIds(text).numbers == numbers
 
 
 def test_a_list_of_the_largest_job_is_short() -> None:
     isolated = [100_000 + n * 611_953 % 899_981 for n in range(20_000)]  # scattered
     in_order = sorted(isolated)[::2]
     settled = Ranges.of(runs_of(sorted(set(range(999_999)) - set(in_order))))
-    assert len(Serials.of(in_order)) < 40_000
+    assert len(WorkerIds.of(in_order)) < 40_000
     assert len(Intervals.of_intervals(settled.intervals)) < 60_000
-    assert len(Serials.of(isolated[:10_000])) <= 70_000
-    assert len(Serials.of(range(10_000))) == 6
+    assert len(WorkerIds.of(isolated[:10_000])) <= 70_000
+    assert len(WorkerIds.of(range(10_000))) == 6
 
 
-def test_serials_are_compact() -> None:
-    assert Serials.of((*range(42), 43)) == "0-41,43"
-    assert Serials("").intervals == ()
+def test_worker_ids_are_compact() -> None:
+    assert WorkerIds.of((*range(42), 43)) == "0-41,43"
+    assert WorkerIds("").intervals == ()
 
 
 @pytest.mark.parametrize(

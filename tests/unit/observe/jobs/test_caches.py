@@ -43,14 +43,14 @@ def jobs(orphaned: list[Key], hurried: list[Key]) -> JobCaches:
         node_changed=lambda *_: None,
     )
     meta = {"name": "job", "namespace": "ns", "uid": UID, "resourceVersion": "1"}
-    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextSerial": 1}}
+    content = {"metadata": meta, "spec": a_spec(2).manifest(), "status": {"nextWorkerId": 1}}
     jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(content), type=JobObject))
     return jobs
 
 
-def pod(serial: int, **meta: Any) -> PodObject:
+def pod(worker_id: int, **meta: Any) -> PodObject:
     known = {
-        "name": worker_name("job", UID, serial),
+        "name": worker_name("job", UID, worker_id),
         "namespace": "ns",
         "uid": "p",
         "resourceVersion": "2",

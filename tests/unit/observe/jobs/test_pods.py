@@ -4,8 +4,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_SERIAL, LABEL_TEMPLATE
-from spotrun.observe.jobs.pods import pod_facts, serial_in
+from spotrun.api.names import FINALIZER_METERED, LABEL_JOB_UID, LABEL_TEMPLATE, LABEL_WORKER_ID
+from spotrun.observe.jobs.pods import pod_facts, worker_id_in
 from spotrun.observe.kube_objects import PodObject, PodSpec
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import Pod, PodEnd, PodPhase
@@ -25,7 +25,7 @@ def pod(
         "namespace": "ns",
         "uid": "pod-uid",
         "resourceVersion": "42",
-        "labels": {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"},
+        "labels": {LABEL_JOB_UID: UID, LABEL_WORKER_ID: "3", LABEL_TEMPLATE: "t1"},
         "ownerReferences": [
             {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "another"},
             {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID, "controller": True},
@@ -51,7 +51,7 @@ def test_a_pod_that_runs() -> None:
     status = {"phase": "Running", "podIP": "10.0.0.3", "containerStatuses": [RUNS]}
     running = msgspec.structs.replace(pod(status), spec=PodSpec(node_name="n1"))
     assert pod_facts(running, 3) == Pod(
-        serial=3,
+        worker_id=3,
         name=NAME,
         uid="pod-uid",
         version="42",
@@ -324,7 +324,7 @@ def test_the_schedulers_words(status: str, reason: str, expected: str) -> None:
 
 
 def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
-    assert serial_in(pod(), "job", UID, 4) == 3
+    assert worker_id_in(pod(), "job", UID, 4) == 3
     owner = {"apiVersion": "v1", "kind": "T", "name": "job", "uid": UID}
     for stranger in (
         pod(labels={}),
@@ -334,11 +334,11 @@ def test_a_pod_is_a_worker_by_label_owner_and_name() -> None:
         pod(ownerReferences=[{**owner, "uid": "another", "controller": True}]),
         pod(name="job-3"),
     ):
-        assert serial_in(stranger, "job", UID, 4) is None
+        assert worker_id_in(stranger, "job", UID, 4) is None
 
 
 def test_a_pod_whose_number_was_never_given_out_is_no_worker() -> None:
-    assert serial_in(pod(), "job", UID, 3) is None
+    assert worker_id_in(pod(), "job", UID, 3) is None
 
 
 def test_what_a_pod_says_is_one_line_that_does_no_harm() -> None:
@@ -369,7 +369,7 @@ def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:
     [(None, 0), ("0", 0), ("1", 1), ("1023", 1023), ("-1", 0), ("x", 0), ("9" * 40, 0)],
 )
 def test_the_part_of_the_model_is_a_small_number(label: str | None, slot: int) -> None:
-    labels: dict[str, str] = {LABEL_JOB_UID: UID, LABEL_SERIAL: "3", LABEL_TEMPLATE: "t1"}
+    labels: dict[str, str] = {LABEL_JOB_UID: UID, LABEL_WORKER_ID: "3", LABEL_TEMPLATE: "t1"}
     if label is not None:
         labels["spotrun.dev/slot"] = label
     assert pod_facts(pod(labels=labels), 3).slot == slot

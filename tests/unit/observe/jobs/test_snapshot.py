@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.api.field_types.text_values import Intervals, Serials
+from spotrun.api.field_types.text_values import Intervals, WorkerIds
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import (
     ANNOTATION_DEVICES,
@@ -58,7 +58,7 @@ def job(
 
 
 def pod(
-    serial: int,
+    worker_id: int,
     node: str | None = None,
     *,
     template: str = TEMPLATE,
@@ -67,8 +67,8 @@ def pod(
 ) -> PodObject:
     found = {
         "metadata": {
-            "name": worker_name("job", UID, serial),
-            "uid": f"uid-{serial}",
+            "name": worker_name("job", UID, worker_id),
+            "uid": f"uid-{worker_id}",
             "resourceVersion": "1",
             "labels": {str(LABEL_JOB_UID): UID, str(LABEL_TEMPLATE): template},
             "annotations": {str(ANNOTATION_DEVICES): devices},
@@ -118,8 +118,8 @@ def test_a_job_with_its_pods_nodes_and_agents() -> None:
     stranger = msgspec.structs.replace(
         pod(9), metadata=msgspec.structs.replace(pod(9).metadata, name="job-9")
     )
-    seen = bench.see(job(status={"nextSerial": 2}), pod(1, "n0"), pod(0), stranger)
-    assert [worker.serial for worker in seen.workers] == [0, 1]
+    seen = bench.see(job(status={"nextWorkerId": 2}), pod(1, "n0"), pod(0), stranger)
+    assert [worker.worker_id for worker in seen.workers] == [0, 1]
     assert [worker.node for worker in seen.workers] == [None, Node("n0")]
     agent = seen.workers[0].agent
     assert agent is not None
@@ -130,17 +130,17 @@ def test_a_job_with_its_pods_nodes_and_agents() -> None:
     assert (seen.namespace, seen.name, seen.uid) == ("ns", "job", UID)
     assert (seen.version, seen.generation, seen.deleting) == ("7", 2, False)
     assert seen.created_at == datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-    assert seen.status == JobState(next_serial=2)
+    assert seen.status == JobState(next_worker_id=2)
     assert (seen.written_seconds, seen.leading_seconds) == (float("inf"), 63.0)
     assert seen.refusal is None
 
 
 def test_a_pod_is_read_again_only_when_it_has_changed() -> None:
-    bench, of_three = Bench(), job(status={"nextSerial": 3})
+    bench, of_three = Bench(), job(status={"nextWorkerId": 3})
     stays, goes, changes = pod(0), pod(1), pod(2)
     before = bench.see(of_three, stays, goes, changes)
     after = bench.see(of_three, stays, pod(2, "n0"))
-    assert [worker.pod.serial for worker in after.workers] == [0, 2]
+    assert [worker.pod.worker_id for worker in after.workers] == [0, 2]
     assert after.workers[0].pod is before.workers[0].pod
     assert [before.workers[2].pod.node, after.workers[1].pod.node] == [None, "n0"]
 
@@ -167,7 +167,7 @@ def test_workers_have_the_devices_that_they_were_made_with(
     made_with: str, template: str, claimed: int
 ) -> None:
     seen = Bench().see(
-        job(status={"nextSerial": 1}),
+        job(status={"nextWorkerId": 1}),
         pod(0, template=template, devices=made_with),
         devices=Devices(8),
     )
@@ -183,7 +183,7 @@ def test_that_devices_cannot_be_counted_is_said() -> None:
 def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
     bench = Bench()
     world = {"number": 1, "members": "0-1", "active": True, "entry": "Restart"}
-    trains = job(status={"world": world, "nextSerial": 2})
+    trains = job(status={"world": world, "nextWorkerId": 2})
     assert bench.see(trains, pod(0), pod(1, "n0")).lost_seconds == {}
     assert bench.see(trains, pod(0), pod(1, "n1")).lost_seconds == {1: 0.0}
     bench.seconds += 0.25
@@ -195,7 +195,7 @@ def test_losses_have_an_age_and_an_error_is_forgotten() -> None:
 def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None:
     bench = Bench()
     world = {"number": 1, "members": "0-2", "active": True, "entry": "Restart"}
-    trains = job(status={"world": world, "nextSerial": 3})
+    trains = job(status={"world": world, "nextWorkerId": 3})
     pods = (pod(0, "n0"), pod(1, "n0"), pod(2, "n0"))
     bench.agents.take_report(UID, 0, Report(arrived=1, suspects=(1,)))
     assert bench.see(trains, *pods).missed_seconds == {}
@@ -209,7 +209,7 @@ def test_whom_both_neighbours_miss_is_missed_since_they_first_both_did() -> None
 
 def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
     world = {"number": 1, "members": "0", "active": True, "entry": "Restart"}
-    trains = job(status={"world": world, "nextSerial": 1})
+    trains = job(status={"world": world, "nextWorkerId": 1})
     bench = Bench()
     bench.agents.take_report(UID, 0, Report())
     going = pod(0, "n0")
@@ -222,14 +222,14 @@ def test_a_worker_that_is_being_deleted_is_lost_when_its_grace_ends() -> None:
 def test_of_a_spec_that_this_operator_cannot_read_all_other_parts_are_read() -> None:
     spec = a_spec(2, min=2, suspend=True, priority=7).manifest()
     spec |= {"schedule": {"windows": [{"days": ["Someday"]}]}, "budget": {"maxCostUsd": "5"}}
-    seen = Bench().look(job(spec, status={"nextSerial": 4}))
+    seen = Bench().look(job(spec, status={"nextWorkerId": 4}))
     assert seen.broken is not None
     words = seen.broken.message
     assert words.startswith("this operator cannot read the job: spec.schedule.windows.0.")
     assert len(words) <= 1000
     assert (seen.has_ledger, seen.may_be_told) == (True, True)
     assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "job", UID, "7")
-    assert seen.status == JobState(next_serial=4)
+    assert seen.status == JobState(next_worker_id=4)
     read = (seen.spec.suspend, seen.spec.priority, seen.spec.schedule)
     assert read == (True, 7, None)
     assert seen.spec.budget == Budget.model_validate_json('{"maxCostUsd": "5"}')
@@ -239,10 +239,10 @@ def test_of_a_spec_that_this_operator_cannot_read_all_other_parts_are_read() -> 
 def test_nobody_is_told_how_to_train_by_a_template_that_cannot_be_read() -> None:
     spec = a_spec(2, suspend=True).manifest()
     spec["workers"]["template"]["spec"]["containers"] = "none"
-    seen = Bench().look(job(spec, status={"nextSerial": 1}), pod(0, "n0"))
+    seen = Bench().look(job(spec, status={"nextWorkerId": 1}), pod(0, "n0"))
     assert (seen.has_ledger, seen.may_be_told) == (True, False)
     assert (seen.spec.suspend, seen.spec.workers.replicas) == (True, 2)
-    assert [worker.serial for worker in seen.workers] == [0]
+    assert [worker.worker_id for worker in seen.workers] == [0]
 
 
 def test_a_template_of_odd_types_breaks_one_job_in_words() -> None:
@@ -261,62 +261,62 @@ def test_a_job_at_which_a_look_fails_can_still_be_let_go_of(
         raise ValueError("a mistake")
 
     monkeypatch.setattr("spotrun.observe.jobs.snapshot.missed_by_both", fail)
-    seen = Bench().look(job(status={"nextSerial": 1}), pod(0))
+    seen = Bench().look(job(status={"nextWorkerId": 1}), pod(0))
     assert seen.broken is not None
     assert (seen.broken.reason, seen.has_ledger) == (Reason.UNDECIDED, True)
-    assert [worker.serial for worker in seen.workers] == [0]
+    assert [worker.worker_id for worker in seen.workers] == [0]
 
 
 def test_a_pod_whose_number_was_never_given_out_is_none_of_the_workers() -> None:
-    seen = Bench().see(job(status={"nextSerial": 1}), pod(0), pod(1))
-    assert [worker.serial for worker in seen.workers] == [0]
+    seen = Bench().see(job(status={"nextWorkerId": 1}), pod(0), pod(1))
+    assert [worker.worker_id for worker in seen.workers] == [0]
 
 
 def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
-    seen = Bench().look(job(status={"nextSerial": -1}), pod(3, "n0"))
+    seen = Bench().look(job(status={"nextWorkerId": -1}), pod(3, "n0"))
     assert seen.broken is not None
-    assert "status.nextSerial" in seen.broken.message
+    assert "status.nextWorkerId" in seen.broken.message
     assert (seen.has_ledger, seen.may_be_told) == (False, False)
-    assert [worker.serial for worker in seen.workers] == [3], "by its owner and name"
+    assert [worker.worker_id for worker in seen.workers] == [3], "by its owner and name"
 
 
 def test_specs_are_read_once_a_generation_and_statuses_once_a_version() -> None:
     bench = Bench()
-    first = bench.see(job(status={"nextSerial": 1}))
-    again = bench.see(job(status={"nextSerial": 1}))
+    first = bench.see(job(status={"nextWorkerId": 1}))
+    again = bench.see(job(status={"nextWorkerId": 1}))
     assert first.spec is again.spec
     assert first.status is again.status
-    written = bench.see(job(status={"nextSerial": 2}, resourceVersion="8"))
+    written = bench.see(job(status={"nextWorkerId": 2}, resourceVersion="8"))
     assert written.spec is first.spec
-    assert written.status.next_serial == 2
+    assert written.status.next_worker_id == 2
     edited = bench.see(job(a_spec(3).manifest(), resourceVersion="9", generation=3))
     assert edited.spec.workers.replicas == 3
     bench.readings.forget(UID)
-    assert bench.see(job(status={"nextSerial": 1})).spec is not first.spec
+    assert bench.see(job(status={"nextWorkerId": 1})).spec is not first.spec
 
 
 def test_versions_that_come_again_with_other_content_are_read_again() -> None:
     """As after etcd was restored from a copy."""
     bench = Bench()
-    bench.see(job(a_spec(3).manifest(), status={"nextSerial": 1}))
-    again = bench.see(job(a_spec(4).manifest(), status={"nextSerial": 2}))
-    assert (again.spec.workers.replicas, again.status.next_serial) == (4, 2)
+    bench.see(job(a_spec(3).manifest(), status={"nextWorkerId": 1}))
+    again = bench.see(job(a_spec(4).manifest(), status={"nextWorkerId": 2}))
+    assert (again.spec.workers.replicas, again.status.next_worker_id) == (4, 2)
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ({"nextSerial": 2_147_483_647}, "2147483647 of the 2147483647 numbers below"),
-        ({"nextSerial": 9, "settled": "2-999999999"}, "settled names number 999999999, but"),
-        ({"nextSerial": 9, "settled": "+2-3,900000000"}, "settled names number 900000005, but"),
-        ({"nextSerial": 9, "lost": "0-999999999"}, "status.lost names 1000000000 workers"),
+        ({"nextWorkerId": 2_147_483_647}, "2147483647 of the 2147483647 numbers below"),
+        ({"nextWorkerId": 9, "settled": "2-999999999"}, "settled names number 999999999, but"),
+        ({"nextWorkerId": 9, "settled": "+2-3,900000000"}, "settled names number 900000005, but"),
+        ({"nextWorkerId": 9, "lost": "0-999999999"}, "status.lost names 1000000000 workers"),
         (
-            {"nextSerial": 9, "world": {**WORLD, "members": "0-999999999"}},
+            {"nextWorkerId": 9, "world": {**WORLD, "members": "0-999999999"}},
             "status.world.members names 1000000000 workers",
         ),
         (
             {
-                "nextSerial": 9,
+                "nextWorkerId": 9,
                 "accumulators": {"rates": [{"workers": "0-999999999", "usdPerHour": "1"}]},
             },
             "status.accumulators.rates names 1000000000 workers",
@@ -336,14 +336,14 @@ def test_a_ledger_that_cannot_be_true_is_refused_without_looking_at_each_number(
     stated = find(said, ConditionType.DECIDED)
     assert stated is not None
     assert (stated.status, stated.reason) == (ConditionStatus.FALSE, Reason.LEDGER_REFUSED.value)
-    assert said.next_serial == status["nextSerial"]
+    assert said.next_worker_id == status["nextWorkerId"]
     assert peak_bytes < 4_000_000
 
 
 def test_a_ledger_of_millions_that_are_settled_is_true() -> None:
-    live = Serials.of(range(900_000, 920_000, 2))
+    live = WorkerIds.of(range(900_000, 920_000, 2))
     others = Intervals.of_intervals([(0, 899_999), *((n, n) for n in range(900_001, 920_000, 2))])
-    status = {"nextSerial": 920_000, "settled": others, "lost": live}
+    status = {"nextWorkerId": 920_000, "settled": others, "lost": live}
     seen = Bench().look(job(status=status))
     assert isinstance(seen, JobSnapshot)
     assert seen.status.lost == live.set

@@ -41,12 +41,12 @@ class Scene:
     def slots(self) -> int:
         return self.room.slots("pool", Demand(requests=ONE))
 
-    def decided(self, job: JobSnapshot, *serials: int, **place: Any) -> None:
+    def decided(self, job: JobSnapshot, *worker_ids: int, **place: Any) -> None:
         asked = Placed(("pool",), (), pinned=True, capacity=Capacity.SPOT)
-        self.promises.make(job, [Create(n, (), replace(asked, **place)) for n in serials])
+        self.promises.make(job, [Create(n, (), replace(asked, **place)) for n in worker_ids])
 
-    def shows(self, job: JobSnapshot, serial: int, **parts: Any) -> None:
-        self.promises.pod_changed(None, a_pod(worker_name(job.name, job.uid, serial), **parts))
+    def shows(self, job: JobSnapshot, worker_id: int, **parts: Any) -> None:
+        self.promises.pod_changed(None, a_pod(worker_name(job.name, job.uid, worker_id), **parts))
 
 
 def a_pod(name: str, pools: str = "pool", node: str = "", **parts: Any) -> PodObject:

@@ -145,8 +145,8 @@ def test_an_agent_whose_reports_are_refused(agents: Agents) -> None:
 
 
 def test_only_workers_that_there_are_are_remembered(agents: Agents) -> None:
-    for serial in range(4):
-        agents.take_report("job", serial, Report())
+    for worker_id in range(4):
+        agents.take_report("job", worker_id, Report())
     agents.take_report("other", 0, Report())
     agents.keep("job", {1, 2, 9})
     assert [s for s in range(4) if agents.facts("job", s)] == [1, 2]
@@ -157,6 +157,6 @@ def test_only_workers_that_there_are_are_remembered(agents: Agents) -> None:
 
 def test_memory_is_bounded(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spotrun.observe.telemetry.agents.MOST_WORKERS", 3)
-    for serial in range(10):
-        agents.take_report("job", serial, Report())
-    assert [serial for serial in range(10) if agents.facts("job", serial)] == [7, 8, 9]
+    for worker_id in range(10):
+        agents.take_report("job", worker_id, Report())
+    assert [worker_id for worker_id in range(10) if agents.facts("job", worker_id)] == [7, 8, 9]

@@ -30,8 +30,8 @@ HEARD = IGNORED_SECONDS + 3 * ASK_SECONDS
 """So long after a change three answers have come."""
 
 
-def a_pod(serial: int, **resources: Any) -> PodObject:
-    meta = {"name": f"job-{serial}", "uid": f"uid-{serial}"}
+def a_pod(worker_id: int, **resources: Any) -> PodObject:
+    meta = {"name": f"job-{worker_id}", "uid": f"uid-{worker_id}"}
     container = {"name": "trainer", "resources": resources}
     return msgspec.convert({"metadata": meta, "spec": {"containers": [container]}}, PodObject)
 

@@ -23,7 +23,7 @@ def test_no_more_workers_are_wanted_than_an_hour_may_cost() -> None:
     status = job.decide().status
     assert status.workers.allowed is not None
     assert (status.workers.allowed.size, status.workers.allowed.reason) == (3, "RateLimited")
-    assert status.next_serial == 3
+    assert status.next_worker_id == 3
     assert said(status) == (
         True,
         "RateLimited",
@@ -40,13 +40,13 @@ def test_what_an_hour_may_cost_is_worked_out_once_a_look(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(limits, "affordable", counted)
     job = at_work(a_job(8, budget={"maxUsdPerHour": "3.5"}), 0, 1)
-    assert job.decide().status.next_serial == 3
+    assert job.decide().status.next_worker_id == 3
     assert len(asked) == 1
 
 
 def test_until_a_price_is_known_only_the_fewest_workers_are_tried() -> None:
     status = a_job(8, min=2, budget={"maxUsdPerHour": "30"}).decide().status
-    assert status.next_serial == 2
+    assert status.next_worker_id == 2
 
 
 def test_a_price_that_rises_makes_the_job_smaller() -> None:

@@ -37,13 +37,13 @@ def a_trained_job(kind: str = "running", **spec: Any) -> JobBuilder:
     return job.with_facts(deleting=kind == "deleted")
 
 
-def looked_at(job: JobBuilder, now: datetime, serials: Sequence[int] = (0, 1)) -> Decision:
+def looked_at(job: JobBuilder, now: datetime, worker_ids: Sequence[int] = (0, 1)) -> Decision:
     """What is decided where these workers are shown."""
-    for serial in (0, 1):
-        job = job.without(serial)
-    if 0 in serials:
+    for worker_id in (0, 1):
+        job = job.without(worker_id)
+    if 0 in worker_ids:
         job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1)
-    if 1 in serials:
+    if 1 in worker_ids:
         job = at_work(job, 1, node=SECOND, ready=True, arrived=1)
     return job.decide(now)
 
@@ -89,7 +89,7 @@ def test_it_is_not_charged_with_what_another_turns_out_not_to_owe(is_gone: bool)
 
 
 def test_one_that_was_noted_to_cost_no_more_is_paid_once_when_its_pod_vanishes() -> None:
-    job = a_trained_job("finished").with_status(next_serial=2, lost=frozenset({1}))
+    job = a_trained_job("finished").with_status(next_worker_id=2, lost=frozenset({1}))
     job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1)
     lost = at_work(job, 1, node=UNREACHABLE, ready=True, heard=45.0).decide(later(1))
     assert lost.status.accumulators.ends
@@ -106,7 +106,7 @@ def test_nothing_is_corrected_and_its_number_is_not_given_to_another() -> None:
     gone = looked_at(after(first, vanished={1: later(1)}), later(2), [0])
     assert [one for one in gone.announcements if one.reason == Reason.COST_CORRECTED] == []
     then = looked_at(after(gone), later(3), [0])
-    made = [one.serial for one in (*gone.actions, *then.actions) if isinstance(one, Create)]
+    made = [one.worker_id for one in (*gone.actions, *then.actions) if isinstance(one, Create)]
     assert 1 not in made
     assert Decimal(cost_of(then.status).usd or 0) < Decimal("2.0012")
 
@@ -154,12 +154,12 @@ def test_what_is_shown_never_falls_whoever_is_hidden_or_vanishes(
     seen: list[tuple[int, tuple[int, ...], bool]], kind: str
 ) -> None:
     decision, shown = looked_at(a_trained_job(), NOW), Decimal(2)
-    for seconds, serials, is_known in sorted(seen):
+    for seconds, worker_ids, is_known in sorted(seen):
         now = later(seconds)
         settled = decision.status.settled
-        missing = {0, 1} - set(serials)
+        missing = {0, 1} - set(worker_ids)
         job = after(decision, kind, vanished=dict.fromkeys(missing, now) if is_known else {})
-        there = [serial for serial in serials if serial not in settled]
+        there = [worker_id for worker_id in worker_ids if worker_id not in settled]
         decision = looked_at(job, now, there)
         cost = cost_of(decision.status)
         assert cost.corrected_usd is None

@@ -21,8 +21,8 @@ HOUR = timedelta(hours=1)
 def in_pools(*pools: str) -> JobBuilder:
     """A worker on a node of each, for an hour, at $1 an hour."""
     job = a_job(max(len(pools), 1)).with_facts(written_seconds=91.0)
-    for serial, pool in enumerate(pools):
-        job = at_work(job, serial, node=a_node(f"n{serial}", pool=pool))
+    for worker_id, pool in enumerate(pools):
+        job = at_work(job, worker_id, node=a_node(f"n{worker_id}", pool=pool))
     return job
 
 
@@ -114,11 +114,11 @@ def course(
     last = (NOW + timedelta(hours=3), ("b", "c"))
     for now, pools in [*sorted(seen), last]:
         job = in_pools().with_state(status).with_spec(2)
-        for serial, (end, pool) in enumerate(zip(ends, pools, strict=True)):
+        for worker_id, (end, pool) in enumerate(zip(ends, pools, strict=True)):
             over = {**ended(), "ended_at": end} if end <= now else {}
-            job = at_work(job, serial, node=a_node(f"n{serial}", pool=pool), **over)
-        numbers = max(job.status.next_serial or 0, 2)
-        status = job.with_status(next_serial=numbers).decide(now).status
+            job = at_work(job, worker_id, node=a_node(f"n{worker_id}", pool=pool), **over)
+        numbers = max(job.status.next_worker_id or 0, 2)
+        status = job.with_status(next_worker_id=numbers).decide(now).status
         yield status
 
 

@@ -37,7 +37,7 @@ FELL = replace(SPOT, prices=a_node(changes=((ago(600), "1"),)).prices)
 def looked_at(before: JobState, now: datetime, node: Node, **pod: Any) -> Decision:
     """What is decided where the first worker trains on, and the second is as it is said."""
     job = a_job(2, min=1).with_facts(written_seconds=600.0).training(0, 1)
-    job = job.with_status(next_serial=2).with_state(before)
+    job = job.with_status(next_worker_id=2).with_state(before)
     step = pod.pop("step", 100 + int((now - NOW).total_seconds()) // 10)
     told = Progress(1, step, 2000, step_seconds=10.0)
     job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1, progress=told)

@@ -3,7 +3,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from spotrun.api.cost import MOST_EARLIER, EarlierRate, Pricing, Rate
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.money.ledger import Segment
 from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.shares import Resources
@@ -18,7 +18,7 @@ def test_the_price_at_the_time_is_what_counts() -> None:
     assert (cost(decision).usd, cost(decision).usd_per_hour) == ("1.5", "2")
     assert sums(decision).rates == (
         Rate(
-            workers=Serials("0"),
+            workers=WorkerIds("0"),
             usd_per_hour="2",
             since="2026-03-02T11:30:00Z",
             before=(EarlierRate(usd_per_hour="1"),),

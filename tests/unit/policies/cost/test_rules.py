@@ -40,11 +40,11 @@ class Life:
         """What is said at a moment, by somebody who knows nothing but what was said before."""
         known = tuple(change for change in self.changes if change[0] <= now)
         job = a_job(2).with_state(status).with_facts(written_seconds=600.0)
-        for serial, end in enumerate(self.ends):
+        for worker_id, end in enumerate(self.ends):
             over = {**ended(), "ended_at": end} if end <= now else {}
-            job = at_work(job, serial, node=a_node(changes=known), **over)
-        numbers = max(job.status.next_serial or 0, 2)
-        return job.with_status(next_serial=numbers).decide(now).status
+            job = at_work(job, worker_id, node=a_node(changes=known), **over)
+        numbers = max(job.status.next_worker_id or 0, 2)
+        return job.with_status(next_worker_id=numbers).decide(now).status
 
     def course(self) -> Iterator[JobState]:
         """Whatever was written, and what is at the end."""

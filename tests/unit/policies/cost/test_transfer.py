@@ -32,11 +32,11 @@ STEPS_PER_HOUR = 360
 def at_step(step: int, job: JobBuilder | None = None, *zones: str, **facts: Any) -> JobBuilder:
     zones = zones or ("us-east-1a", "us-east-1b")
     told = Progress(1, step, total=1000, step_seconds=10.0)
-    serials = range(len(zones))
-    job = job or a_job(len(zones)).training(*serials)
-    for serial, zone in zip(serials, zones, strict=True):
-        node = a_node(f"n{serial}", zone=zone, region=zone[:-1])
-        job = at_work(job, serial, node=node, ready=True, arrived=1, progress=told)
+    worker_ids = range(len(zones))
+    job = job or a_job(len(zones)).training(*worker_ids)
+    for worker_id, zone in zip(worker_ids, zones, strict=True):
+        node = a_node(f"n{worker_id}", zone=zone, region=zone[:-1])
+        job = at_work(job, worker_id, node=node, ready=True, arrived=1, progress=told)
     return job.with_facts(written_seconds=600.0, **{"sync_bytes_per_step": 10.0 * GB, **facts})
 
 
@@ -121,8 +121,8 @@ def test_placement_weighs_what_a_zone_more_would_add_to_what_is_shown(
         for n, letter in enumerate((*letters, letters[0], "d"))
     ]
     job = a_job(size)
-    for serial, node in enumerate(nodes[:-2]):
-        job = at_work(job, serial, node=node)
+    for worker_id, node in enumerate(nodes[:-2]):
+        job = at_work(job, worker_id, node=node)
     far = a_spot_pool("far", zone=f"{prefix}d", region=region)
     pace = Pace(step_seconds=Decimal(10), workers=len(letters))
     job = on_market(job.with_status(pace=pace), far, sync_bytes_per_step=float(num_bytes))

@@ -18,8 +18,8 @@ OLD = a_node(created_at=ago(10 * 3600))
 YOUNG = a_node(created_at=ago(3600 + 900))
 
 
-def job_on(node: Any, *serials: int, **pod: Any) -> JobBuilder:
-    return at_work(a_job(2).training(0, 1), *serials or (0, 1), node=node, **pod)
+def job_on(node: Any, *worker_ids: int, **pod: Any) -> JobBuilder:
+    return at_work(a_job(2).training(0, 1), *worker_ids or (0, 1), node=node, **pod)
 
 
 def idle(decision: Decision) -> str | None:

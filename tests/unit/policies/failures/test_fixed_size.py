@@ -132,8 +132,8 @@ def failing_at_two(restarts: Restarts, **spec: Any) -> JobBuilder:
 
 def failing(job: JobBuilder, *failures: Failure) -> JobBuilder:
     """Return the job with what its first workers report of the world that trains."""
-    for serial, one in enumerate(failures):
-        job = job.with_worker(serial, in_process=False, ready=True, arrived=5, failed=one)
+    for worker_id, one in enumerate(failures):
+        job = job.with_worker(worker_id, in_process=False, ready=True, arrived=5, failed=one)
     return job
 
 
@@ -141,9 +141,9 @@ def stepping() -> JobBuilder:
     """Return a job of a plain script that makes steps with two workers."""
     job = a_job(2, min=1).training(0, 1, generation=5, in_process=False, saves_on_order=False)
     stepped = Progress(5, 7, step_seconds=0.1)
-    for serial in (0, 1):
+    for worker_id in (0, 1):
         job = job.with_worker(
-            serial,
+            worker_id,
             ready=False,
             in_process=False,
             saves_on_order=False,
@@ -208,8 +208,8 @@ def test_the_job_waits_for_its_old_size_and_trains_at_no_other() -> None:
     assert waits.world.members == ()
     assert waits.reason == Reason.SIZE_REFUSED
     ready = held.with_state(waits)
-    for serial in range(3):
-        ready = ready.with_worker(serial, in_process=False, ready=True)
+    for worker_id in range(3):
+        ready = ready.with_worker(worker_id, in_process=False, ready=True)
     world = ready.decide(later(60)).status.world
     assert (world.members, world.is_active) == ((0, 1, 2), True)
 

@@ -64,9 +64,9 @@ def test_a_plain_script_may_do_something_else_than_steps_for_an_hour(
 
 def test_the_usual_step_is_the_median_one() -> None:
     job = standing(0.0, 0.0, 0.0)
-    for serial, seconds in enumerate((1.0, 40.0, 3_000.0)):
+    for worker_id, seconds in enumerate((1.0, 40.0, 3_000.0)):
         progress = Progress(1, 100, step_seconds=seconds)
-        job = job.with_worker(serial, ready=True, arrived=1, progress=progress, progress_for=0.0)
+        job = job.with_worker(worker_id, ready=True, arrived=1, progress=progress, progress_for=0.0)
     assert left(job) == 800.0
 
 
@@ -119,11 +119,11 @@ def test_while_the_next_world_is_prepared_the_last_one_can_hang(
 
 def that_start_again(job: JobBuilder, **why: bool) -> JobBuilder:
     """The same with processes that do not outlive a break."""
-    for serial, worker in job.workers.items():
+    for worker_id, worker in job.workers.items():
         assert worker.agent is not None
         progress, stands = worker.agent.report.progress, worker.agent.progress_seconds
         told = {"progress": progress, "progress_for": stands}
-        job = job.with_worker(serial, ready=True, arrived=1, **told, **why)
+        job = job.with_worker(worker_id, ready=True, arrived=1, **told, **why)
     return job
 
 
@@ -136,14 +136,14 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     assert decision.why == "no step was finished for long; who hangs is left out"
 
 
-def broken_off(*serials: int, workers: int = 3, least: int = 1) -> JobBuilder:
+def broken_off(*worker_ids: int, workers: int = 3, least: int = 1) -> JobBuilder:
     """A hung world that all were told to leave, 4 s ago; these have."""
     job = standing(*[999.0] * workers, min=least)
     job = job.with_state(job.decide().status)
     job = job.with_status(world=replace(job.status.world, formed_at=ago(4)))
-    for serial in serials:
+    for worker_id in worker_ids:
         told = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
-        job = job.with_worker(serial, ready=True, arrived=2, arrived_for=3.1, **told)
+        job = job.with_worker(worker_id, ready=True, arrived=2, arrived_for=3.1, **told)
     return job
 
 
@@ -186,9 +186,9 @@ def test_where_nobody_breaks_off_all_start_again() -> None:
 
 def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
     job = broken_off(0, 1, 2)
-    for serial in range(3):
+    for worker_id in range(3):
         told = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
-        job = job.with_worker(serial, ready=True, arrived=2, **told)
+        job = job.with_worker(worker_id, ready=True, arrived=2, **told)
     first = job.decide(later(999))
     assert first.status.restarts.failures == 2
     again = job.with_state(first.status).decide(later(1_100))

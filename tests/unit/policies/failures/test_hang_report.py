@@ -23,10 +23,10 @@ def message(job: JobBuilder) -> str:
 def at_steps(*told: tuple[int, float], step_seconds: float = 1.0) -> JobBuilder:
     """A world in which each worker has told of a step, so many seconds ago."""
     job = a_job(len(told)).training(*range(len(told)))
-    for serial, (step, seconds) in enumerate(told):
+    for worker_id, (step, seconds) in enumerate(told):
         progress = Progress(1, step, step_seconds=step_seconds)
         changes = {"progress": progress, "progress_for": seconds}
-        job = job.with_worker(serial, ready=True, arrived=1, **changes)
+        job = job.with_worker(worker_id, ready=True, arrived=1, **changes)
     return job
 
 

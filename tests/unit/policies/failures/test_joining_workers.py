@@ -202,7 +202,7 @@ def test_a_newcomer_whose_pod_ends_is_made_anew_after_the_pause() -> None:
     restarts = decision.status.restarts
     assert (restarts.failures, restarts.retry_at) == (0, later(10))
     assert restarts.newcomers is not None
-    assert decision.status.next_serial == 4
+    assert decision.status.next_worker_id == 4
     assert [type(action).__name__ for action in decision.actions] == ["Release"]
 
 

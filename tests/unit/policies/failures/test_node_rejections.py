@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials, Time
+from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import MOST_AVOIDED
 from spotrun.policies.failures.node_rejections import AVOIDED_FOR, nodes_that_reject
@@ -43,7 +43,7 @@ def noted(seconds: float = 0.0, count: int = 1, worker: int = 2, **fields: Any) 
 
 def after_it(**rejections: Any) -> JobBuilder:
     """Its pod is settled, and another number given out."""
-    job = a_crew().with_status(settled=Serials("2").ranges, next_serial=4)
+    job = a_crew().with_status(settled=WorkerIds("2").ranges, next_worker_id=4)
     return job.with_status(rejections=noted(**rejections))
 
 
@@ -57,7 +57,7 @@ def test_a_rejected_worker_is_neither_a_failure_nor_an_interruption() -> None:
     assert (status.restarts, status.interruptions) == (NO_RESTARTS, NO_INTERRUPTIONS)
     assert status.phase is Phase.RUNNING
     assert status.rejections == noted()
-    assert (str(status.settled), status.next_serial) == ("2", 4)
+    assert (str(status.settled), status.next_worker_id) == ("2", 4)
     assert decision.actions == (Release(2, "uid-2"),), "the next one is made after a pause"
     assert decision.wake_after_seconds <= 10
 
@@ -138,8 +138,8 @@ def test_it_is_said_with_the_kubelets_words_until_others_have_a_node() -> None:
     assert (status.reason, status.message) == ("Training", f"2 workers train; {words}")
     whole = job.with_worker(3).decide().status
     assert whole.message == "2 workers train"
-    waiting = a_job(1).with_worker(2, **rejected()).with_status(settled=Serials("0-2").ranges)
-    status = waiting.with_status(next_serial=4, rejections=noted()).decide().status
+    waiting = a_job(1).with_worker(2, **rejected()).with_status(settled=WorkerIds("0-2").ranges)
+    status = waiting.with_status(next_worker_id=4, rejections=noted()).decide().status
     assert (status.phase, status.reason) == (Phase.PENDING, "Rejected")
     assert status.message == f"0 of at least 1 workers are ready, 0 have a node; {words}"
 
@@ -174,7 +174,7 @@ def test_who_finds_no_other_node_is_made_anew_when_that_one_may_be_used_again() 
         3, node=None, unschedulable=NO_NODE, avoids=("node-2",), created_at=ago(600)
     )
     (taken,) = [one for one in job.decide().actions if isinstance(one, Withdraw)]
-    assert taken.serial == 3
+    assert taken.worker_id == 3
     sooner = replace(job.workers[3].pod, created_at=ago(597))
     waiting = replace(job, workers={**job.workers, 3: replace(job.workers[3], pod=sooner)})
     decision = waiting.decide()
@@ -192,7 +192,7 @@ def test_however_long_all_nodes_reject_them_the_job_goes_on_and_asks_less_and_le
         decision = job.decide(NOW + timedelta(seconds=second))
         assert decision.status.phase is not Phase.FAILED
         job = replace(job, status=decision.status)
-        new = [one.serial for one in decision.actions if isinstance(one, Create)]
+        new = [one.worker_id for one in decision.actions if isinstance(one, Create)]
         times += [second] if new else []
         workers = {n: a_worker(n, node=f"n-{n}", **rejected()) for n in new}
         job = replace(job, workers={**job.workers, **workers})

@@ -16,9 +16,9 @@ RAISED = Failure(5, 3, "rank 1 ended with exit code 3: ValueError: no label")
 def told(*failures: Failure | None) -> JobBuilder:
     """Return a world in which these workers have told their failures."""
     job = a_job(2, min=2).training(0, 1, generation=5)
-    for serial, failure in enumerate(failures):
+    for worker_id, failure in enumerate(failures):
         if failure is not None:
-            job = job.with_worker(serial, ready=True, arrived=5, failed=failure)
+            job = job.with_worker(worker_id, ready=True, arrived=5, failed=failure)
     return job
 
 

@@ -125,8 +125,8 @@ def test_what_breaks_off_because_processes_are_told_to_end_is_no_failure(
         1: {"ready": False, "arrived": 1, "failed": BROKEN_OFF},
         2: {"ready": True},
     }
-    for serial, worker in told.items():
-        job = job.with_worker(serial, in_process=False, **worker, **pods.get(serial, {}))
+    for worker_id, worker in told.items():
+        job = job.with_worker(worker_id, in_process=False, **worker, **pods.get(worker_id, {}))
     assert (job.decide().status.restarts.failures or 0) == failures
 
 

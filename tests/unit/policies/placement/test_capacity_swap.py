@@ -35,12 +35,12 @@ def test_an_on_demand_worker_trains_until_the_one_from_spot_is_ready() -> None:
 
 def by_a_new_leader(job: JobBuilder) -> JobBuilder:
     """The same job, of whose agents nobody has come over yet."""
-    workers = {serial: replace(worker, agent=None) for serial, worker in job.workers.items()}
+    workers = {worker_id: replace(worker, agent=None) for worker_id, worker in job.workers.items()}
     return replace(job, workers=workers).with_facts(leading_seconds=5.0)
 
 
 def test_a_new_leader_goes_on_with_a_return_that_was_begun() -> None:
-    begun = back(due(30, 10)).with_status(next_serial=2)
+    begun = back(due(30, 10)).with_status(next_worker_id=2)
     assert asked(by_a_new_leader(begun)) == ["Spot"]
 
 
@@ -90,8 +90,8 @@ def test_the_base_never_goes_back_to_spot() -> None:
 def test_of_several_one_with_the_state_stays_until_the_others_have_it() -> None:
     job = on_market(working(a_job(2, min=2, checkpoint=ON_CLAIM), OD, 0, 1), SPOT, OD)
     assert asked(job) == ["Spot", "Spot"]
-    for serial in (2, 3):
-        node = a_node_of(SPOT, serial, ago(60))
-        job = job.with_worker(serial, ready=True, node=node, ready_for=30.0, created_at=ago(60))
+    for worker_id in (2, 3):
+        node = a_node_of(SPOT, worker_id, ago(60))
+        job = job.with_worker(worker_id, ready=True, node=node, ready_for=30.0, created_at=ago(60))
     world = job.decide().status.world
     assert (world.members, world.entry) == ((0, 2), "Boundary")

@@ -66,7 +66,7 @@ class Town:
                     case Create():
                         self.bind(action)
                     case Remove() | Withdraw() | Release():
-                        self.workers.pop(action.serial, None)
+                        self.workers.pop(action.worker_id, None)
                     case _:
                         raise AssertionError(action)
             if not decision.actions:
@@ -78,15 +78,15 @@ class Town:
         name = self.rolls.choice(names)
         pool = next(pool for pool in POOLS if pool.name == name)
         zone = create.place.zone or self.rolls.choice(pool.zones)
-        node = replace(a_node_of(pool, create.serial, ago(60)), zone=zone)
-        self.workers[create.serial] = a_worker(create.serial, node=node, created_at=ago(100))
+        node = replace(a_node_of(pool, create.worker_id, ago(60)), zone=zone)
+        self.workers[create.worker_id] = a_worker(create.worker_id, node=node, created_at=ago(100))
 
     def lose(self) -> None:
         gone = [n for n in self.workers if self.rolls.random() < 0.4]
-        for serial in gone:
-            worker = self.workers[serial]
+        for worker_id in gone:
+            worker = self.workers[worker_id]
             assert worker.node is not None
-            self.workers[serial] = replace(worker, node=replace(worker.node, gone=True))
+            self.workers[worker_id] = replace(worker, node=replace(worker.node, gone=True))
         self.dry = frozenset(p.name for p in POOLS if self.rolls.random() < 0.3)
 
     def count(self, key: str) -> Counter[str]:

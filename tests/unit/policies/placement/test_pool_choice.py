@@ -128,7 +128,7 @@ def test_spot_is_not_too_dear_for_what_is_not_to_be_had(why: dict[str, Any]) -> 
 def test_who_waits_for_a_pool_that_has_become_too_dear_is_taken_back() -> None:
     placement = {"capacity": "Spot", "maxPricePercent": 50}
     job = waiting(on_market(a_job(2, placement=placement), SPOT, OD), 0, pools=(SPOT,), seconds=5)
-    job = working(job, SPOT, 1).with_status(next_serial=2)
+    job = working(job, SPOT, 1).with_status(next_worker_id=2)
     assert withdrawn(job) == []
 
     dear = on_market(job, replace(SPOT, usd_per_hour=Decimal("0.6")), OD)

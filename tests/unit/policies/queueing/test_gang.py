@@ -147,7 +147,7 @@ def test_survivors_with_the_state_do_not_give_their_nodes_back() -> None:
         .with_world("", 2, is_active=False, state_holders="0")
         .with_facts(may_hold_nodes=False)
     )
-    assert all(action.serial != 0 for action in survivor.decide().actions)  # type: ignore[union-attr]
+    assert all(action.worker_id != 0 for action in survivor.decide().actions)  # type: ignore[union-attr]
 
 
 def test_a_gang_larger_than_its_quota_says_what_it_needs_and_what_it_does() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from spotrun.api.cost import Pricing
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import ConditionType
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from tests.support.jobs.builders import NOW, a_job
@@ -33,8 +33,8 @@ def test_a_job_that_had_workers_of_unknown_price_stays_partial() -> None:
     assert sums(before).unpriced_seconds == "3600"
     after = a_metered_job().with_status(
         accumulators=before.status.accumulators,
-        settled=Serials("0").ranges,
-        next_serial=1,
+        settled=WorkerIds("0").ranges,
+        next_worker_id=1,
         cost=before.status.cost,
     )
     assert cost(after.decide()).pricing is Pricing.PARTIAL

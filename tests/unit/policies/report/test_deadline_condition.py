@@ -35,12 +35,12 @@ def on_its_way(hours_left: float, work_left: float, **spec: Any) -> JobBuilder:
 def training(job: JobBuilder) -> JobBuilder:
     progress = job.status.progress
     assert progress is not None
-    for serial in (0, 1):
+    for worker_id in (0, 1):
         job = job.with_worker(
-            serial,
+            worker_id,
             ready=True,
             arrived=1,
-            node=a_node_of(a_spot_pool(), serial, ago(HOUR)),
+            node=a_node_of(a_spot_pool(), worker_id, ago(HOUR)),
             created_at=ago(HOUR),
             progress=Reported(1, progress.step or 0, progress.total_steps),
         )

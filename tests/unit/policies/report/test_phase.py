@@ -99,8 +99,8 @@ def test_crashes_do_not_leave_running_as_long_as_enough_have_not_failed(
     least: int, failures: int, expected: Phase
 ) -> None:
     job = a_job(3, min=least).training(0, 1, 2, in_process=False)
-    for serial in range(failures):
-        job = job.with_worker(serial, ready=True, arrived=1, in_process=False, failed=BOOM)
+    for worker_id in range(failures):
+        job = job.with_worker(worker_id, ready=True, arrived=1, in_process=False, failed=BOOM)
     status = job.decide().status
     assert (status.phase, status.reason) == (expected, "ExitCode")
     assert "the next try at 2026-03-02T12:00:10Z" in (status.message or "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
@@ -27,8 +27,8 @@ IN_WORLD_2 = Accumulators(generation=2)
     [
         ({}, float("inf")),
         ({"phase": Phase.RUNNING}, 0.0),
-        ({"next_serial": 4}, 0.0),
-        ({"settled": Serials("0").ranges}, 1.0),
+        ({"next_worker_id": 4}, 0.0),
+        ({"settled": WorkerIds("0").ranges}, 1.0),
         ({"progress": Progress(step=0, total_steps=9)}, 59.0),
         ({"progress": Progress(step=3)}, 4.0),
         ({"checkpoint": SAVED}, 4.0),
@@ -57,14 +57,14 @@ STARTING = {"phase": Phase.STARTING, "workers": WorkerCounts(summary="3/8")}
         pytest.param({"reason": "WaitingForGang"}, 0.0, id="another comes first"),
         pytest.param({**STARTING, "reason": "CannotStart"}, 0.0, id="its image is not there"),
         pytest.param({**STARTING, "phase": Phase.RUNNING}, 0.0, id="it trains"),
-        pytest.param({**STARTING, "next_serial": 9}, 0.0, id="one more is to be made"),
+        pytest.param({**STARTING, "next_worker_id": 9}, 0.0, id="one more is to be made"),
         pytest.param({**STARTING, "failed": frozenset({0})}, 1.0, id="one of them has failed"),
     ],
 )
 def test_how_far_a_gang_is_that_starts_is_told_in_seconds_and_not_at_each_step(
     change: dict[str, Any], seconds: float
 ) -> None:
-    old = JobState(phase=Phase.PENDING, reason="WaitingForCapacity", next_serial=8)
+    old = JobState(phase=Phase.PENDING, reason="WaitingForCapacity", next_worker_id=8)
     stated = state_of(old)
     assert seconds_to_write(stated, state_of(replace(old, **change)), 1.0) == seconds
 
@@ -96,10 +96,10 @@ def test_the_empty_world_of_a_job_that_has_succeeded_is_written_with_the_ends_of
 ):
     world = World(number=1, members=(0,), is_active=True)
     empty = World(number=2)
-    over = JobState(phase=Phase.SUCCEEDED, world=world, next_serial=3)
+    over = JobState(phase=Phase.SUCCEEDED, world=world, next_worker_id=3)
     assert seconds_to_write(over, replace(over, world=empty), 0.5) == 4.5
     for settled, seconds in (("0-1", 4.5), ("0-2", 1.5)):
-        ends = replace(over, world=empty, settled=Serials(settled).ranges)
+        ends = replace(over, world=empty, settled=WorkerIds(settled).ranges)
         assert seconds_to_write(over, ends, 0.5) == seconds
     running = replace(over, phase=Phase.RUNNING)
     assert seconds_to_write(running, replace(running, world=empty), 0.5) == 0.0

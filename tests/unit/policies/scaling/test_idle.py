@@ -25,12 +25,12 @@ def a_training(*used: Utilization, **worker: Any) -> JobBuilder:
     """With a world whose workers use so much."""
     pods = {"requests": REQUESTED, **worker}
     job = a_job(len(used)).training(*range(len(used)), **pods)
-    for serial, utilization in enumerate(used):
-        known = job.workers[serial]
+    for worker_id, utilization in enumerate(used):
+        known = job.workers[worker_id]
         assert known.agent is not None
         report = replace(known.agent.report, utilization=utilization)
         agent = replace(known.agent, report=report)
-        job = replace(job, workers={**job.workers, serial: replace(known, agent=agent)})
+        job = replace(job, workers={**job.workers, worker_id: replace(known, agent=agent)})
     return job
 
 
@@ -142,7 +142,7 @@ def test_after_suspend_after_a_checkpoint_is_ordered_and_the_job_is_held_back() 
     assert held.orders.checkpoint == 1
     assert [action for action in decision.actions if isinstance(action, Remove)] == []
     after = replace(job, status=held).decide(later(7200 + 111))
-    assert sorted(one.serial for one in after.actions if isinstance(one, Remove)) == [0, 1]
+    assert sorted(one.worker_id for one in after.actions if isinstance(one, Remove)) == [0, 1]
 
 
 def test_it_says_what_was_found_and_how_to_go_on_in_message_condition_and_event() -> None:

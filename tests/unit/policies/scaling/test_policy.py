@@ -43,11 +43,11 @@ def a_reading(size: int, *, used: float = 1.0, seconds: float | None = None) -> 
 def trained(job: JobBuilder, size: int, **reading: Any) -> JobBuilder:
     """With a world of that size, of which everybody has told enough."""
     job = job.training(*range(size))
-    for serial in range(size):
-        worker = a_worker(serial, ready=True, arrived=1, progress=Progress(1, 100, 100_000))
+    for worker_id in range(size):
+        worker = a_worker(worker_id, ready=True, arrived=1, progress=Progress(1, 100, 100_000))
         assert worker.agent is not None
         agent = replace(worker.agent, reading=a_reading(size, **reading))
-        job = replace(job, workers={**job.workers, serial: replace(worker, agent=agent)})
+        job = replace(job, workers={**job.workers, worker_id: replace(worker, agent=agent)})
     return job
 
 

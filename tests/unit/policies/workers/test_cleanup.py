@@ -50,7 +50,7 @@ def succeeded(seconds_ago: float, **spec: Any) -> JobBuilder:
 
 
 def removed(job: JobBuilder) -> list[int]:
-    return [one.serial for one in job.decide().actions if isinstance(one, Remove)]
+    return [one.worker_id for one in job.decide().actions if isinstance(one, Remove)]
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_the_one_that_failed_ends_by_itself_so_that_its_log_stays() -> None:
 def test_nobody_goes_before_30_s_or_stays_beyond_10_min_and_who_is_to_go_goes(
     elapsed: float, more: float, leaves_in: float | None, is_member: bool
 ) -> None:
-    serial = MEMBER if is_member else SPARE
-    job = succeeded(elapsed).with_worker(serial, ready=True, arrived=1, leaves_in=leaves_in)
-    now = serial in removed(job)
+    worker_id = MEMBER if is_member else SPARE
+    job = succeeded(elapsed).with_worker(worker_id, ready=True, arrived=1, leaves_in=leaves_in)
+    now = worker_id in removed(job)
     assert elapsed >= 29.999 or not now
     assert elapsed <= 600.001 or now
-    then = [one.serial for one in job.decide(later(more)).actions if isinstance(one, Remove)]
-    assert not now or serial in then
+    then = [one.worker_id for one in job.decide(later(more)).actions if isinstance(one, Remove)]
+    assert not now or worker_id in then
 
 
 # what it costs, and when it is looked at again ---------------------------------------------------
@@ -253,7 +253,7 @@ def test_how_long_workers_may_stay_is_found_out_once_in_a_decision(
     asked: list[int] = []
 
     def counted(view: View, worker: Worker) -> datetime | None:
-        asked.append(worker.serial)
+        asked.append(worker.worker_id)
         return ended_at(view, worker)
 
     monkeypatch.setattr(cleanup, "ended_at", counted)

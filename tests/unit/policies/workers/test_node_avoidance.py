@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.field_types.intervals import NO_NUMBERS
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import Reason
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.snapshot import Node, PodEnd
@@ -19,8 +19,8 @@ NO_NODE = "0/2 nodes are available"
 
 def avoided(job: JobBuilder) -> tuple[str, ...]:
     """What the next worker of this job keeps away from."""
-    number = job.status.next_serial or 0
-    actions = job.with_status(next_serial=number + 1).decide().actions
+    number = job.status.next_worker_id or 0
+    actions = job.with_status(next_worker_id=number + 1).decide().actions
     return next(one.avoid_nodes for one in actions if isinstance(one, Create))
 
 
@@ -48,7 +48,7 @@ def test_a_node_goes_by_its_host_name() -> None:
 
 def test_who_was_given_up_stays_lost_though_nobody_misses_it_any_more() -> None:
     job = after_the_loss()
-    assert sorted(job.view().alive_serials) == [0, 2]
+    assert sorted(job.view().alive_worker_ids) == [0, 2]
     assert avoided(job) == ("node-1",)
 
 
@@ -88,11 +88,11 @@ def test_a_node_is_alive_while_another_worker_there_is_heard() -> None:
 
 def test_all_workers_of_a_doubtful_node_are_asked_for_a_sign_of_life() -> None:
     job = a_job(4).training(0, 1, 2, 3)
-    for serial in (1, 2):
-        job = job.with_worker(serial, ready=True, arrived=1, node="shared")
+    for worker_id in (1, 2):
+        job = job.with_worker(worker_id, ready=True, arrived=1, node="shared")
     job = job.with_worker(0, ready=True, arrived=1, suspects=(1,))
     assert in_doubt(job.snapshot()) == {1, 2}
-    assert sorted(job.view().alive_serials) == [0, 1, 2, 3]
+    assert sorted(job.view().alive_worker_ids) == [0, 1, 2, 3]
 
 
 def test_a_worker_given_up_is_counted_as_an_interruption_at_once_and_only_once() -> None:
@@ -111,11 +111,11 @@ def a_waiting_worker(**pod: Any) -> JobBuilder:
     """A replacement that finds no node, made so many seconds ago."""
     job = a_job(3).training(0, 2, generation=2)
     facts = {"node": None, "unschedulable": NO_NODE, "avoids": ("node-1",), **pod}
-    return job.with_worker(3, **facts).with_status(settled=Serials("1").ranges)
+    return job.with_worker(3, **facts).with_status(settled=WorkerIds("1").ranges)
 
 
 def taken_back(job: JobBuilder) -> list[int]:
-    return [one.serial for one in job.decide().actions if isinstance(one, Withdraw)]
+    return [one.worker_id for one in job.decide().actions if isinstance(one, Withdraw)]
 
 
 def test_who_finds_no_node_but_those_it_kept_away_from_is_made_anew() -> None:
@@ -140,4 +140,4 @@ def test_who_waits_for_another_reason_is_left_alone() -> None:
 def test_who_was_given_up_is_removed_however_long_it_takes() -> None:
     lost = after_the_loss().with_worker(1, ready=True, arrived=1, heard=20.0)
     removed = [one for one in lost.decide().actions if isinstance(one, Remove)]
-    assert [(one.serial, one.reason) for one in removed] == [(1, Reason.NODE_LOST)]
+    assert [(one.worker_id, one.reason) for one in removed] == [(1, Reason.NODE_LOST)]

@@ -70,8 +70,8 @@ def at_step(step: int, job: JobBuilder) -> JobBuilder:
 def going(job: JobBuilder) -> list[int]:
     """Whose nodes are given back, once that is stored."""
     decided = job.with_status(unused=job.decide().status.unused).decide()
-    found = {action.serial for action in decided.actions if isinstance(action, Remove)}
-    return sorted(serial for serial in found if job.workers[serial].node is not None)
+    found = {action.worker_id for action in decided.actions if isinstance(action, Remove)}
+    return sorted(worker_id for worker_id in found if job.workers[worker_id].node is not None)
 
 
 def made(job: JobBuilder) -> int:
@@ -148,18 +148,18 @@ def test_those_who_train_go_on_meanwhile() -> None:
     assert after.status.workers.allowed is not None
     allowed = after.status.workers.allowed
     assert (allowed.size, allowed.reason) == (2, "WaitingForCapacity")
-    gone = {one.serial for one in after.actions if isinstance(one, Remove | Withdraw)}
+    gone = {one.worker_id for one in after.actions if isinstance(one, Remove | Withdraw)}
     assert gone == {2, 3, 4, 5, 6, 7}
 
 
 def test_until_then_none_is_asked_for_and_then_all_are() -> None:
-    rests = in_vain(a_job(8, min=8).with_status(next_serial=8, observed_generation=1))
+    rests = in_vain(a_job(8, min=8).with_status(next_worker_id=8, observed_generation=1))
     assert (made(rests), rests.decide().wake_after_seconds) == (0, LOOK_SECONDS)
-    assert rests.decide().status.next_serial == 8
+    assert rests.decide().status.next_worker_id == 8
     again = in_vain(a_job(8, min=8).with_status(observed_generation=1), retry_at=ago(0))
     known = kept_status(again)
     assert (known.count, known.retry_at, known.retried_at) == (1, None, ago(0))
-    assert again.decide().status.next_serial == 8
+    assert again.decide().status.next_worker_id == 8
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_nodes_that_become_free_are_asked_for_at_once(free: int, asks: bool) -> 
     rests = on_market(in_vain(job), an_on_demand_pool(free_slots=free))
     known = kept_status(rests)
     assert (known.retry_at is None) == asks
-    assert (rests.decide().status.next_serial or 0) == (8 if asks else 0)
+    assert (rests.decide().status.next_worker_id or 0) == (8 if asks else 0)
 
 
 def test_room_that_was_there_all_the_time_is_not_asked_for_at_once() -> None:
@@ -345,9 +345,9 @@ def test_survivors_whose_state_is_of_no_use_are_not_kept_for_it(
     spec: dict[str, Any], process: dict[str, Any]
 ) -> None:
     job = a_gang(KEPT, placed=7, **spec)
-    for serial in range(7):
-        worker = {"ready": True, "arrived": 1, "slot": serial, **process}
-        job = job.with_worker(serial, scheduled_at=ago(90_000), **worker)
+    for worker_id in range(7):
+        worker = {"ready": True, "arrived": 1, "slot": worker_id, **process}
+        job = job.with_worker(worker_id, scheduled_at=ago(90_000), **worker)
     job = job.with_worker(7, node=None, unschedulable=NO_NODE, created_at=ago(KEPT), slot=7)
     job = job.with_world("", 2, is_active=False, state_holders="0-6", formed=KEPT)
     assert going(at_step(100_000, job)) == list(range(7))

@@ -6,10 +6,10 @@ from tests.support.jobs.builders import a_job
 
 def test_numbers_are_given_out_once_and_workers_made_after() -> None:
     decision = a_job(2, min=2).decide()
-    assert decision.status.next_serial == 2
+    assert decision.status.next_worker_id == 2
     assert decision.actions == (Create(0), Create(1))
     again = a_job(2, min=2).with_worker(1).decide()
-    assert (again.status.next_serial, again.actions) == (2, (Create(0),))
+    assert (again.status.next_worker_id, again.actions) == (2, (Create(0),))
 
 
 def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
@@ -22,7 +22,7 @@ def test_a_silent_worker_is_replaced_and_fenced_by_its_uid() -> None:
 
 def test_surplus_workers_go_the_least_useful_first() -> None:
     job = a_job(1, max=3).with_worker(0, ready=True).with_worker(1).with_worker(2, node=None)
-    went = [a.serial for a in job.decide().actions if isinstance(a, Remove)]
+    went = [a.worker_id for a in job.decide().actions if isinstance(a, Remove)]
     assert went == [2, 1]
 
 

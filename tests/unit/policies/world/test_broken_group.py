@@ -16,12 +16,12 @@ from tests.support.jobs.builders import JobBuilder, a_job, told, world
 AS_BEFORE = (2, "0-2", True, Entry.ABORT, "0-1")
 
 
-def broken(*serials: int, **others: object) -> JobBuilder:
+def broken(*worker_ids: int, **others: object) -> JobBuilder:
     """Three that train in world 2, of whom these say that its group broke."""
     job = a_job(3, min=1).training(0, 1, 2, generation=2, **others)
     job = job.with_world("0-2", 2, entry=Entry.ABORT, state_holders="0-1")
-    for serial in serials:
-        job = job.with_worker(serial, ready=True, arrived=2, broken=2, **others)
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, ready=True, arrived=2, broken=2, **others)
     return job
 
 
@@ -37,9 +37,9 @@ def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     )
 
 
-@pytest.mark.parametrize("serials", [(), (0,), (0, 1)])
-def test_as_long_as_one_has_not_said_so_it_may_be_lost(serials: tuple[int, ...]) -> None:
-    assert told(broken(*serials)) == AS_BEFORE
+@pytest.mark.parametrize("worker_ids", [(), (0,), (0, 1)])
+def test_as_long_as_one_has_not_said_so_it_may_be_lost(worker_ids: tuple[int, ...]) -> None:
+    assert told(broken(*worker_ids)) == AS_BEFORE
 
 
 def test_what_was_said_of_the_world_before_counts_for_nothing() -> None:

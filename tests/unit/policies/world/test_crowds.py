@@ -21,8 +21,8 @@ def generation(job: JobBuilder) -> int:
 def crowd(*ready_for: float, wanted: int = 10) -> JobBuilder:
     """One trains, and newcomers have been ready for so long."""
     job = a_job(wanted).training(0)
-    for serial, seconds in enumerate(ready_for, 1):
-        job = job.with_worker(serial, ready=True, ready_for=seconds)
+    for worker_id, seconds in enumerate(ready_for, 1):
+        job = job.with_worker(worker_id, ready=True, ready_for=seconds)
     return job
 
 
@@ -55,14 +55,14 @@ def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
     made, now = 0, NOW
     for first in range(10, 510, 10):
         now += timedelta(milliseconds=20)
-        for serial in range(first, first + 10):
-            job = job.with_worker(serial, ready=serial % 2 == 0)
+        for worker_id in range(first, first + 10):
+            job = job.with_worker(worker_id, ready=worker_id % 2 == 0)
         decision = job.decide(now)
         made += decision.status.world != job.status.world
         job = job.with_state(decision.status)
     later = now + timedelta(seconds=1)
-    for serial in range(10, 510):
-        job = job.with_worker(serial, ready=True, ready_for=1.0)
+    for worker_id in range(10, 510):
+        job = job.with_worker(worker_id, ready=True, ready_for=1.0)
     status = job.decide(later).status
     assert len(status.world.members) == 510
     assert status.world.is_active

@@ -35,8 +35,8 @@ def entering(entry: Entry, formed: float, **late: Any) -> JobBuilder:
 )
 def test_who_is_late_is_left_out(entry: Entry, age: float, leaves_out: bool) -> None:
     job = entering(entry, 600.0 if entry is Entry.RESTART else 20.0)
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=age)
+    for worker_id in (0, 1):
+        job = job.with_worker(worker_id, ready=True, arrived=5, arrived_for=age)
     new = world(job)
     assert (new.members == (0, 1)) is leaves_out
     assert new.late_workers == ((2,) if leaves_out else ())
@@ -78,17 +78,17 @@ def test_survivors_wait_for_a_replacement_until_its_process_has_started(
 def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_restart() -> None:
     job = entering(Entry.BOUNDARY, 20.0)
     job = job.with_worker(2, ready=True, arrived=4, needs_boundary=True)
-    for serial in (0, 1):
+    for worker_id in (0, 1):
         came = {"arrived": 5, "arrived_for": 3.0, "needs_boundary": True}
-        job = job.with_worker(serial, ready=True, **came)
+        job = job.with_worker(worker_id, ready=True, **came)
     assert told(job) == (6, "0-2", True, Entry.RESTART, "0-2")
 
 
 def test_where_too_few_come_in_process_they_keep_the_state() -> None:
     job = a_job(3, min=3).with_workers(0, 1, 2, ready=True, arrived=4)
     job = job.with_world("0-2", 5, entry=Entry.ABORT, state_holders="0-2", formed=20.0, store="s:1")
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=3.0)
+    for worker_id in (0, 1):
+        job = job.with_worker(worker_id, ready=True, arrived=5, arrived_for=3.0)
     assert told(job) == (6, "", False, Entry.RESTART, "0-1")
 
 
@@ -135,18 +135,18 @@ def test_who_is_late_once_keeps_the_state_where_too_few_are_left(entry: Entry) -
     decided = job.decide()
     new = decided.status.world
     assert (new.members, new.state_holders, new.late_workers) == ((), (0,), (1, 1))
-    status = replace(decided.status, next_serial=4)
+    status = replace(decided.status, next_worker_id=4)
     job = job.with_state(status).without(1).with_worker(3, ready=True)
     assert told(job) == (7, "0,2-3", True, Entry.ABORT, "0")
 
 
 def test_where_only_newcomers_come_every_part_of_the_model_is_still_brought() -> None:
     job = a_job(4, min=2, sizes=[2, 4], perReplica=2)
-    for serial in (0, 1):
-        job = job.with_worker(serial, ready=True, arrived=4, slot=serial)
+    for worker_id in (0, 1):
+        job = job.with_worker(worker_id, ready=True, arrived=4, slot=worker_id)
     came: dict[str, Any] = {"arrived": 5, "arrived_for": 3.0, "progress": Progress(0, 0)}
-    for serial in (2, 3):
-        job = job.with_worker(serial, ready=True, slot=serial - 2, **came)
+    for worker_id in (2, 3):
+        job = job.with_worker(worker_id, ready=True, slot=worker_id - 2, **came)
     told_to_join: dict[str, Any] = {"state_holders": "0-1", "joining_workers": "2-3"}
     job = job.with_world("0-3", 5, entry=Entry.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
     assert told(job) == (6, "0-3", True, Entry.ABORT, "0-1")
@@ -156,8 +156,8 @@ def one_starts(least: int, *arrived_for: float) -> JobBuilder:
     """At a boundary others came so long ago; the last member has to start its process again."""
     last = len(arrived_for)
     job = a_job(last + 1, min=least)
-    for serial, age in enumerate(arrived_for):
-        job = job.with_worker(serial, ready=True, arrived=5, arrived_for=age)
+    for worker_id, age in enumerate(arrived_for):
+        job = job.with_worker(worker_id, ready=True, arrived=5, arrived_for=age)
     job = job.with_worker(last, ready=True, in_process=False)
     joined: dict[str, Any] = {
         "state_holders": "0-1",
@@ -221,5 +221,5 @@ def test_who_is_late_twice_is_replaced() -> None:
     job = a_job(2, min=2).training(0, 1).with_worker(2, ready=True)
     job = job.with_world("0-1", 1, late_workers="2,2", store="s:1")
     decision = job.decide()
-    assert decision.status.next_serial == 3
+    assert decision.status.next_worker_id == 3
     assert removed(decision.actions) == [2]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.field_types.text_values import Serials
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.status import Entry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
 from spotrun.policies.world.join_timeout import arrival_wake_after_seconds
@@ -18,7 +18,7 @@ from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, later
 
 
 def members(job: JobBuilder) -> str:
-    return Serials.of(job.decide().status.world.members)
+    return WorkerIds.of(job.decide().status.world.members)
 
 
 def created(job: JobBuilder) -> list[Create]:
@@ -26,20 +26,20 @@ def created(job: JobBuilder) -> list[Create]:
 
 
 def removed(job: JobBuilder) -> list[int]:
-    return [one.serial for one in job.decide().actions if isinstance(one, Remove)]
+    return [one.worker_id for one in job.decide().actions if isinstance(one, Remove)]
 
 
-def a_notice(job: JobBuilder, *serials: int, leaves_in: float) -> JobBuilder:
-    for serial in serials:
-        job = job.with_worker(serial, ready=True, arrived=1, leaves_in=leaves_in)
+def a_notice(job: JobBuilder, *worker_ids: int, leaves_in: float) -> JobBuilder:
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, ready=True, arrived=1, leaves_in=leaves_in)
     return job
 
 
 def test_replacements_for_all_who_leave_are_made_at_once_and_elsewhere() -> None:
     job = a_notice(a_job(4).training(0, 1, 2, 3), 1, 2, leaves_in=120)
-    assert job.decide().status.next_serial == 6
-    made = created(job.with_status(next_serial=6))
-    assert [one.serial for one in made] == [4, 5]
+    assert job.decide().status.next_worker_id == 6
+    made = created(job.with_status(next_worker_id=6))
+    assert [one.worker_id for one in made] == [4, 5]
     assert {one.avoid_nodes for one in made} == {("node-1", "node-2")}
 
 
@@ -87,7 +87,7 @@ def test_who_is_told_to_end_by_a_signal_is_left_out_at_once() -> None:
     job = a_job(2, min=1).training(0, 1).with_worker(1, ready=True, arrived=1, leaving=True)
     world = job.decide().status.world
     assert (world.members, world.entry, world.is_active) == ((0,), Entry.BOUNDARY, True)
-    (made,) = created(job.with_status(next_serial=3))
+    (made,) = created(job.with_status(next_worker_id=3))
     assert made.avoid_nodes == ("node-1",)
 
 
@@ -96,7 +96,7 @@ def test_who_is_told_to_end_and_deleted_may_be_followed_on_its_node() -> None:
     gone = {"deleting": True, "killed_at": later(100)}
     job = job.with_worker(1, ready=True, arrived=1, leaving=True, **gone)
     assert members(job) == "0"
-    (made,) = created(job.with_status(next_serial=3))
+    (made,) = created(job.with_status(next_worker_id=3))
     assert made.avoid_nodes == ()
 
 
@@ -197,12 +197,12 @@ def a_plain_script(**worker: Any) -> JobBuilder:
     """The same of a script that follows no orders, though its steps are counted."""
     job = a_script(**worker)
     known = {n: one.agent.report for n, one in job.workers.items() if one.agent is not None}
-    for serial, report in known.items():
-        agent = job.workers[serial].agent
+    for worker_id, report in known.items():
+        agent = job.workers[worker_id].agent
         assert agent is not None
         plain = replace(agent, report=replace(report, saves_on_order=False))
         job = replace(
-            job, workers={**job.workers, serial: replace(job.workers[serial], agent=plain)}
+            job, workers={**job.workers, worker_id: replace(job.workers[worker_id], agent=plain)}
         )
     return job
 

@@ -90,7 +90,7 @@ def test_a_smaller_wish_is_followed_at_a_boundary() -> None:
 def test_nobody_leaves_under_notice_before_the_replacement_is_ready() -> None:
     job = a_job(2).training(0, 1).with_worker(1, ready=True, arrived=1, leaves_in=60)
     assert told(job) == (1, "0-1", True, Entry.RESTART, None)
-    assert job.decide().status.next_serial == 3
+    assert job.decide().status.next_worker_id == 3
     job = job.with_worker(2, ready=True)
     assert told(job) == (2, "0,2", True, Entry.BOUNDARY, "0-1")
 

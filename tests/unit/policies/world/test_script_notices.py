@@ -26,15 +26,15 @@ def a_plain_job(workers: range, least: int, newcomer: str | None, **spec: Any) -
     return job.with_worker(len(workers), **NEWCOMERS[newcomer], **PLAIN) if newcomer else job
 
 
-def leaving(job: JobBuilder, *serials: int, seconds: float) -> World:
+def leaving(job: JobBuilder, *worker_ids: int, seconds: float) -> World:
     """The next world if the nodes of these workers end in so many seconds."""
-    for serial in serials:
-        job = job.with_worker(serial, ready=False, arrived=1, leaves_in=seconds, **PLAIN)
+    for worker_id in worker_ids:
+        job = job.with_worker(worker_id, ready=False, arrived=1, leaves_in=seconds, **PLAIN)
     return job.decide().status.world
 
 
 @pytest.mark.parametrize(
-    ("size_and_least", "serials", "newcomer", "expected"),
+    ("size_and_least", "worker_ids", "newcomer", "expected"),
     [
         ((1, 1), (0,), None, ()),
         ((1, 1), (0,), "unready", ()),
@@ -50,14 +50,14 @@ def leaving(job: JobBuilder, *serials: int, seconds: float) -> World:
 )
 def test_it_is_told_before_its_node_ends(
     size_and_least: tuple[int, int],
-    serials: tuple[int, ...],
+    worker_ids: tuple[int, ...],
     newcomer: str | None,
     expected: tuple[int, ...],
 ) -> None:
     size, least = size_and_least
     job = a_plain_job(range(size), least, newcomer, checkpoint=ON_CLAIM)
     for seconds in SHORT_SECONDS:
-        world = leaving(job, *serials, seconds=seconds)
+        world = leaving(job, *worker_ids, seconds=seconds)
         told = (world.members, world.is_active, world.is_planned)
         assert told == (expected, bool(expected), True), seconds
 

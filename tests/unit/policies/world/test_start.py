@@ -26,8 +26,8 @@ def test_the_smallest_world_waits_for_the_rest_of_its_gang(
     ages: tuple[float, ...], members: tuple[int, ...]
 ) -> None:
     job = a_job(3, min=2).with_worker(2, ready=False)
-    for serial, age in enumerate(ages):
-        job = job.with_worker(serial, ready=True, ready_for=age)
+    for worker_id, age in enumerate(ages):
+        job = job.with_worker(worker_id, ready=True, ready_for=age)
     assert world(job).members == members
     if not members:
         assert wake_after_seconds(job.view(), job.status) == 30.0 - min(ages)

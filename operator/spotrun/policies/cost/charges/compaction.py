@@ -15,7 +15,7 @@ from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 
 MOST_BYTES = 48_000
-"""Of the status of the largest job an eighth, besides the serial numbers themselves."""
+"""Of the status of the largest job an eighth, besides the worker ids themselves."""
 _BYTES_OF_RATE = 130
 _BYTES_OF_EARLIER = 80
 
@@ -60,7 +60,7 @@ def _all_but_last(charges: Charges, now: datetime) -> Charges:
 
 
 def size_bytes(groups: Iterable[Charges]) -> int:
-    """Estimate how long that is in the status, without the serial numbers."""
+    """Estimate how long that is in the status, without the worker ids."""
     return sum(
         _BYTES_OF_RATE + len(charges[-1].pool) + _BYTES_OF_EARLIER * (len(charges) - 1)
         for charges in groups
@@ -68,13 +68,15 @@ def size_bytes(groups: Iterable[Charges]) -> int:
 
 
 def _book(groups: Groups) -> Book:
-    return {serial: charges for charges, serials in groups.items() for serial in serials}
+    return {
+        worker_id: charges for charges, worker_ids in groups.items() for worker_id in worker_ids
+    }
 
 
 def _merged(new: Mapping[Charges, Charges], groups: Groups) -> Groups:
     found: dict[Charges, list[int]] = {}
-    for charges, serials in groups.items():
-        found.setdefault(new[charges], []).extend(serials)
+    for charges, worker_ids in groups.items():
+        found.setdefault(new[charges], []).extend(worker_ids)
     return found
 
 
@@ -93,13 +95,13 @@ def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:
         for index in range(len(charges)):
             longest[_from(coded[charges], index)] = charges
     found: dict[Charges, list[int]] = {}
-    for charges, serials in groups.items():
+    for charges, worker_ids in groups.items():
         since = [one.since for one in charges]
         others = [longest[_from(coded[charges], index)] for index in range(len(charges))]
-        for serial in serials:
-            index = max(bisect_right(since, starts[serial]) - 1, 0)
-            fit = _fit(charges, others[index], index, starts[serial])
-            found.setdefault(fit, []).append(serial)
+        for worker_id in worker_ids:
+            index = max(bisect_right(since, starts[worker_id]) - 1, 0)
+            fit = _fit(charges, others[index], index, starts[worker_id])
+            found.setdefault(fit, []).append(worker_id)
     return found
 
 

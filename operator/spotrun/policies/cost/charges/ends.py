@@ -49,7 +49,7 @@ def latest_ends(ends: Ends) -> Ends:
     if len(moments) <= MOST_ENDS:
         return ends
     earliest = moments[MOST_ENDS - 1]
-    return {serial: end for serial, end in ends.items() if end >= earliest}
+    return {worker_id: end for worker_id, end in ends.items() if end >= earliest}
 
 
 def _has_run_on(worker: Worker, noted: datetime, now: datetime) -> bool:

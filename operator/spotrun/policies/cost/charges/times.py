@@ -25,7 +25,7 @@ def _unsettled(view: View, status: JobState) -> list[Worker]:
     return [
         worker
         for worker in view.job.workers
-        if worker.pod.node is not None and worker.serial not in settled
+        if worker.pod.node is not None and worker.worker_id not in settled
     ]
 
 
@@ -38,19 +38,19 @@ def started_at(worker: Worker) -> datetime | None:
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
     """Return when it stopped costing; None while it goes on, or may."""
-    return all_ends(view)[worker.serial]
+    return all_ends(view)[worker.worker_id]
 
 
 def all_ends(view: View) -> Mapping[int, datetime | None]:
-    """Return the same of all workers, by serial."""
+    """Return the same of all workers, by worker id."""
     return view.once_unlimited("ends of charges", (), lambda: _all_ends(view))
 
 
 def _all_ends(view: View) -> dict[int, datetime | None]:
     noted, now = noted_ends(view), view.now
     return {
-        one.serial: charge_ends(
-            one, now, is_given_up=_is_given_up(view, one), noted=noted.get(one.serial)
+        one.worker_id: charge_ends(
+            one, now, is_given_up=_is_given_up(view, one), noted=noted.get(one.worker_id)
         )
         for one in view.job.workers
     }
@@ -69,4 +69,4 @@ def may_still_cost(view: View, worker: Worker) -> bool:
 def _is_given_up(view: View, worker: Worker) -> bool:
     """Whether nobody counts on a worker any more, or it never called and had time to."""
     is_mute = worker.agent is None and view.job.leading_seconds >= NEW_LEADER_SECONDS
-    return worker.serial in view.ends or is_mute
+    return worker.worker_id in view.ends or is_mute

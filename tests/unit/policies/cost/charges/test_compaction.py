@@ -78,11 +78,11 @@ def test_what_is_left_out_is_never_below_zero_and_nothing_changes_from_now_on(
     lives: list[tuple[int, Charges, int | None]], room_bytes: int
 ) -> None:
     job, book = a_job(len(lives)), {}
-    for serial, (start, charges, end) in enumerate(lives):
+    for worker_id, (start, charges, end) in enumerate(lives):
         over: dict[str, Any] = {"ended_at": ago(min(start, end))} if end is not None else {}
-        job = at_work(job, serial, scheduled_at=ago(start), **over)
-        book[serial] = charges
-    starts = {serial: ago(start) for serial, (start, _, _) in enumerate(lives)}
+        job = at_work(job, worker_id, scheduled_at=ago(start), **over)
+        book[worker_id] = charges
+    starts = {worker_id: ago(start) for worker_id, (start, _, _) in enumerate(lives)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compaction, "MOST_BYTES", room_bytes)
         kept = shortened(book, starts, NOW)

@@ -50,7 +50,7 @@ LATER_TOLD = {"phase": PodPhase.FAILED, "ended_at": later(1800), "end": PodEnd(1
 def a_trained_job(phase: str) -> JobBuilder:
     """Both train, or did so until the job was over or held back."""
     job = at_work(a_job(2, min=1, suspend=phase == "suspended").with_facts(**DUE), 0, ready=True)
-    job = job.training(0, 1).with_status(next_serial=2, lost=frozenset({1}))
+    job = job.training(0, 1).with_status(next_worker_id=2, lost=frozenset({1}))
     return job.with_status(phase=Phase.SUCCEEDED) if phase == "finished" else job
 
 
@@ -271,5 +271,5 @@ def test_the_noted_ends_of_the_largest_job_are_few_bytes(num_moments: int) -> No
     text = text_of(JobState(accumulators=Accumulators(ends=latest_ends(ends))))
     assert len(text) < 110_000
     read = read_text(text).accumulators.ends
-    assert {serial: ends[serial] for serial in read} == read
+    assert {worker_id: ends[worker_id] for worker_id in read} == read
     assert len(read) == (10_000 if num_moments < MOST_ENDS else MOST_ENDS)

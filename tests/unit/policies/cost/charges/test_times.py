@@ -15,8 +15,8 @@ from tests.support.money.priced_nodes import a_node, at_work, ended
 DUE = {"written_seconds": 600.0}
 
 
-def a_metered_job(*serials: int, **worker: object) -> JobBuilder:
-    return at_work(a_job(len(serials)), *serials, **worker).with_facts(**DUE)  # type: ignore[arg-type]
+def a_metered_job(*worker_ids: int, **worker: object) -> JobBuilder:
+    return at_work(a_job(len(worker_ids)), *worker_ids, **worker).with_facts(**DUE)  # type: ignore[arg-type]
 
 
 def sums(decision: Decision) -> Accumulators:
