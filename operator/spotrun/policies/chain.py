@@ -146,14 +146,14 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
 def _depends_on_looks(view: View) -> bool:
     """Whether a look may find something to do though neither an event nor its moment has come.
 
-    That a pool has rested, that lasting workers may give way, or that nodes are of no use.
+    That a pool has rested, that stable workers may give way, or that nodes are of no use.
     """
     job, placed = view.job, there(view).num_placed
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
     return (
         job.status.unused != NOTHING_UNUSED
         or placed < view.limited_size
-        or (is_mixed and bool(there(view).lasting))
+        or (is_mixed and bool(there(view).stable))
         or any(has_just_lost(view, pool) for pool in job.market.pools)
     )
 

@@ -79,12 +79,12 @@ def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:
     Spot begins in the zone where on-demand ends: one crossing less for the ring.
     """
     ordered = sorted(workers, key=_place)
-    lasting = [worker for worker in ordered if not _place(worker)[0]]
-    last = lasting[-1].node if lasting else None
-    spot = ordered[len(lasting) :]
+    stable = [worker for worker in ordered if not _place(worker)[0]]
+    last = stable[-1].node if stable else None
+    spot = ordered[len(stable) :]
     if last is None:
         return tuple(spot)
-    return (*lasting, *sorted(spot, key=lambda worker: _place(worker)[1] != last.zone))
+    return (*stable, *sorted(spot, key=lambda worker: _place(worker)[1] != last.zone))
 
 
 def _place(worker: Worker) -> tuple[bool, str, str, int]:

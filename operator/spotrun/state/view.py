@@ -88,7 +88,7 @@ class View:
         return next((one for one in reversed(self.limits) if one.workers is not None), None)
 
     @cached_property
-    def most_stable(self) -> int | None:
+    def max_stable_workers(self) -> int | None:
         """The workers that may be on demand or reserved; None: any number."""
         given = (limit.stable_workers for limit in self.limits)
         return min((number for number in given if number is not None), default=None)

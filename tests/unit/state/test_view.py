@@ -38,7 +38,7 @@ def test_limits_leave_what_the_user_wrote() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "tightest", "most_stable"),
+    ("limits", "tightest", "max_stable_workers"),
     [
         ((), None, None),
         ((RATE,), RATE, None),
@@ -48,9 +48,9 @@ def test_limits_leave_what_the_user_wrote() -> None:
     ],
 )
 def test_who_limits_a_size_is_known(
-    limits: tuple[SizeLimit, ...], tightest: SizeLimit | None, most_stable: int | None
+    limits: tuple[SizeLimit, ...], tightest: SizeLimit | None, max_stable_workers: int | None
 ) -> None:
     view = JOB.view()
     for limit in limits:
         view = view.limited(limit)
-    assert (view.tightest_limit, view.most_stable) == (tightest, most_stable)
+    assert (view.tightest_limit, view.max_stable_workers) == (tightest, max_stable_workers)

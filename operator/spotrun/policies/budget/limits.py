@@ -14,7 +14,7 @@ from spotrun.money.charges import Book
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.budget.projected_rate import (
     least_rate,
-    most_lasting,
+    max_stable_workers,
     rate_of_missing,
 )
 from spotrun.policies.cost.bill import Bill, bill
@@ -89,8 +89,8 @@ def rate_limit(view: View) -> SizeLimit | None:
     size = largest(workers, max(paid, smallest(workers)))
     if size < view.limited_size:
         why = f"{limit} allow {paid} workers at present prices"
-        return SizeLimit(Reason.RATE_LIMITED, size, most_lasting(view, limit, size), why)
-    most = most_lasting(view, limit, view.limited_size)
+        return SizeLimit(Reason.RATE_LIMITED, size, max_stable_workers(view, limit, size), why)
+    most = max_stable_workers(view, limit, view.limited_size)
     return None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
 
 

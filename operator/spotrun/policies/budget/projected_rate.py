@@ -31,15 +31,15 @@ def least_rate(view: View, status: JobState) -> UsdPerHour | None:
     return sum(known, NO_RATE) if known is not None else None
 
 
-def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
+def max_stable_workers(view: View, limit: UsdPerHour, size: int) -> int | None:
     """Return how many of a world may be on capacity that stays, the others on spot; None: unknown.
 
     What is not allowed to be paid is not asked for: spot is waited for instead.
     """
-    spot, lasting = view.once_unlimited("least rates", (), lambda: _least_rates(view))
-    if spot is None or lasting is None or lasting * size <= limit:
+    spot, stable = view.once_unlimited("least rates", (), lambda: _least_rates(view))
+    if spot is None or stable is None or stable * size <= limit:
         return None
-    more = lasting - spot
+    more = stable - spot
     if more <= NO_RATE:
         return None
     left = limit - spot * size
@@ -49,8 +49,8 @@ def most_lasting(view: View, limit: UsdPerHour, size: int) -> int | None:
 def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
     """Return what a worker costs where it is cheapest, on spot and on capacity that stays."""
     job, found = view.job, offered(view)
-    there = [pool for pool in found.lasting if to_be_had(view, pool)]
-    return _least(job, found.spot), _least(job, there or found.lasting)
+    there = [pool for pool in found.stable if to_be_had(view, pool)]
+    return _least(job, found.spot), _least(job, there or found.stable)
 
 
 def rate_of_missing(
@@ -61,7 +61,7 @@ def rate_of_missing(
     Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
     what a worker will cost it is `unknown`.
     """
-    most = most_lasting(view, limit, size)
+    most = max_stable_workers(view, limit, size)
     # Sizes are tried one after the other, and mostly it is the same look at the same workers.
     placed = view.once(("placed", most), (), lambda: _placed(view, most))
     places = Counter(missing(placed, status, size))

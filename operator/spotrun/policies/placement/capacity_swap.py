@@ -1,4 +1,4 @@
-"""Replacement of workers by others: lasting ones give way to spot if it pays, spot if it must.
+"""Replacement of workers by others: stable ones give way to spot if it pays, spot if it must.
 
 The old worker trains until the new one is ready. So its state has to survive the change: in process
 one worker hands it to the next, otherwise a checkpoint does.
@@ -27,13 +27,13 @@ _LAUNCHES = 3.0
 def returnable(
     view: View, status: JobState, size: int, now: There, had: Supply
 ) -> tuple[Worker, ...]:
-    """The lasting workers that have been there long enough to be given back, the longest first."""
+    """The stable workers that have been there long enough to be given back, the longest first."""
     placement = view.job.spec.placement
     is_begun = len(view.staying) > size  # then it goes on, whatever becomes of the market
     if placement.capacity is not CapacityPolicy.MIXED or not (had.has_spot_now or is_begun):
         return ()
     stays_seconds = _stays_seconds(view, status)
-    dearer = [worker for worker in now.lasting if _is_dearer(had, worker)]
+    dearer = [worker for worker in now.stable if _is_dearer(had, worker)]
     oldest_first = sorted(dearer, key=lambda w: -_age_seconds(view, w))
     old = [worker for worker in oldest_first if _age_seconds(view, worker) >= stays_seconds]
     # While a gang is broken none of it goes; one that trains is seldom disturbed.
@@ -42,8 +42,8 @@ def returnable(
 
 
 def given_up(view: View, status: JobState, size: int, now: There, needed: Needs) -> frozenset[int]:
-    """Spot workers in whose place lasting ones are needed; those that do not train yet first."""
-    too_many = needed.lasting + len(now.spot) - size
+    """Spot workers in whose place stable ones are needed; those that do not train yet first."""
+    too_many = needed.stable + len(now.spot) - size
     if too_many <= 0 or not needed.replaces_spot:
         return frozenset()
     idle_first = sorted(now.spot, key=lambda w: (works(view, status, w), -w.worker_id))
@@ -53,22 +53,20 @@ def given_up(view: View, status: JobState, size: int, now: There, needed: Needs)
 
 
 def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
-    """Return those of the lasting workers that may be given back and are not needed."""
-    excess = max(len(now.lasting) - needed.lasting, 0)
+    """Return those of the stable workers that may be given back and are not needed."""
+    excess = max(len(now.stable) - needed.stable, 0)
     return frozenset(worker.worker_id for worker in old[:excess])
 
 
-def stays_wake_after_seconds(
-    view: View, status: JobState, lasting: Sequence[Worker]
-) -> list[float]:
-    """Return when each of the lasting workers has been there long enough."""
+def stays_wake_after_seconds(view: View, status: JobState, stable: Sequence[Worker]) -> list[float]:
+    """Return when each of the stable workers has been there long enough."""
     stays_seconds = _stays_seconds(view, status)
-    return [stays_seconds - _age_seconds(view, worker) for worker in lasting]
+    return [stays_seconds - _age_seconds(view, worker) for worker in stable]
 
 
 def _is_dearer(had: Supply, worker: Worker) -> bool:
     """Whether spot is cheaper than where a worker is: a reserved node may cost next to nothing."""
-    known = {one.pool.name: one for one in had.lasting}
+    known = {one.pool.name: one for one in had.stable}
     mine = known.get(worker.node.pool) if worker.node is not None else None
     if mine is None or not mine.score.is_price_known:
         return True
@@ -76,7 +74,7 @@ def _is_dearer(had: Supply, worker: Worker) -> bool:
 
 
 def _stays_seconds(view: View, status: JobState) -> float:
-    """Return how long a lasting worker stays at least: its launch has to pay off."""
+    """Return how long a stable worker stays at least: its launch has to pay off."""
     way = course(view, status)
     usual_seconds, _ = changeovers(status.pace)
     return paid_off_seconds(way) if way is not None else _LAUNCHES * usual_seconds

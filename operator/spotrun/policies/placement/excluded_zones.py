@@ -33,7 +33,7 @@ def why_left_out(view: View, status: JobState, size: int) -> str:
     if view.job.spec.placement.zones is Zones.SINGLE:
         words = map(_in_words_of_single, _outside(view, ranked, left))
     else:
-        free = {one.pool.name for one in _if_traffic_were_free(view, ranked, had.lasting)}
+        free = {one.pool.name for one in _if_traffic_were_free(view, ranked, had.stable)}
         words = map(_in_words_of_auto, (one for one in left if one.pool.name in free))
     why = next(words, "")
     return f"{why}{_what_follows(view, status)}" if why else ""
@@ -45,10 +45,10 @@ def _outside(view: View, ranked: list[Ranked], left: Iterable[Ranked]) -> Iterab
 
 
 def _if_traffic_were_free(
-    view: View, ranked: Iterable[Ranked], lasting: Iterable[Ranked]
+    view: View, ranked: Iterable[Ranked], stable: Iterable[Ranked]
 ) -> list[Ranked]:
     """The pools that would be asked then."""
-    rivals = [one for one in lasting if to_be_had(view, one.pool)]
+    rivals = [one for one in stable if to_be_had(view, one.pool)]
     return acceptable(view, below_on_demand(view, list(map(without_traffic, ranked)), rivals))
 
 

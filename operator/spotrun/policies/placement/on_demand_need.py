@@ -1,4 +1,4 @@
-"""The lasting (on-demand or reserved) workers that a job needs now, and why.
+"""The stable (on-demand or reserved) workers that a job needs now, and why.
 
 For the deadline this is Uniform Progress, counted in workers; without one, `fallbackAfter`.
 """
@@ -34,9 +34,9 @@ MOST_MISSED = 0.1
 
 @dataclass(frozen=True)
 class Needs:
-    """The fewest lasting workers that will do."""
+    """The fewest stable workers that will do."""
 
-    lasting: int
+    stable: int
     why: str = ""
     reason: Reason = Reason.PLACED
     wake_after_seconds: float | None = None  # when that changes though nothing happens
@@ -52,7 +52,7 @@ class Hope:
 
 
 def needs(view: View, status: JobState, supply: Supply, now: There, hope: Hope) -> Needs:
-    """Count the lasting workers that are needed."""
+    """Count the stable workers that are needed."""
     placement = view.job.spec.placement
     if placement.capacity is CapacityPolicy.SPOT:
         return Needs(0)
@@ -63,7 +63,7 @@ def needs(view: View, status: JobState, supply: Supply, now: There, hope: Hope) 
         return Needs(hope.size, why)
     base = min(placement.on_demand_base, hope.size)
     found = _asked_for(view, status, now, hope)
-    if found.lasting > base:
+    if found.stable > base:
         return found
     why = "placement.onDemandBase" if base else ""
     return Needs(base, why, wake_after_seconds=found.wake_after_seconds, replaces_spot=True)
@@ -145,8 +145,8 @@ def _by_deadline(view: View, status: JobState, way: Course, now: There, hope: Ho
     if not is_behind(kept):
         return Needs(0, wake_after_seconds=_next(way, kept))
     size = _size_at(view, hope.size, needed_share(kept))
-    lasting = max(size - len(now.spot) - hope.spot, 0)
-    return Needs(lasting, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))
+    stable = max(size - len(now.spot) - hope.spot, 0)
+    return Needs(stable, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))
 
 
 def _may_rely_on_spot(way: Course) -> bool:

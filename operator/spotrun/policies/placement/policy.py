@@ -1,6 +1,6 @@
 """The capacity each worker comes from: how much of it stable, who goes back to spot, and when.
 
-Pacing says how many lasting (on-demand or reserved) workers are needed; the rest is spot. One takes
+Pacing says how many stable (on-demand or reserved) workers are needed; the rest is spot. One takes
 over from the other without a stall: the old worker trains until the new one is ready.
 """
 
@@ -48,7 +48,7 @@ class Plan:
     """The number of workers without a node to have of each capacity, and who is replaced."""
 
     spot: int = 0
-    lasting: int = 0
+    stable: int = 0
     leaving: frozenset[int] = frozenset()  # who train until their replacements are ready
     needs: Needs = _NONE
     supply: Supply = _NOWHERE
@@ -71,19 +71,19 @@ def _plan(view: View, status: JobState, size: int) -> Plan:
     )
     leaving = given_up(view, status, size, now, needed) or given_back(now, needed, old)
     open_places = max(size - now.num_placed + len(leaving), 0)
-    staying = sum(worker.worker_id not in leaving for worker in now.lasting)
-    lasting = min(max(needed.lasting - staying, 0), open_places)
-    return Plan(open_places - lasting, lasting, leaving, needed, had)
+    staying = sum(worker.worker_id not in leaving for worker in now.stable)
+    stable = min(max(needed.stable - staying, 0), open_places)
+    return Plan(open_places - stable, stable, leaving, needed, had)
 
 
 def _within_rate(view: View, needed: Needs) -> Needs:
     """No more on capacity that stays than budget.maxUsdPerHour can pay."""
-    most = view.most_stable
-    return needed if most is None else replace(needed, lasting=min(needed.lasting, most))
+    most = view.max_stable_workers
+    return needed if most is None else replace(needed, stable=min(needed.stable, most))
 
 
 def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
-    """Return where missing workers are to be asked from, lasting ones first."""
+    """Return where missing workers are to be asked from, stable ones first."""
     if why_forbidden(view):
         return ()
     too_many = _in_full_slots(view, status, size)
@@ -92,15 +92,15 @@ def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
     if found.supply.is_empty:
         return (_of_no_pool(view),) * max(size - len(view.staying), 0)
     any_left = len(now.waiting_for_any)
-    short_of_lasting = max(found.lasting - len(now.waiting_for_lasting), 0)
-    filled = min(any_left, short_of_lasting)
-    lasting = short_of_lasting - filled
+    short_of_stable = max(found.stable - len(now.waiting_for_stable), 0)
+    filled = min(any_left, short_of_stable)
+    stable = short_of_stable - filled
     spot = max(found.spot - len(now.waiting_for_spot) - (any_left - filled), 0)
     asked = (
-        *_places(view, found.supply, lasting, lasting=True),
-        *_places(view, found.supply, spot, lasting=False),
+        *_places(view, found.supply, stable, is_stable=True),
+        *_places(view, found.supply, spot, is_stable=False),
     )
-    refused = lasting + spot - len(asked)
+    refused = stable + spot - len(asked)
     reached = size - too_many - max(refused - len(found.leaving), 0)  # who leaves is there yet
     useless = _of_no_use(view, reached) if refused else 0
     return asked[: max(len(asked) - useless, 0)]
@@ -130,7 +130,7 @@ def _in_full_slots(view: View, status: JobState, size: int) -> int:
     workers = view.job.spec.workers
     if workers.per_replica == 1:
         return 0
-    slots = by_slot(lasting(view, status, size), workers)
+    slots = by_slot(remaining(view, status, size), workers)
     return sum(max(len(slot) - size // workers.per_replica, 0) for slot in slots)
 
 
@@ -141,7 +141,7 @@ def retiring(view: View, status: JobState, size: int) -> frozenset[int]:
     return plan(view, status, size).leaving
 
 
-def lasting(view: View, status: JobState, size: int) -> list[Worker]:
+def remaining(view: View, status: JobState, size: int) -> list[Worker]:
     """Return the workers that stay, and for longer than until a replacement is ready."""
     going = retiring(view, status, size)
     return [worker for worker in view.staying if worker.worker_id not in going]
@@ -161,14 +161,14 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
         too_dear = (*now.waiting_for_spot, *now.waiting_for_any)
         return tuple(_withdraw(w, Reason.FALLBACK, found.supply.why_none) for w in too_dear)
     no_spot = _youngest(now.waiting_for_spot, len(now.waiting_for_spot) - found.spot)
-    no_lasting = _youngest(now.waiting_for_lasting, len(now.waiting_for_lasting) - found.lasting)
+    no_stable = _youngest(now.waiting_for_stable, len(now.waiting_for_stable) - found.stable)
     enough = "enough workers have a node"
     taken = [
         *(_withdraw(w, Reason.FALLBACK, found.needs.why or enough) for w in no_spot),
-        *(_withdraw(w, Reason.BACK_TO_SPOT, "spot capacity is to be had") for w in no_lasting),
+        *(_withdraw(w, Reason.BACK_TO_SPOT, "spot capacity is to be had") for w in no_stable),
     ]
     gone = {action.worker_id for action in taken}
-    late = (w for w in (*now.waiting_for_spot, *now.waiting_for_lasting) if w.worker_id not in gone)
+    late = (w for w in (*now.waiting_for_spot, *now.waiting_for_stable) if w.worker_id not in gone)
     return (*taken, *(_elsewhere(w) for w in late if _is_better_elsewhere(view, found, w)))
 
 
@@ -180,11 +180,11 @@ def why_placed(view: View, status: JobState, size: int) -> tuple[Reason, str]:
     if found.supply.is_empty:
         return Reason.PLACED, why_no_pool(view, status, size)
     spot = acceptable(view, list(found.supply.spot))
-    lasting = acceptable(view, list(found.supply.lasting))
-    first, other = (lasting, spot) if found.lasting else (spot, lasting)
+    stable = acceptable(view, list(found.supply.stable))
+    first, other = (stable, spot) if found.stable else (spot, stable)
     reason = Reason.BACK_TO_SPOT if found.leaving and found.spot else found.needs.reason
     words = describe(first, other)
-    return reason, f"{words} ({found.needs.why})" if found.lasting and found.needs.why else words
+    return reason, f"{words} ({found.needs.why})" if found.stable and found.needs.why else words
 
 
 def why_no_pool(view: View, status: JobState, size: int) -> str:
@@ -207,24 +207,24 @@ def placement_wake_after_seconds(view: View, status: JobState, size: int) -> flo
     if not view.job.market.pools or not size:
         return None
     found, now = plan(view, status, size), there(view)
-    waiting = (*now.waiting_for_spot, *now.waiting_for_lasting)
+    waiting = (*now.waiting_for_spot, *now.waiting_for_stable)
     waits = [found.needs.wake_after_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
     waits += [scheduler_seconds_left(view, worker) for worker in waiting]
-    waits += stays_wake_after_seconds(view, status, now.lasting)
+    waits += stays_wake_after_seconds(view, status, now.stable)
     waits += [
         (pool.retry_at - view.now) / timedelta(seconds=1)
         for pool in view.job.market.pools
-        if pool.retry_at is not None and (waiting or now.lasting)
+        if pool.retry_at is not None and (waiting or now.stable)
     ]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def _places(view: View, had: Supply, number: int, *, lasting: bool) -> list[Placed]:
+def _places(view: View, had: Supply, number: int, *, is_stable: bool) -> list[Placed]:
     if number <= 0:
         return []
-    ranked = acceptable(view, list(had.lasting if lasting else had.spot))
-    capacity = Capacity.ON_DEMAND if lasting else Capacity.SPOT
+    ranked = acceptable(view, list(had.stable if is_stable else had.spot))
+    capacity = Capacity.ON_DEMAND if is_stable else Capacity.SPOT
     if not ranked:  # nobody knows such a pool, but an autoscaler may
         return [Placed(capacity=capacity)] * number
     taken = shares(view)
@@ -240,7 +240,7 @@ def _is_plain(view: View, had: Supply) -> bool:
     placement = view.job.spec.placement
     if placement.capacity is not CapacityPolicy.MIXED or placement.zones is Zones.SINGLE:
         return False
-    return len({one.pool.accelerator for one in had.lasting}) == 1
+    return len({one.pool.accelerator for one in had.stable}) == 1
 
 
 def _hope(view: View, size: int, now: There, had: Supply, returnable: int) -> Hope:
@@ -262,22 +262,22 @@ def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
     is_late = waits_seconds(view, worker) >= patience_seconds(view, worker)
     if not is_late and scheduler_seconds_left(view, worker) > 0:
         return False
-    is_lasting, pools = worker.pod.asked is not Capacity.SPOT, worker.pod.pools
-    others = _asked_now(view, found, lasting=is_lasting).difference(pools)
+    is_stable, pools = worker.pod.asked is not Capacity.SPOT, worker.pod.pools
+    others = _asked_now(view, found, is_stable=is_stable).difference(pools)
     if not others or is_late:
         return bool(others)
     room = view.once("untried room", (), lambda: untried_room(view))
     return any(room[name] > 0 for name in others)
 
 
-def _asked_now(view: View, found: Plan, *, lasting: bool) -> frozenset[str]:
+def _asked_now(view: View, found: Plan, *, is_stable: bool) -> frozenset[str]:
     """The pools from which a worker would be asked now; for thousands that wait they are alike."""
 
     def look() -> frozenset[str]:
-        options = _places(view, found.supply, 1, lasting=lasting)
+        options = _places(view, found.supply, 1, is_stable=is_stable)
         return frozenset(name for one in options for name in one.required)
 
-    return view.once(("asked now", lasting), (found,), look)
+    return view.once(("asked now", is_stable), (found,), look)
 
 
 def _youngest(workers: Sequence[Worker], number: int) -> list[Worker]:

@@ -112,14 +112,14 @@ def has_just_lost(view: View, pool: PoolFacts) -> bool:
     return lost is not None and view.now - lost < REST
 
 
-def below_on_demand(view: View, spot: list[Ranked], lasting: list[Ranked]) -> list[Ranked]:
+def below_on_demand(view: View, spot: list[Ranked], stable: list[Ranked]) -> list[Ranked]:
     """Leave out spot capacity of which as much is asked, or expected, as of on-demand capacity.
 
     With placement.zones Any traffic between zones is paid for, whatever it costs.
     """
     is_any = view.job.spec.placement.zones is Zones.ANY
-    weighed = {one.pool.name: without_traffic(one) if is_any else one for one in (*spot, *lasting)}
-    known = [weighed[one.pool.name] for one in lasting if one.score.is_price_known]
+    weighed = {one.pool.name: without_traffic(one) if is_any else one for one in (*spot, *stable)}
+    known = [weighed[one.pool.name] for one in stable if one.score.is_price_known]
     ceiling = min((one.usd_per_work for one in known), default=None)
     return [one for one in spot if not _is_above(weighed[one.pool.name], ceiling)]
 

@@ -24,7 +24,7 @@ class Supply:
     """The pools that can take a worker, the best first."""
 
     spot: tuple[Ranked, ...] = ()
-    lasting: tuple[Ranked, ...] = ()
+    stable: tuple[Ranked, ...] = ()
     knows_spot: bool = False  # whether the market has any spot pool at all
     why_none: str = ""
     has_spot_now: bool = False  # whether some of it is worth asking, as far as is known
@@ -32,7 +32,7 @@ class Supply:
     @property
     def is_empty(self) -> bool:
         """Whether no known pool can take a worker."""
-        return not (self.spot or self.lasting)
+        return not (self.spot or self.stable)
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class There:
     """The workers that stay, by capacity and by whether they have a node."""
 
     spot: tuple[Worker, ...] = ()
-    lasting: tuple[Worker, ...] = ()
+    stable: tuple[Worker, ...] = ()
     waiting_for_spot: tuple[Worker, ...] = ()
-    waiting_for_lasting: tuple[Worker, ...] = ()
+    waiting_for_stable: tuple[Worker, ...] = ()
     waiting_for_any: tuple[Worker, ...] = ()
 
     @property
     def num_placed(self) -> int:
         """The number of workers with a node."""
-        return len(self.spot) + len(self.lasting)
+        return len(self.spot) + len(self.stable)
 
 
 def supply(view: View, status: JobState, new: int) -> Supply:
@@ -63,12 +63,12 @@ def offered(view: View) -> Offers:
 
 def _supply(view: View, status: JobState, new: int) -> Supply:
     found = offered(view)
-    lasting = rank(view, status, found.lasting, new)
-    rivals = [one for one in lasting if to_be_had(view, one.pool)]
+    stable = rank(view, status, found.stable, new)
+    rivals = [one for one in stable if to_be_had(view, one.pool)]
     spot = below_on_demand(view, rank(view, status, found.spot, new), rivals)
     return Supply(
         tuple(spot),
-        tuple(lasting),
+        tuple(stable),
         knows_spot=any(pool.capacity is Capacity.SPOT for pool in view.job.market.pools),
         why_none=found.why_none,
         has_spot_now=any(not is_resting(view, one.pool) for one in spot),
@@ -85,9 +85,9 @@ def _there(view: View) -> There:
     waiting = [w for w in view.staying if w.node is None]
     return There(
         spot=tuple(w for w in placed if w.node and w.node.capacity is Capacity.SPOT),
-        lasting=tuple(w for w in placed if w.node and w.node.capacity is not Capacity.SPOT),
+        stable=tuple(w for w in placed if w.node and w.node.capacity is not Capacity.SPOT),
         waiting_for_spot=tuple(w for w in waiting if w.pod.asked is Capacity.SPOT),
-        waiting_for_lasting=tuple(w for w in waiting if w.pod.asked not in {Capacity.SPOT, None}),
+        waiting_for_stable=tuple(w for w in waiting if w.pod.asked not in {Capacity.SPOT, None}),
         waiting_for_any=tuple(w for w in waiting if w.pod.asked is None),
     )
 

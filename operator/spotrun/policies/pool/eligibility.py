@@ -24,7 +24,7 @@ class Offers:
     """The pools that can take a worker; where there is none, `refused` says why."""
 
     spot: tuple[PoolFacts, ...] = ()
-    lasting: tuple[PoolFacts, ...] = ()  # on-demand and reserved
+    stable: tuple[PoolFacts, ...] = ()  # on-demand and reserved
     refused: tuple[tuple[str, int], ...] = ()  # (why, how many pools)
     # Why no node at all may be asked for: by a rule of the user or an admin, which a node of a pool
     # that is known would break, and Kubernetes does not know.
@@ -36,7 +36,7 @@ class Offers:
     @property
     def why_none(self) -> str:
         """Why no pool can take a worker; empty where one can, or where none is known."""
-        if self.spot or self.lasting:
+        if self.spot or self.stable:
             return ""
         return "; ".join(f"{number} pools: {why}" for why, number in self.refused)
 
@@ -48,7 +48,7 @@ def offers(job: JobSnapshot) -> Offers:
     refused = Counter(filter(None, reasons.values())).most_common()
     return Offers(
         spot=tuple(pool for pool in fit if pool.capacity is Capacity.SPOT),
-        lasting=tuple(pool for pool in fit if pool.capacity is not Capacity.SPOT),
+        stable=tuple(pool for pool in fit if pool.capacity is not Capacity.SPOT),
         refused=tuple(refused),
         forbidden="" if fit else _why_forbidden(job, refused),
         excludes_spot=not fit and any(_too_dear(job, pool) for pool in job.market.pools),

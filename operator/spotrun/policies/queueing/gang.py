@@ -86,7 +86,7 @@ def fits_nowhere(job: JobSnapshot) -> bool:
     if any(worker.pod.node is not None for worker in _there(job)):
         return False
     found = offers(job)
-    return not (found.spot or found.lasting or any(holds(one, job) for one in market.strays))
+    return not (found.spot or found.stable or any(holds(one, job) for one in market.strays))
 
 
 def lacks_nodes(job: JobSnapshot) -> bool:

@@ -61,7 +61,7 @@ def _why_missed(view: View, status: JobState, way: Course) -> str:
     size = full_size(view)
     costs = [
         f"about ${_round(hours * size * best.score.usd_per_hour)} {how}"
-        for best, how in ((_first(had.lasting), "on on-demand"), (_first(had.spot), "on spot"))
+        for best, how in ((_first(had.stable), "on on-demand"), (_first(had.spot), "on spot"))
         if best is not None and best.score.is_price_known
     ]
     work = f"{_round(hours)} h of work at {size} workers are left"

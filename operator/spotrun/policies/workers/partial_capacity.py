@@ -112,7 +112,7 @@ def _is_pausing(view: View, known: Unused) -> bool:
 
 def _room(view: View) -> int:
     """Return for how many more workers there seems to be room on nodes that are there."""
-    return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).lasting))
+    return sum(pool.free_slots for pool in (*offered(view).spot, *offered(view).stable))
 
 
 def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:

@@ -10,9 +10,9 @@ from spotrun.policies.failures.node_rejections import waits_after_rejection
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import why_suspended
 from spotrun.policies.placement.policy import (
-    lasting,
     missing,
     placement_wake_after_seconds,
+    remaining,
     retiring,
     why_placed,
     withdrawals,
@@ -76,7 +76,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
         return ()
     nodes, places = avoided(view, status), missing(view, status, size)
     taken_back = {one.worker_id for one in withdrawals(view, status, size)}
-    staying = [one for one in lasting(view, status, size) if one.worker_id not in taken_back]
+    staying = [one for one in remaining(view, status, size) if one.worker_id not in taken_back]
     slots = new_slots(staying, view.job.spec.workers, len(new))
     return tuple(
         Create(worker_id, nodes, place, slot)
@@ -124,7 +124,7 @@ def _surplus(view: View, status: JobState) -> Iterable[Remove]:
         yield from (_remove(w, Reason.RESIZING, why) for w in free if w.worker_id in replaced)
     else:
         yield from (_replaced(worker) for worker in free if worker.worker_id in replaced)
-    for slot in by_slot(lasting(view, status, size), workers):
+    for slot in by_slot(remaining(view, status, size), workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
         spare = sorted((w for w in slot if w.worker_id not in needed), key=_least_useful_first)
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])

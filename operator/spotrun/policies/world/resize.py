@@ -172,8 +172,8 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     going = retiring(view, status, view.limited_size)
     staying, replaced = _parted([w for w in crew if w.worker_id in view.staying_worker_ids], going)
     # A newcomer that is to go as well takes nobody's place: they would change it for ever.
-    lasting, passing = _parted(newcomers, going)
-    candidates = [*staying, *lasting, *replaced, *passing]
+    remaining, passing = _parted(newcomers, going)
+    candidates = [*staying, *remaining, *replaced, *passing]
     leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
     chosen = whole(view, candidates)

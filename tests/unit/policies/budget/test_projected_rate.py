@@ -7,7 +7,7 @@ import pytest
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import SuspendedBy
 from spotrun.money.units import UsdPerHour
-from spotrun.policies.budget.projected_rate import least_rate, most_lasting, rate_of_missing
+from spotrun.policies.budget.projected_rate import least_rate, max_stable_workers, rate_of_missing
 from spotrun.state.actions import Create
 from spotrun.state.market import PoolFacts
 from tests.support.jobs.builders import a_job, ago, later
@@ -86,7 +86,7 @@ def test_what_an_hour_of_the_fewest_workers_costs_at_least(
 )
 def test_so_many_may_be_on_capacity_that_stays(limit: str, base: int, most: int | None) -> None:
     job = on_market(a_job(4, placement={"onDemandBase": base}), SPOT, OD)
-    found = most_lasting(job.view(), UsdPerHour(Decimal(limit)), 4)
+    found = max_stable_workers(job.view(), UsdPerHour(Decimal(limit)), 4)
     assert found == most if most else not found
 
 

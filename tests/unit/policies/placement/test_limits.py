@@ -121,13 +121,13 @@ def test_the_base_is_kept_through_random_losses(seed: int, base: int) -> None:
     town = Town({"onDemandBase": base}, Random(seed))  # noqa: S311
     for _ in range(3):
         town.settle()
-        lasting = [
+        stable = [
             worker
             for worker in town.workers.values()
             if worker.node is not None and worker.node.capacity is not Capacity.SPOT
         ]
         assert len(town.workers) == 8
-        assert len(lasting) >= base
+        assert len(stable) >= base
         town.lose()
 
 

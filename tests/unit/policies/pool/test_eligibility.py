@@ -38,14 +38,14 @@ def requiring(*expressions: tuple[str, str, list[str]]) -> dict[str, Any]:
 
 def fits(job: JobSnapshot) -> bool:
     found = offers(job)
-    assert bool(found.why_none) == (not (found.spot or found.lasting))
+    assert bool(found.why_none) == (not (found.spot or found.stable))
     return not found.why_none
 
 
 def test_pools_are_sorted_by_whether_they_last() -> None:
     pools = (a_spot_pool(), an_on_demand_pool(), a_pool("r", Capacity.RESERVED, 1.0))
     found = offers(on_market(JobBuilder(a_spec()), *pools).snapshot())
-    assert ([p.name for p in found.spot], [p.name for p in found.lasting]) == (
+    assert ([p.name for p in found.spot], [p.name for p in found.stable]) == (
         ["spot"],
         ["od", "r"],
     )

@@ -229,22 +229,22 @@ def test_a_loss_that_is_not_answered_yet_gives_nothing_back() -> None:
 
 
 def test_nodes_are_kept_while_on_demand_is_about_to_fill_the_gap() -> None:
-    spot, lasting = a_spot_pool(), an_on_demand_pool(declared=True)
+    spot, stable = a_spot_pool(), an_on_demand_pool(declared=True)
     conditions = a_gang(0).decide().status.conditions
     soon = a_gang(KEPT, placement={"fallbackAfter": "5m"}).with_status(conditions=conditions)
     late = a_gang(KEPT, placement={"fallbackAfter": "5h"}).with_status(conditions=conditions)
-    assert going(on_market(soon, spot, lasting)) == []
-    assert going(on_market(late, spot, lasting)) == [0, 1, 2, 3, 4]
+    assert going(on_market(soon, spot, stable)) == []
+    assert going(on_market(late, spot, stable)) == [0, 1, 2, 3, 4]
 
 
 def test_who_was_asked_for_elsewhere_only_now_is_waited_for() -> None:
-    spot, lasting = a_spot_pool(), an_on_demand_pool(declared=True)
+    spot, stable = a_spot_pool(), an_on_demand_pool(declared=True)
     job = a_gang(KEPT).with_status(conditions=a_gang(0).decide(ago(KEPT)).status.conditions)
-    job = on_market(job, spot, lasting)
-    asked = {"node": None, "unschedulable": NO_NODE, "asked": lasting.capacity}
+    job = on_market(job, spot, stable)
+    asked = {"node": None, "unschedulable": NO_NODE, "asked": stable.capacity}
     asked_now = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(1))
     assert going(asked_now) == []
-    quick = replace(lasting, provision_seconds=120.0)
+    quick = replace(stable, provision_seconds=120.0)
     of_quick_ones = on_market(asked_now, spot, quick)
     assert going(of_quick_ones) == []
     asked_long_ago = job.with_workers(5, 6, 7, **asked, pools=("od",), created_at=ago(600))
