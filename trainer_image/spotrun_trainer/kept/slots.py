@@ -3,6 +3,7 @@
 import mmap
 import os
 import struct
+import weakref
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ class Slot:
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_RDWR)
+        # Not at the end of the process: a thread may still be writing.
+        weakref.finalize(self, os.close, self._file).atexit = False
         self._memory: mmap.mmap | None = None
 
     def header(self) -> Header | None:

@@ -20,7 +20,8 @@ def image() -> Image:
 def test_two_copies_have_to_fit(
     image: Image, left: float, is_kept: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    copy = NodeCopy(Worker().files, lambda: left)
+    worker = Worker()
+    copy = NodeCopy(worker.files, lambda: left)
     copy.write(1, image)
     assert copy.is_there == is_kept
     said = "two copies of 1 MiB are needed and 256 MiB of memory are left"
@@ -29,10 +30,10 @@ def test_two_copies_have_to_fit(
 
 
 def test_memory_that_is_reserved_already_is_not_asked_for_again(image: Image) -> None:
-    files = Worker().files
+    worker = Worker()
     for step in (1, 2):
-        NodeCopy(files, lambda: 1e12).write(step, image)
-    full = NodeCopy(files, lambda: 0.0)
+        NodeCopy(worker.files, lambda: 1e12).write(step, image)
+    full = NodeCopy(worker.files, lambda: 0.0)
     full.write(3, image)
     header = full.header()
     assert header is not None

@@ -25,6 +25,11 @@ def write(slots: Slots, step: int, size: int = 100) -> None:
     writing.finish(step)
 
 
+def descriptors() -> set[str]:
+    """Return those that this process has open."""
+    return {file.name for file in Path("/proc/self/fd").iterdir() if file.exists()}
+
+
 def found(files: tuple[Path, ...]) -> tuple[Header, set[int]] | None:
     """The newest state as another process finds it, and which bytes are in it."""
     newest = Slots(files).newest()
@@ -96,3 +101,12 @@ def test_a_process_sees_no_room_beyond_its_state(files: tuple[Path, ...]) -> Non
     write(slots, 2, size=10)
     writing = slots.begin(500)
     assert writing.memory.shape == torch.Size([500])
+
+
+def test_slots_that_nobody_has_any_more_hold_no_file(files: tuple[Path, ...]) -> None:
+    before = descriptors()
+    slots = Slots(files)
+    write(slots, 1)
+    assert before < descriptors()
+    del slots
+    assert before == descriptors()

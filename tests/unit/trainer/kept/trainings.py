@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Worker:
         self.env: dict[str, str] = {}
         offer_memory(self.env)
         self.files = offered_memory(self.env)
+        self.end = weakref.finalize(self, close, self.files)
 
     @property
     def step(self) -> int | None:
@@ -38,9 +40,11 @@ class Worker:
         newest = Slots(self.files).newest()
         return newest[0].step if newest is not None else None
 
-    def end(self) -> None:
-        for file in self.files:
-            os.close(int(file.name))
+
+def close(files: Iterable[Path]) -> None:
+    """Let go of memory that this process has offered."""
+    for file in files:
+        os.close(int(file.name))
 
 
 def on(*workers: Worker) -> Any:

@@ -1,13 +1,13 @@
 """Processes that are begun ahead: when, for whom, and that they are in nobody's way."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
@@ -65,9 +65,7 @@ class Kept:
         """Wait for the one that imports."""
         for one in self.interpreters._waiting:
             if not one.is_ready:
-                assert select.select([one.control], [], [], PATIENCE_SECONDS)[0], (
-                    "nothing to import"
-                )
+                assert wait([one.control], PATIENCE_SECONDS), "nothing to import"
 
 
 @pytest.fixture
@@ -240,7 +238,7 @@ def test_nobody_waits_for_a_torchrun_that_is_gone(tmp_path: Path) -> None:
     )
     with suppress(ProcessLookupError):  # gone already
         waiting = os.pidfd_open(int(torchrun.stdout))
-        has_ended, _, _ = select.select([waiting], [], [], PATIENCE_SECONDS)
+        has_ended = wait([waiting], PATIENCE_SECONDS)
         os.close(waiting)
         assert has_ended
 
