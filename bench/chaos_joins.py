@@ -86,9 +86,9 @@ class Joins:
         world = self._job.status.world
         assert world.state_holders, "somebody has joined those who had trained"
         self._joined = world.number
-        crew = [self._job.workers[worker_id] for worker_id in self._job.crew]
-        old = [one for one in crew if one.worker_id in world.holder_set]
-        return old, [one for one in crew if one not in old]
+        members = [self._job.workers[worker_id] for worker_id in self._job.members]
+        old = [one for one in members if one.worker_id in world.holder_set]
+        return old, [one for one in members if one not in old]
 
     def _all_step(self) -> bool:
         workers = list(self._job.workers.values())
@@ -98,11 +98,11 @@ class Joins:
         world = self._job.status.world
         if not world.is_active or not world.state_holders:
             return False
-        is_joined = not set(self._job.crew) <= world.holder_set
+        is_joined = not set(self._job.members) <= world.holder_set
         return is_joined and world.number > self._joined
 
     def _trained_on(self, after: dict[LocalWorker, int], victim: LocalWorker) -> bool:
-        if victim.worker_id in self._job.crew:
+        if victim.worker_id in self._job.members:
             return False
         return all(self._num_lines(one) > count for one, count in after.items())
 

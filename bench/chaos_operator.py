@@ -59,7 +59,7 @@ class Operated:
         self._thread.start()
 
     @property
-    def crew(self) -> tuple[int, ...]:
+    def members(self) -> tuple[int, ...]:
         """The workers that train, as the operator sees it."""
         return training(self.status)
 
@@ -155,6 +155,6 @@ class Operated:
         self._missed_at = {worker_id: self._missed_at.get(worker_id, now) for worker_id in missed}
         job = replace(job, missed_seconds={n: now - at for n, at in self._missed_at.items()})
         ended = fates(job, datetime.now(UTC))
-        lost = [n for n in self.crew if n in ended or n not in self.workers]
+        lost = [n for n in self.members if n in ended or n not in self.workers]
         self._lost_at = {worker_id: self._lost_at.get(worker_id, now) for worker_id in lost}
         return replace(job, lost_seconds={n: now - at for n, at in self._lost_at.items()})

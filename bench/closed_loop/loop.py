@@ -117,7 +117,7 @@ class _Loop:
         self._pools = Pools(self._cluster)
         self._training = Training(task.load, task.total_steps, rules.checkpoint_seconds, seed)
         self._wanted, self._num_made = 0, 0
-        self._crew: list[int] = []  # worker ids of those who train
+        self._members: list[int] = []  # worker ids of those who train
         self._resizes: list[Resize] = []
 
     def play(self) -> Result:
@@ -171,13 +171,13 @@ class _Loop:
         for worker in list(cluster.workers.values()):
             if worker.node is not None and worker.node.gone_at <= cluster.now:
                 cluster.do(Release(worker.worker_id, worker.uid))
-        left = [worker_id for worker_id in self._crew if worker_id in cluster.workers]
-        if len(left) == len(self._crew):
+        left = [worker_id for worker_id in self._members if worker_id in cluster.workers]
+        if len(left) == len(self._members):
             return
         if not left or not self._sizer.keeps_state:
             self._training.lose()
-        self._crew = [] if self._sizer.is_gang else left
-        self._training.enter(len(self._crew), self._sizer.stall_seconds)
+        self._members = [] if self._sizer.is_gang else left
+        self._training.enter(len(self._members), self._sizer.stall_seconds)
 
     def _settle(self) -> bool:
         """Ask for workers, take in those who are ready, let go of those too many.
@@ -186,25 +186,25 @@ class _Loop:
         """
         ranked = self._ranked()
         kept, surplus = ranked[: self._wanted], ranked[self._wanted :]
-        self._release(worker for worker in surplus if worker.worker_id not in self._crew)
+        self._release(worker for worker in surplus if worker.worker_id not in self._members)
         self._ask_for(self._wanted - len(kept))
-        crew = [worker.worker_id for worker in kept if worker.is_ready(self._cluster.now)]
-        if self._sizer.is_gang and len(crew) < self._wanted:
-            crew = []
-        if crew == self._crew:
+        members = [worker.worker_id for worker in kept if worker.is_ready(self._cluster.now)]
+        if self._sizer.is_gang and len(members) < self._wanted:
+            members = []
+        if members == self._members:
             return True
         if not self._training.is_between_steps:
             return False
-        self._release(worker for worker in surplus if worker.worker_id in self._crew)
-        if not crew:
+        self._release(worker for worker in surplus if worker.worker_id in self._members)
+        if not members:
             self._training.save()
-        self._crew = crew
-        self._training.enter(len(crew), self._sizer.stall_seconds)
+        self._members = members
+        self._training.enter(len(members), self._sizer.stall_seconds)
         return True
 
     def _ranked(self) -> list[Worker]:
         """Return the workers: those that train first, then those that will soonest."""
-        inside = set(self._crew)
+        inside = set(self._members)
         workers = self._cluster.workers.values()
         return sorted(workers, key=lambda w: (w.worker_id not in inside, w.ready_at, w.worker_id))
 

@@ -61,11 +61,11 @@ def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
 
 def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
     """Return the notice by which a node of those who train ends first; None if there is none."""
-    crew = set(training(status))
+    members = set(training(status))
     ends = [
         (worker.node.leaves_at.timestamp(), worker.pod.name, worker.node.name)
         for worker in job.workers
-        if worker.worker_id in crew
+        if worker.worker_id in members
         and worker.node is not None
         and worker.node.leaves_at is not None
     ]
@@ -78,8 +78,8 @@ def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
 def _metrics(job: JobSnapshot, status: JobState) -> tuple[tuple[str, float], ...]:
     """Return what the first worker that tells of any has told."""
     agents = {worker.worker_id: worker.agent for worker in job.workers if worker.agent is not None}
-    crew = (agents[worker_id] for worker_id in training(status) if worker_id in agents)
-    told = (one.report.progress.metrics for one in crew if one.report.progress is not None)
+    members = (agents[worker_id] for worker_id in training(status) if worker_id in agents)
+    told = (one.report.progress.metrics for one in members if one.report.progress is not None)
     return next((metrics for metrics in told if metrics), ())
 
 

@@ -38,9 +38,9 @@ def whole(view: View, candidates: Sequence[Worker]) -> list[Worker]:
     return [worker for worker in candidates if worker.worker_id in inside]
 
 
-def led_by(keepers: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
+def led_by(holders: Sequence[Worker], others: Sequence[Worker], workers: Workers) -> list[Worker]:
     """Put the first state holder of each slot first, and then the other workers."""
-    first = [slot[0] for slot in by_slot(keepers, workers) if slot]
+    first = [slot[0] for slot in by_slot(holders, workers) if slot]
     known = {worker.worker_id for worker in first}
     return [*first, *(worker for worker in others if worker.worker_id not in known)]
 
@@ -50,9 +50,9 @@ def holds_all(those: Sequence[Worker], workers: Workers) -> bool:
     return all(by_slot(those, workers))
 
 
-def bring_all(keepers: Iterable[Worker], chosen: Iterable[Worker], workers: Workers) -> bool:
-    """Whether those of the keepers who are chosen hold a whole model together."""
-    known = {worker.worker_id for worker in keepers}
+def bring_all(holders: Iterable[Worker], chosen: Iterable[Worker], workers: Workers) -> bool:
+    """Whether the chosen ones of the state holders hold a whole model together."""
+    known = {worker.worker_id for worker in holders}
     return holds_all([worker for worker in chosen if worker.worker_id in known], workers)
 
 

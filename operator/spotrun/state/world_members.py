@@ -32,18 +32,18 @@ def generation(status: JobState) -> int:
     return world.training_number
 
 
-def members(view: View, status: JobState) -> list[Worker]:
+def world_members(view: View, status: JobState) -> list[Worker]:
     """Return the workers that train and are alive, by rank."""
     return [view.by_worker_id[n] for n in training(status) if n in view.alive_worker_ids]
 
 
 def progress_told(view: View, status: JobState) -> list[Progress]:
     """Return the progress that those who train report; who has reported none is left out."""
-    told = (w.agent.report.progress for w in members(view, status) if w.agent is not None)
+    told = (w.agent.report.progress for w in world_members(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
-def last_crew(view: View, status: JobState) -> list[Worker]:
+def last_members(view: View, status: JobState) -> list[Worker]:
     """Return who trains or has ended: last steps may be reported when the processes are gone."""
     return [
         view.by_worker_id[worker_id]
@@ -54,7 +54,7 @@ def last_crew(view: View, status: JobState) -> list[Worker]:
 
 def last_told(view: View, status: JobState) -> list[Progress]:
     """Return the progress that these report, or last reported."""
-    told = (w.agent.report.progress for w in last_crew(view, status) if w.agent is not None)
+    told = (w.agent.report.progress for w in last_members(view, status) if w.agent is not None)
     return [progress for progress in told if progress is not None]
 
 
@@ -70,7 +70,7 @@ def failed(view: View, status: JobState) -> list[Worker]:
     bringing = world.holder_set if in_process else frozenset()
     return [
         worker
-        for worker in members(view, status)
+        for worker in world_members(view, status)
         if has_failed_in(worker, present) or (worker.worker_id in bringing and _is_broken(worker))
     ]
 
@@ -80,10 +80,10 @@ def is_breaking_off(view: View, status: JobState) -> bool:
 
     Also when a suspension is over, as long as a pod that it deleted still has its grace.
     """
-    return bool(status.suspended_by) or any(w.pod.deleting for w in members(view, status))
+    return bool(status.suspended_by) or any(w.pod.deleting for w in world_members(view, status))
 
 
-def holders(view: View, status: JobState) -> list[Worker]:
+def state_holders(view: View, status: JobState) -> list[Worker]:
     """The workers that have the newest state; only they may be its source.
 
     Who trained in the last world has it, and so has a newcomer once it says that it trains in this
@@ -92,12 +92,12 @@ def holders(view: View, status: JobState) -> list[Worker]:
     world = status.world
     present = generation(status)
     is_restarted = world.is_active and world.entry is Entry.RESTART
-    keepers = () if is_restarted else world.state_holders
+    holders = () if is_restarted else world.state_holders
     trained = [n for n in world.members if _trains_in(view, n, present)]
     if trained and world.is_active and view.job.spec.workers.per_replica > 1:
         # Who was left out is behind by now, and cannot stand in for a part that is lost.
-        keepers = tuple(n for n in keepers if n in world.member_set)
-    worker_ids = dict.fromkeys((*keepers, *trained))
+        holders = tuple(n for n in holders if n in world.member_set)
+    worker_ids = dict.fromkeys((*holders, *trained))
     alive = (view.by_worker_id[n] for n in worker_ids if n in view.alive_worker_ids)
     return [worker for worker in alive if not _is_broken(worker) and not _is_new(worker)]
 
@@ -107,7 +107,9 @@ def missing(view: View, status: JobState) -> list[Worker]:
     world = status.world
     if not world.is_active:
         return []
-    return [worker for worker in members(view, status) if not has_arrived(worker, world.number)]
+    return [
+        worker for worker in world_members(view, status) if not has_arrived(worker, world.number)
+    ]
 
 
 def has_arrived(worker: Worker, generation: int) -> bool:
@@ -128,10 +130,10 @@ def on_trial(view: View, status: JobState) -> frozenset[int]:
         return frozenset()
     if view.now - world.formed_at > timedelta(seconds=TRIAL_SECONDS):
         return frozenset()
-    crew = members(view, status)
-    stepped = {w.worker_id for w in crew if has_stepped_in(w, world.number)}
+    members = world_members(view, status)
+    stepped = {w.worker_id for w in members if has_stepped_in(w, world.number)}
     new = world.joining_set - stepped
-    rest = [worker for worker in crew if worker.worker_id not in new]
+    rest = [worker for worker in members if worker.worker_id not in new]
     return new if whole(view, rest) else frozenset()
 
 
@@ -161,9 +163,9 @@ def can_be_asked_to_save(view: View, status: JobState) -> bool:
 
     A script that does not train through `Run` reads no orders: nobody waits for it to follow them.
     """
-    crew = members(view, status)
-    agents = [worker.agent for worker in crew if worker.agent is not None]
-    return some_unheard(view, crew) or any(one.report.can_be_asked_to_save for one in agents)
+    members = world_members(view, status)
+    agents = [worker.agent for worker in members if worker.agent is not None]
+    return some_unheard(view, members) or any(one.report.can_be_asked_to_save for one in agents)
 
 
 def breaks_in_a_row(view: View, status: JobState) -> int:

@@ -13,8 +13,8 @@ from spotrun.state.view import PATIENCE, View
 from spotrun.state.world_members import (
     breaks_in_a_row,
     generation,
-    holders,
     on_trial,
+    state_holders,
     training,
 )
 
@@ -42,8 +42,8 @@ def publish(
     is_prepared = bool(members) and not is_active
     # Who was late and is left out falls behind; who is told to enter this world does not.
     behind = {worker.worker_id for worker in late}.difference(members)
-    keepers = (w.worker_id for w in holders(view, status) if w.worker_id not in behind)
-    trained = training(status) if is_prepared else tuple(keepers)
+    holders = (w.worker_id for w in state_holders(view, status) if w.worker_id not in behind)
+    trained = training(status) if is_prepared else tuple(holders)
     if not is_active or set(trained).isdisjoint(members):
         entry = entry if is_prepared else Entry.RESTART  # nobody brings the state along
     world = World(

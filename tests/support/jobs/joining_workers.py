@@ -131,9 +131,11 @@ class Joining:
             return
         self.crashed.append(self.seconds)
         process.has_ended = self.ends_pods
-        crew = training(self.job.status)
+        members = training(self.job.status)
         for peer, other in self.processes.items():
-            follows = worker_id in crew and peer in crew and not self.in_process and other.is_up
+            follows = (
+                worker_id in members and peer in members and not self.in_process and other.is_up
+            )
             if peer == worker_id or follows:
                 text = BOOM if peer == worker_id else "connection reset by peer"
                 other.failed = Failure(other.entered, 1, text)

@@ -141,13 +141,13 @@ class Cluster:
     def _agent(self, pod: SimPod) -> Agent:
         world = self.status.world
         present = world.number if world.is_active else world.training_number or 0
-        crew = training(self.status)
+        members = training(self.status)
         dead = [
             rank
-            for rank, n in enumerate(crew)
+            for rank, n in enumerate(members)
             if n not in self.pods or not self.pods[n].runs or self.pods[n].silent_since
         ]
-        inside = pod.arrived == present and pod.worker_id in crew and not pod.silent_since
+        inside = pod.arrived == present and pod.worker_id in members and not pod.silent_since
         is_ready = pod.ready_at is not None and pod.ready_at <= self.now
         report = Report(
             ready=is_ready,
@@ -157,7 +157,7 @@ class Cluster:
             store_port=pod.port,
             progress=Progress(pod.state_generation, pod.step) if pod.step is not None else None,
             committed=_checkpoint(pod.committed),
-            completed=self.completed and pod.worker_id in crew,
+            completed=self.completed and pod.worker_id in members,
             in_process=self.in_process,
         )
         heard = (self.now - pod.silent_since).total_seconds() if pod.silent_since else 0.0
@@ -357,9 +357,11 @@ class Cluster:
         """A world whose members are all there and well trains on."""
         world = self.status.world
         present = world.number if world.is_active else world.training_number
-        crew = [self.pods.get(n) for n in training(self.status)]
-        inside = [p for p in crew if p and p.runs and not p.silent_since and p.arrived == present]
-        if not inside or len(inside) < len(crew) or present is None:
+        members = [self.pods.get(n) for n in training(self.status)]
+        inside = [
+            p for p in members if p and p.runs and not p.silent_since and p.arrived == present
+        ]
+        if not inside or len(inside) < len(members) or present is None:
             return
         if self.formed < present and world.is_active:
             self._form(present, inside)
@@ -369,7 +371,7 @@ class Cluster:
         for pod in inside:
             pod.step, pod.state_generation = step, present
 
-    def _form(self, generation: int, crew: Sequence[SimPod]) -> None:
+    def _form(self, generation: int, members: Sequence[SimPod]) -> None:
         """All are there: state goes from those who have it to the others."""
         self.formed = generation
         world = self.status.world
@@ -377,13 +379,13 @@ class Cluster:
             restored = _checkpoint(world.restore)
             step = restored.step if restored else 0
         else:
-            keepers = world.holder_set
-            sources = [pod for pod in crew if pod.worker_id in keepers and pod.step is not None]
+            holders = world.holder_set
+            sources = [pod for pod in members if pod.worker_id in holders and pod.step is not None]
             assert sources, "somebody who trained is there, and has the state"
             step = max(pod.step or 0 for pod in sources)
             parts = {pod.slot for pod in sources if pod.step == step}
-            assert parts == {pod.slot for pod in crew}, "each part of the newest state is there"
-        for pod in crew:
+            assert parts == {pod.slot for pod in members}, "each part of the newest state is there"
+        for pod in members:
             pod.step, pod.state_generation = step, generation
 
     def next_event(self) -> datetime | None:

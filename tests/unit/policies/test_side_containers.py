@@ -18,7 +18,7 @@ OOM = PodEnd(exit_code=137, container_reason="OOMKilled")
 ERROR = PodEnd(exit_code=1, container_reason="Error")
 
 
-def a_crew(end: PodEnd = ERROR, **pod: Any) -> JobBuilder:
+def training_job(end: PodEnd = ERROR, **pod: Any) -> JobBuilder:
     """Of two that train one has failed; its log shipper runs on."""
     job = a_job(2, min=1).training(0, 1)
     return job.with_worker(1, ready=True, arrived=1, end=end, **pod)
@@ -37,7 +37,7 @@ def counted(seconds_ago: float, **status: Any) -> JobBuilder:
         last_world=1,
         last_reason="ExitCode",
     )
-    job = a_crew(deleting=True, killed_at=later(120 - seconds_ago))
+    job = training_job(deleting=True, killed_at=later(120 - seconds_ago))
     return job.with_status(restarts=restarts, failed=frozenset({1}), **status)
 
 
@@ -47,7 +47,7 @@ def failures(status: JobState) -> int | None:
 
 @pytest.mark.parametrize("end", [OOM, ERROR])
 def test_it_is_counted_and_remembered_before_its_pod_is_deleted(end: PodEnd) -> None:
-    decision = a_crew(end).decide()
+    decision = training_job(end).decide()
     assert (failures(decision.status), decision.status.failed) == (1, frozenset({1}))
     assert not decision.status.settled.size, "it costs on"
     assert [one.worker_id for one in decision.actions if isinstance(one, Remove)] == [1]
@@ -116,7 +116,7 @@ def test_nobody_is_deleted_of_whom_it_is_not_stored_that_it_has_failed() -> None
 
 
 def test_who_ends_as_it_should_is_not_remembered() -> None:
-    assert not after(a_crew(PodEnd(exit_code=143), deleting=True)).failed
+    assert not after(training_job(PodEnd(exit_code=143), deleting=True)).failed
     over = a_job(2, min=1).training(0).with_worker(1, end=OOM, phase=PodPhase.FAILED)
     assert not after(over).failed
 
@@ -139,5 +139,5 @@ DEPARTED = LastWords(Ending.DEPARTED, message="it was not needed any more")
 def test_only_a_trainer_completes_a_job_and_no_other_container_fails_one(
     end: PodEnd, phase: PodPhase, completes: bool
 ) -> None:
-    status = after(a_crew(end, phase=phase))
+    status = after(training_job(end, phase=phase))
     assert (status.phase is Phase.SUCCEEDED, failures(status)) == (completes, None)

@@ -26,9 +26,9 @@ def reports_no_steps(job: JobSnapshot) -> bool:
     """Whether a world trains whose size is ours to find, and none of its scripts reports steps."""
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
-    crew, present = training(job.status), generation(job.status)
+    members, present = training(job.status), generation(job.status)
     known = {worker.worker_id: worker for worker in job.workers}
-    return bool(crew) and all(n in known and _is_silent(known[n], present) for n in crew)
+    return bool(members) and all(n in known and _is_silent(known[n], present) for n in members)
 
 
 def _is_silent(worker: Worker, present: int) -> bool:

@@ -9,7 +9,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
-from spotrun.state.world_members import members
+from spotrun.state.world_members import world_members
 
 _MOST_BYTES_PER_SECOND = 400 * 10**9
 """Steps and bytes are counted by those who send them; no node sends more (3,200 Gbit/s)."""
@@ -24,7 +24,7 @@ def with_transfer(
         return sums
     num_bytes = min(steps * int(sent), int(elapsed_seconds * _MOST_BYTES_PER_SECOND))
     # Where several workers hold one copy of the model, each adds its part up with its likes.
-    places, apart = [_place(worker) for worker in members(view, status)], workers.per_replica
+    places, apart = [_place(worker) for worker in world_members(view, status)], workers.per_replica
     rings = [places[first::apart] for first in range(apart)]
     apiece = view.job.processes
     usd = sum((ring_usd(ring, len(ring) * apiece, num_bytes) for ring in rings), NO_USD)

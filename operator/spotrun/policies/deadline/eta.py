@@ -49,11 +49,11 @@ def foresee_end(view: View, status: JobState) -> JobState:
 
 
 def _end(view: View, status: JobState) -> datetime | None:
-    crew, by, schedule = training(status), status.suspended_by or (), view.job.spec.schedule
+    members, by, schedule = training(status), status.suspended_by or (), view.job.spec.schedule
     if status.phase in FINISHED:
         return None
-    if crew and not by:
-        begins, size, ahead_seconds = view.now, len(crew), 0.0
+    if members and not by:
+        begins, size, ahead_seconds = view.now, len(members), 0.0
     elif by == (SuspendedBy.SCHEDULE,) and schedule is not None:
         begins = next_change(schedule, view.now) or view.now
         size, ahead_seconds = full_size(view), changeovers(status.pace)[0]

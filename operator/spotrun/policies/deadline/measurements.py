@@ -10,7 +10,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, members, progress_told, training
+from spotrun.state.world_members import generation, progress_told, training, world_members
 
 _KEPT = 10
 _NEWS = 0.05
@@ -57,7 +57,7 @@ def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
     Of several that came together the slowest counts, for the world began with it.
     """
     last = -1 if old.measured is None else old.measured
-    new = [worker for worker in members(view, status) if worker.worker_id > last]
+    new = [worker for worker in world_members(view, status) if worker.worker_id > last]
     took = [seconds for worker in new if (seconds := _took_seconds(view, status, worker))]
     if not took:
         return old

@@ -22,7 +22,7 @@ from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import generation, has_stepped_in, members, training
+from spotrun.state.world_members import generation, has_stepped_in, training, world_members
 
 _COMPARED_CHARACTERS = 200
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")  # addresses, ports, ranks, sizes
@@ -132,10 +132,10 @@ def size_news(view: View, status: JobState) -> tuple[Announce, ...]:
 def _trains_plainly(view: View, status: JobState) -> bool:
     """Whether a world of the present template trains through a script without `Run`."""
     present = generation(status)
-    crew = members(view, status)
-    if not all(view.is_current(one) for one in crew):
+    members = world_members(view, status)
+    if not all(view.is_current(one) for one in members):
         return False
-    return any(_is_plain(one) and has_stepped_in(one, present) for one in crew)
+    return any(_is_plain(one) and has_stepped_in(one, present) for one in members)
 
 
 def _is_plain(worker: Worker) -> bool:

@@ -11,7 +11,7 @@ from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import generation, gone, members, missing
+from spotrun.state.world_members import generation, gone, missing, world_members
 from spotrun.wire import Progress, Report, step_of
 
 AUTO_SECONDS = 600.0
@@ -49,9 +49,9 @@ def _stepping(view: View, status: JobState) -> list[Agent]:
     """Return the agents that train and have finished a step; none if one is away or not heard."""
     if holds_back(status) or gone(view, status) or missing(view, status):
         return []
-    crew = members(view, status)
-    agents = [worker.agent for worker in crew if worker.agent is not None]
-    if len(agents) < len(crew) or any(one.heard_seconds > _HEARD_SECONDS for one in agents):
+    members = world_members(view, status)
+    agents = [worker.agent for worker in members if worker.agent is not None]
+    if len(agents) < len(members) or any(one.heard_seconds > _HEARD_SECONDS for one in agents):
         return []
     return [one for one in agents if _has_stepped(one.report.progress, status)]
 

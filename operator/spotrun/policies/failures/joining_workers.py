@@ -205,7 +205,7 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer
 
 
 def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[FailedNewcomer]:
-    crew, present = training(status), generation(status)
+    members, present = training(status), generation(status)
     settled, known = view.job.status.settled, view.job.status.failed
     for worker in newcomers:
         fate = view.ends.get(worker.worker_id)
@@ -213,7 +213,7 @@ def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[Fa
             continue
         if worker.worker_id in settled or worker.worker_id in known:
             continue
-        entered = present if worker.worker_id in crew else None
+        entered = present if worker.worker_id in members else None
         said = (fate.exit_code, fate.message, worker.pod.node, entered, True)
         yield FailedNewcomer(worker.worker_id, fate.cause, *said)
 

@@ -16,7 +16,7 @@ from spotrun.policies.placement.supply import Supply, There
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
-from spotrun.state.world_members import all_in_process, members, some_unheard
+from spotrun.state.world_members import all_in_process, some_unheard, world_members
 
 CHECKPOINT_SECONDS = 600.0
 """Between two checkpoints where the trainer chooses; nobody is moved for money's sake oftener."""
@@ -98,7 +98,7 @@ def _may_move(view: View, status: JobState) -> bool:
 
 
 def _can_hand_over(view: View, status: JobState) -> bool:
-    crew = members(view, status)
-    if view.job.spec.checkpoint is not None or some_unheard(view, crew):
+    members = world_members(view, status)
+    if view.job.spec.checkpoint is not None or some_unheard(view, members):
         return True  # what was begun is not given up before a new leader knows
-    return len(crew) > 1 and all_in_process(crew)
+    return len(members) > 1 and all_in_process(members)

@@ -33,9 +33,9 @@ from spotrun.state.world_members import (
     TRIAL_SECONDS,
     failed,
     generation,
-    members,
     progress_told,
     training,
+    world_members,
 )
 
 
@@ -69,7 +69,7 @@ def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
 def _enough_are_well(view: View, status: JobState) -> bool:
     """Whether enough members for a world have not failed, though all start again."""
     broken = {worker.worker_id for worker in failed(view, status)}
-    well = [worker for worker in members(view, status) if worker.worker_id not in broken]
+    well = [worker for worker in world_members(view, status) if worker.worker_id not in broken]
     return bool(whole(view, well))
 
 

@@ -20,7 +20,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed, wanted
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.view import View
-from spotrun.state.world_members import all_in_process, generation, members, training
+from spotrun.state.world_members import all_in_process, generation, training, world_members
 
 IN_PROCESS_STALL_SECONDS = 5.0
 """An upper bound: measured changes of a world in process stop the others for less than a second."""
@@ -34,16 +34,17 @@ _LEAST_SECONDS = 1e-6
 def sizing_facts(view: View, status: JobState) -> SizingFacts:
     """Gather what there is to know."""
     job, scaling = view.job, view.job.spec.scaling
-    crew, now = members(view, status), bill(view, status)
-    step = step_times(crew, generation(status)) if len(crew) == len(training(status)) else None
+    members, now = world_members(view, status), bill(view, status)
+    is_whole = len(members) == len(training(status))
+    step = step_times(members, generation(status)) if is_whole else None
     worth = scaling.hour_worth_usd
     return SizingFacts(
         sizes=tuple(allowed(job.spec.workers)),
         wanted=asked_size(job),
         running=len(training(status)),
-        gauges=gauges(job, crew),
+        gauges=gauges(job, members),
         step=step,
-        microbatches=_microbatches(job, crew),
+        microbatches=_microbatches(job, members),
         processes=_processes(job),
         usd_per_hour=_usd_per_hour(now),
         hour_worth_usd=None if worth is None else float(worth.decimal),
@@ -53,12 +54,12 @@ def sizing_facts(view: View, status: JobState) -> SizingFacts:
         remaining_samples=_remaining_samples(status, step),
         deadline_seconds=_deadline_seconds(view),
         needed_samples_per_second=_needed(view, status, step),
-        stall_seconds=_stall_seconds(crew),
+        stall_seconds=_stall_seconds(members),
         changeover_seconds=_changeover_seconds(view, status),
-        life_seconds=_life_seconds(view, crew),
+        life_seconds=_life_seconds(view, members),
         caps=tuple(_caps(view, status, now)),
         free=_free(view),
-        accelerator=_accelerator(view, crew),
+        accelerator=_accelerator(view, members),
         is_mute=job.is_mute,
         use_unknown=job.use_unknown,
         has_checkpoints=job.spec.checkpoint is not None,
@@ -70,13 +71,13 @@ def asked_size(job: JobSnapshot) -> int:
     return wanted(job.spec.workers)
 
 
-def step_times(crew: Sequence[Worker], present: int) -> StepTimes | None:
+def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:
     """A step of the present world; None until it was measured for long enough.
 
     One slow node makes all the others wait. That says nothing about the size, so what its worker
     computes longer than the others is taken off.
     """
-    told = readings(crew)
+    told = readings(members)
     if any(one.generation != present or not one.is_enough for one in told):
         return None  # the others will soon have told as much
     steps = [one.step_seconds for one in told if one.step_seconds]
@@ -86,16 +87,16 @@ def step_times(crew: Sequence[Worker], present: int) -> StepTimes | None:
     seconds, batch = median(steps), median(samples)
     busy = [one.compute * seconds for one in told if one.compute is not None]
     if len(busy) < len(told):
-        return StepTimes(len(crew), seconds, batch)
+        return StepTimes(len(members), seconds, batch)
     seconds = max(seconds - (max(busy) - median(busy)), median(busy), _LEAST_SECONDS)
     compute = min(median(busy) / seconds, 1.0)
     data = min(median(one.data or 0.0 for one in told), 1.0 - compute)
-    return StepTimes(len(crew), seconds, batch, compute, data, 1.0 - compute - data)
+    return StepTimes(len(members), seconds, batch, compute, data, 1.0 - compute - data)
 
 
-def _microbatches(job: JobSnapshot, crew: Iterable[Worker]) -> int | None:
+def _microbatches(job: JobSnapshot, members: Iterable[Worker]) -> int | None:
     """Return the microbatches of a step; workers that share a copy of the model share them."""
-    reports = (worker.agent.report for worker in crew if worker.agent is not None)
+    reports = (worker.agent.report for worker in members if worker.agent is not None)
     told = [r.progress.microbatches for r in reports if r.progress and r.progress.microbatches]
     return max(told) * job.spec.workers.per_replica if told else None
 
@@ -146,8 +147,8 @@ def needed_in_seconds(view: View, status: JobState) -> float | None:
     return left - steps * float(pace.step_seconds)
 
 
-def _stall_seconds(crew: Sequence[Worker]) -> float:
-    return IN_PROCESS_STALL_SECONDS if all_in_process(crew) else RESTART_STALL_SECONDS
+def _stall_seconds(members: Sequence[Worker]) -> float:
+    return IN_PROCESS_STALL_SECONDS if all_in_process(members) else RESTART_STALL_SECONDS
 
 
 def _changeover_seconds(view: View, status: JobState) -> float:
@@ -156,10 +157,10 @@ def _changeover_seconds(view: View, status: JobState) -> float:
     return changeovers(status.pace)[0]
 
 
-def _life_seconds(view: View, crew: Iterable[Worker]) -> float | None:
+def _life_seconds(view: View, members: Iterable[Worker]) -> float | None:
     """Return how long a worker that is added may be expected to stay; None: as long as the job."""
     market = view.job.market
-    on_spot = {w.node.pool for w in crew if w.node and w.node.capacity is Capacity.SPOT}
+    on_spot = {w.node.pool for w in members if w.node and w.node.capacity is Capacity.SPOT}
     pools = (pool for name in on_spot if (pool := market.pool(name)) is not None)
     rates = [interruptions_per_hour(pool, market.pools) for pool in pools]
     return 3600 / max(rates) if rates and max(rates) > 0 else None
@@ -194,7 +195,7 @@ def _free(view: View) -> int | None:
     return sum(pool.free_slots for pool in pools) if view.job.market.pools else None
 
 
-def _accelerator(view: View, crew: Iterable[Worker]) -> str:
+def _accelerator(view: View, members: Iterable[Worker]) -> str:
     """Return the GPU model; several are a kind of their own: the slowest is not known."""
-    pools = (view.job.market.pool(w.node.pool) for w in crew if w.node is not None)
+    pools = (view.job.market.pool(w.node.pool) for w in members if w.node is not None)
     return "+".join(sorted({pool.accelerator for pool in pools if pool and pool.accelerator}))

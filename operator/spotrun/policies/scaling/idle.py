@@ -19,7 +19,7 @@ from spotrun.state.conditions import find, holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, View, holds_back
-from spotrun.state.world_members import generation, has_arrived, members, training
+from spotrun.state.world_members import generation, has_arrived, training, world_members
 
 IDLE_SECONDS = float(IdleDuration.least_seconds)
 IDLE_SHARE = 0.05
@@ -38,13 +38,13 @@ def watch_idleness(view: View, status: JobState) -> JobState:
     kind, stated = ConditionType.IDLE, find(status, ConditionType.IDLE)
     if _is_held(status) or _is_unheard(view, status):
         return status  # what was found stands until somebody has looked, or is heard
-    crew = _crew(view, status)
-    is_stuck = bool(crew) and all(_is_stuck(worker.agent) for worker in crew)
-    used = [_used(view.job, worker) for worker in crew]
+    members = _arrived_members(view, status)
+    is_stuck = bool(members) and all(_is_stuck(worker.agent) for worker in members)
+    used = [_used(view.job, worker) for worker in members]
     if not is_stuck and not (used and all(s is not None and s < IDLE_SHARE for s in used)):
         if stated is None or stated.status is ConditionStatus.FALSE:
             return status
-        message = "the workers are at work" if crew else "nobody trains"
+        message = "the workers are at work" if members else "nobody trains"
         return state(view, status, kind, Reason.TRAINING, message, holds=False)
     begun = stated is not None and stated.status is not ConditionStatus.FALSE
     if not begun and not is_stuck:
@@ -53,7 +53,7 @@ def watch_idleness(view: View, status: JobState) -> JobState:
     is_said = stated is not None and stated.status is ConditionStatus.TRUE
     if is_said or (not is_stuck and (idle_wake_after_seconds(view, status) or 0.0) > 0):
         return status
-    words = _words(crew, is_stuck=is_stuck)
+    words = _words(members, is_stuck=is_stuck)
     return state(view, status, kind, Reason.NOTHING_USED, words, holds=True)
 
 
@@ -112,14 +112,14 @@ def _is_unheard(view: View, status: JobState) -> bool:
 
     That says nothing of idleness: what was found before stands, and nobody is suspended for it.
     """
-    return any(worker.agent is None for worker in members(view, status))
+    return any(worker.agent is None for worker in world_members(view, status))
 
 
-def _crew(view: View, status: JobState) -> list[Worker]:
+def _arrived_members(view: View, status: JobState) -> list[Worker]:
     """Return the workers that train, if all of them are there and say so."""
-    crew, present = members(view, status), generation(status)
-    is_whole = len(crew) == len(training(status))
-    return crew if is_whole and all(has_arrived(worker, present) for worker in crew) else []
+    members, present = world_members(view, status), generation(status)
+    is_whole = len(members) == len(training(status))
+    return members if is_whole and all(has_arrived(worker, present) for worker in members) else []
 
 
 def _used(job: JobSnapshot, worker: Worker) -> float | None:
@@ -145,13 +145,13 @@ def _is_stuck(agent: Agent | None) -> bool:
     return agent.progress_seconds >= max(IDLE_SECONDS, _MANY_STEPS * step_seconds)
 
 
-def _words(crew: list[Worker], *, is_stuck: bool) -> str:
+def _words(members: list[Worker], *, is_stuck: bool) -> str:
     if not is_stuck:
         return (
-            f"for {_MINUTES} min {len(crew)} workers have used less than {IDLE_SHARE:.0%} of their "
-            f"GPUs, or of the CPU they request{_ADVICE}"
+            f"for {_MINUTES} min {len(members)} workers have used less than {IDLE_SHARE:.0%} of "
+            f"their GPUs, or of the CPU they request{_ADVICE}"
         )
-    told = (worker.agent.report.progress for worker in crew if worker.agent is not None)
+    told = (worker.agent.report.progress for worker in members if worker.agent is not None)
     step = max((one.step for one in told if one is not None), default=0)
     return f"for {_MINUTES} min no worker has made a step beyond step {step}{_ADVICE}"
 

@@ -26,7 +26,13 @@ from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import SizeLimit, largest, smallest
 from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import all_in_process, gone, holders, members, some_unheard
+from spotrun.state.world_members import (
+    all_in_process,
+    gone,
+    some_unheard,
+    state_holders,
+    world_members,
+)
 
 FIRST_PAUSE = timedelta(minutes=10)
 LONGEST_PAUSE = timedelta(minutes=80)
@@ -91,7 +97,7 @@ def _look_at(view: View, status: JobState) -> _Held:
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
         placed = []  # they go back to those who come first
-    train = len(members(view, status))
+    train = len(world_members(view, status))
     usable = max(len(whole(view, placed)), train)
     return _Held(max(len(placed), train), usable, view.limited_size)
 
@@ -162,11 +168,11 @@ def _since(view: View, status: JobState) -> datetime | None:
 
 def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
     """Return how long unused nodes cost as much as doing unsaved steps again."""
-    keepers, workers = holders(view, status), view.job.spec.workers
-    if some_unheard(view, keepers):
+    holders, workers = state_holders(view, status), view.job.spec.workers
+    if some_unheard(view, holders):
         return None
-    keepers = [w for w in keepers if w.worker_id in view.staying_worker_ids and w.agent is not None]
-    if held.usable or not (holds_all(keepers, workers) and all_in_process(keepers)):
+    holders = [w for w in holders if w.worker_id in view.staying_worker_ids and w.agent is not None]
+    if held.usable or not (holds_all(holders, workers) and all_in_process(holders)):
         return 0.0  # nobody has a state with which others could go on
     step_seconds = full_step_seconds(view, status)
     if step_seconds is None or view.job.spec.checkpoint is None or status.progress.step is None:

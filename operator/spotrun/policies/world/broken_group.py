@@ -14,8 +14,8 @@ from spotrun.state.world_members import (
     breaks_in_a_row,
     generation,
     gone,
-    holders,
-    members,
+    state_holders,
+    world_members,
 )
 from spotrun.state.world_transitions import publish
 
@@ -28,19 +28,19 @@ def has_lost_touch(view: View, status: JobState) -> bool:
 
     Who says so lives. As long as one of them does not, that one may be lost or have failed.
     """
-    crew, present = members(view, status), generation(status)
-    agents = [worker.agent for worker in crew]
-    if not crew or gone(view, status) or breaks_in_a_row(view, status) >= MOST_BREAKS:
+    members, present = world_members(view, status), generation(status)
+    agents = [worker.agent for worker in members]
+    if not members or gone(view, status) or breaks_in_a_row(view, status) >= MOST_BREAKS:
         return False
     if not all(one is not None and one.report.broken == present for one in agents):
         return False
-    keepers = holders(view, status)
-    return all_outlive_a_break(crew) and holds_all(keepers, view.job.spec.workers)
+    holders = state_holders(view, status)
+    return all_outlive_a_break(members) and holds_all(holders, view.job.spec.workers)
 
 
 def meet_anew(view: View, status: JobState) -> JobState:
     """Make another world of the same members, who go on from the last committed step."""
     why = "the workers lost touch with each other, and none of them is lost"
     breaks = breaks_in_a_row(view, status) + 1
-    crew = members(view, status)
-    return publish(view, status, crew, Entry.ABORT, why, is_active=True, breaks=breaks)
+    members = world_members(view, status)
+    return publish(view, status, members, Entry.ABORT, why, is_active=True, breaks=breaks)

@@ -12,7 +12,7 @@ from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState, Orders
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import can_be_asked_to_save, members, training
+from spotrun.state.world_members import can_be_asked_to_save, training, world_members
 
 AGAIN_SECONDS = 60.0
 """A notice that lasts longer is worth another checkpoint."""
@@ -60,8 +60,8 @@ def is_restart_planned(view: View, status: JobState) -> bool:
         return False
     if view.job.spec.checkpoint is None:
         return False
-    crew = training(status)
-    joining = [n for n in world.members if n not in crew]
+    training_now = training(status)
+    joining = [n for n in world.members if n not in training_now]
     return bool(world.members) and all(
         n in view.by_worker_id and view.by_worker_id[n].is_ready for n in joining
     )
@@ -69,21 +69,23 @@ def is_restart_planned(view: View, status: JobState) -> bool:
 
 def _hands_over(view: View, status: JobState) -> bool:
     """Whether a part of the state is with those only who leave, and others wait to go on."""
-    size, crew = view.limited_size, set(training(status))
-    going = retiring(view, status, size) | (crew - view.staying_worker_ids)
+    size, training_now = view.limited_size, set(training(status))
+    going = retiring(view, status, size) | (training_now - view.staying_worker_ids)
     workers = view.job.spec.workers
-    stay = [view.by_worker_id[n] for n in crew - going if n in view.by_worker_id]
-    if not crew or holds_all(stay, workers) or is_saved(view, status):
+    stay = [view.by_worker_id[n] for n in training_now - going if n in view.by_worker_id]
+    if not training_now or holds_all(stay, workers) or is_saved(view, status):
         return False
-    newcomers = (w for w in view.staying if w.is_ready and w.worker_id not in crew)
+    newcomers = (w for w in view.staying if w.is_ready and w.worker_id not in training_now)
     return len(whole(view, [*stay, *newcomers])) == size
 
 
 def _leaves_too_few(view: View, status: JobState) -> bool:
-    if all(w.worker_id in view.staying_worker_ids for w in members(view, status)):
+    if all(w.worker_id in view.staying_worker_ids for w in world_members(view, status)):
         return False
-    crew = training(status)
-    rest = [worker for worker in view.staying if worker.is_ready or worker.worker_id in crew]
+    training_now = training(status)
+    rest = [
+        worker for worker in view.staying if worker.is_ready or worker.worker_id in training_now
+    ]
     return not whole(view, rest)
 
 

@@ -15,12 +15,12 @@ from spotrun.state.view import View, left_out
 from spotrun.state.world_members import (
     all_outlive_a_break,
     has_arrived,
-    holders,
     is_prepared,
-    members,
     missing,
     some_unheard,
+    state_holders,
     training,
+    world_members,
 )
 from spotrun.state.world_transitions import publish
 
@@ -56,7 +56,7 @@ def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
     if not absent or some_unheard(view, absent):
         return None
     formed_seconds = _formed_seconds(view, world)
-    present = [w for w in members(view, status) if has_arrived(w, world.number)]
+    present = [w for w in world_members(view, status) if has_arrived(w, world.number)]
     starts = any(map(_is_starting, absent))
     entry = Entry.RESTART if starts and not _can_go_on(view, status, present) else world.entry
     if not present:
@@ -75,7 +75,7 @@ def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
 def leave_out_the_late(view: View, status: JobState) -> JobState:
     """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
     world, absent = status.world, missing(view, status)
-    everybody = members(view, status)
+    everybody = world_members(view, status)
     late = {worker.worker_id for worker in absent}
     present = [worker for worker in everybody if worker.worker_id not in late]
     entry = Entry.RESTART if world.entry is Entry.RESTART else Entry.ABORT
@@ -90,9 +90,9 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     blamed = absent if present or world.entry is Entry.RESTART else []
     late_before = frozenset(world.late_workers)
     doomed = {worker.worker_id for worker in blamed if worker.worker_id in late_before}
-    crew = [worker for worker in everybody if worker.worker_id not in doomed]
+    next_members = [worker for worker in everybody if worker.worker_id not in doomed]
     harder = _STRONGER[world.entry]
-    chosen = _with_spares(view, status, crew, in_process=harder is not Entry.RESTART)
+    chosen = _with_spares(view, status, next_members, in_process=harder is not Entry.RESTART)
     entry = harder if _can_enter(view, status, chosen, harder) else Entry.RESTART
     if not chosen and world.entry is not Entry.RESTART:  # nobody goes on without who is late once
         blamed = [worker for worker in blamed if worker.worker_id in doomed]
@@ -113,7 +113,7 @@ def let_go_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came have all of the newest state, and keep it until there are enough."""
-    brings_all = bring_all(holders(view, status), present, view.job.spec.workers)
+    brings_all = bring_all(state_holders(view, status), present, view.job.spec.workers)
     return brings_all and all_outlive_a_break(present)
 
 
@@ -124,15 +124,15 @@ def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
 
 
 def _with_spares(
-    view: View, status: JobState, crew: list[Worker], *, in_process: bool
+    view: View, status: JobState, next_members: list[Worker], *, in_process: bool
 ) -> list[Worker]:
     """The largest world of these and of spares; of whom others would wait for only if too few."""
     inside = set(training(status))
     spares = [w for w in view.staying if w.is_ready and w.worker_id not in inside]
-    if not all(view.is_current(worker) for worker in crew):  # a world has one template
+    if not all(view.is_current(worker) for worker in next_members):  # a world has one template
         spares = []
     prepared = [worker for worker in spares if is_prepared(worker, in_process=in_process)]
-    return whole(view, [*crew, *prepared]) or whole(view, [*crew, *spares])
+    return whole(view, [*next_members, *prepared]) or whole(view, [*next_members, *spares])
 
 
 def _is_starting(worker: Worker) -> bool:
@@ -149,14 +149,14 @@ def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], entry: En
     if entry is Entry.RESTART:
         return True
     inside = {worker.worker_id for worker in chosen}
-    keepers = [worker for worker in holders(view, status) if worker.worker_id in inside]
-    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
+    holders = [worker for worker in state_holders(view, status) if worker.worker_id in inside]
+    return holds_all(holders, view.job.spec.workers) and all_outlive_a_break(holders)
 
 
 def _step_allowance(view: View, status: JobState) -> float:
     steps_allowed = _ALLOWED_STEPS.get(status.world.entry)
     if steps_allowed is None:
         return 0.0
-    reports = (w.agent.report for w in members(view, status) if w.agent is not None)
+    reports = (w.agent.report for w in world_members(view, status) if w.agent is not None)
     steps = (r.progress.step_seconds for r in reports if r.progress is not None)
     return steps_allowed * max((seconds for seconds in steps if seconds), default=0.0)

@@ -17,11 +17,11 @@ from spotrun.state.world_members import (
     failed,
     generation,
     gone,
-    holders,
     is_prepared,
-    members,
     some_unheard,
+    state_holders,
     training,
+    world_members,
 )
 from spotrun.state.world_transitions import publish
 
@@ -33,7 +33,7 @@ DEBOUNCE_IN_PROCESS_SECONDS = 0.05
 
 def after_loss(view: View, status: JobState) -> JobState:
     """Go on with the survivors, and with spares that are warm already."""
-    survivors = members(view, status)
+    survivors = world_members(view, status)
     if loss_wake_after_seconds(view, status) > 0 or some_unheard(view, survivors):
         return status
     why = f"{len(gone(view, status))} of {len(training(status))} workers are gone"
@@ -42,11 +42,11 @@ def after_loss(view: View, status: JobState) -> JobState:
 
 def after_failure(view: View, status: JobState) -> JobState:
     """Go on without the one that failed, or else all start again after the pause."""
-    if some_unheard(view, members(view, status)):
+    if some_unheard(view, world_members(view, status)):
         return status
     why = f"a training process of {failed(view, status)[0].pod.name} failed"
-    if _goes_on_in_process(view, holders(view, status)):
-        return _go_on(view, status, members(view, status), why)
+    if _goes_on_in_process(view, state_holders(view, status)):
+        return _go_on(view, status, world_members(view, status), why)
     if waits_for_retry(view, status):
         return status
     return _go_on(view, status, _without_failed_newcomers(view, status), why)
@@ -58,14 +58,15 @@ def after_hang(view: View, status: JobState) -> JobState:
     Where nobody could go on in process, or that has just been tried, all start again after the
     pause.
     """
-    crew = members(view, status)
-    if len(crew) > 1 and _goes_on_in_process(view, crew) and not _hangs_again(view, status):
+    members = world_members(view, status)
+    if len(members) > 1 and _goes_on_in_process(view, members) and not _hangs_again(view, status):
         why = "no step was finished for long; who hangs is left out"
-        return publish(view, status, crew, Entry.ABORT, why, is_active=True)
+        return publish(view, status, members, Entry.ABORT, why, is_active=True)
     if waits_for_retry(view, status):
         return status
-    crew = [*_staying_first(view, crew), *_spares(view, status, crew, in_process=False)]
-    return _enter(view, status, crew, Entry.RESTART, "no step was finished for long")
+    spares = _spares(view, status, members, in_process=False)
+    next_members = [*_staying_first(view, members), *spares]
+    return _enter(view, status, next_members, Entry.RESTART, "no step was finished for long")
 
 
 def _hangs_again(view: View, status: JobState) -> bool:
@@ -80,63 +81,72 @@ def _hangs_again(view: View, status: JobState) -> bool:
 def loss_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long to wait for further losses after the first."""
     seen = (view.job.lost_seconds.get(worker_id, 0.0) for worker_id in gone(view, status))
-    in_process = _goes_on_in_process(view, holders(view, status))
+    in_process = _goes_on_in_process(view, state_holders(view, status))
     wait = DEBOUNCE_IN_PROCESS_SECONDS if in_process else DEBOUNCE_SECONDS
     return wait - max(seen, default=0.0)
 
 
 def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> JobState:
     """The largest world of whom there is; those with the state come first, for it must be in."""
-    keepers = [worker for worker in holders(view, status) if worker.agent is not None]
-    in_process = _goes_on_in_process(view, keepers)
-    if keepers and not holds_all(keepers, view.job.spec.workers):
+    holders = [worker for worker in state_holders(view, status) if worker.agent is not None]
+    in_process = _goes_on_in_process(view, holders)
+    if holders and not holds_all(holders, view.job.spec.workers):
         why += "; a part of the model is lost with them"
     broken = {worker.worker_id for worker in failed(view, status)} if in_process else set()
-    kept = {worker.worker_id for worker in keepers}
+    kept = {worker.worker_id for worker in holders}
     others = [
         worker
         for worker in survivors
         if worker.worker_id not in kept | broken and is_prepared(worker, in_process=in_process)
     ]
-    crew = [*keepers, *others] if in_process else [w for w in survivors if w.agent is not None]
-    spares = _spares(view, status, crew, in_process=in_process)
-    crew = [*_staying_first(view, crew), *(w for w in spares if w.worker_id not in broken)]
+    next_members = (
+        [*holders, *others] if in_process else [w for w in survivors if w.agent is not None]
+    )
+    spares = _spares(view, status, next_members, in_process=in_process)
+    next_members = [
+        *_staying_first(view, next_members),
+        *(w for w in spares if w.worker_id not in broken),
+    ]
     if not in_process:
-        return _enter(view, status, crew, Entry.RESTART, why)
+        return _enter(view, status, next_members, Entry.RESTART, why)
     workers = view.job.spec.workers
-    if not bring_all(keepers, whole(view, crew), workers):
-        crew = led_by(keepers, crew, workers)
-    return _enter(view, status, crew, Entry.ABORT, why)
+    if not bring_all(holders, whole(view, next_members), workers):
+        next_members = led_by(holders, next_members, workers)
+    return _enter(view, status, next_members, Entry.ABORT, why)
 
 
-def _goes_on_in_process(view: View, keepers: list[Worker]) -> bool:
+def _goes_on_in_process(view: View, holders: list[Worker]) -> bool:
     """Whether those with the state have all of it, and none needs to be started again."""
-    return holds_all(keepers, view.job.spec.workers) and all_outlive_a_break(keepers)
+    return holds_all(holders, view.job.spec.workers) and all_outlive_a_break(holders)
 
 
 def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
-    crew, held = members(view, status), held_back(view, status)
-    well = [worker for worker in crew if worker.worker_id not in held]
-    return well if whole(view, well) else crew
+    members, held = world_members(view, status), held_back(view, status)
+    well = [worker for worker in members if worker.worker_id not in held]
+    return well if whole(view, well) else members
 
 
-def _enter(view: View, status: JobState, crew: list[Worker], entry: Entry, why: str) -> JobState:
+def _enter(
+    view: View, status: JobState, next_members: list[Worker], entry: Entry, why: str
+) -> JobState:
     """The first of them, as many as are allowed; nobody where they are too few."""
-    chosen = whole(view, crew)
+    chosen = whole(view, next_members)
     if not chosen:
         why += "; too few are left to train"
         return publish(view, status, [], Entry.RESTART, why, is_active=False)
     return publish(view, status, chosen, entry, why, is_active=True)
 
 
-def _staying_first(view: View, crew: list[Worker]) -> list[Worker]:
-    return sorted(crew, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
+def _staying_first(view: View, next_members: list[Worker]) -> list[Worker]:
+    return sorted(next_members, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
 
 
-def _spares(view: View, status: JobState, crew: list[Worker], *, in_process: bool) -> list[Worker]:
+def _spares(
+    view: View, status: JobState, next_members: list[Worker], *, in_process: bool
+) -> list[Worker]:
     """Workers outside the world that hold nobody up, of the same template as those in it."""
-    inside = {worker.worker_id for worker in crew} | held_back(view, status)
-    if not all(view.is_current(worker) for worker in crew):
+    inside = {worker.worker_id for worker in next_members} | held_back(view, status)
+    if not all(view.is_current(worker) for worker in next_members):
         return []
     others = (worker for worker in view.staying if worker.worker_id not in inside)
     return [worker for worker in others if is_prepared(worker, in_process=in_process)]

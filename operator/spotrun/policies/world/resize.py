@@ -21,12 +21,12 @@ from spotrun.state.world_members import (
     all_in_process,
     can_be_asked_to_save,
     has_failed_in,
-    holders,
     is_prepared,
-    members,
     missing,
     some_unheard,
+    state_holders,
     training,
+    world_members,
 )
 from spotrun.state.world_transitions import fill_in, publish
 
@@ -48,7 +48,7 @@ PREPARE_SECONDS = 300.0
 def resize(view: View, status: JobState) -> JobState:
     """Take in newcomers, let departing and surplus workers go."""
     hurry = _somebody_must_leave_now(view, status)
-    if some_unheard(view, members(view, status)):
+    if some_unheard(view, world_members(view, status)):
         return status
     if missing(view, status) and not hurry:
         return fill_in(view, status, is_active=False)  # one change at a time
@@ -78,8 +78,8 @@ def growth_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 def newcomers_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long more newcomers are waited for; 0: no longer."""
-    world, crew = status.world, set(training(status))
-    outside = [w.agent for w in view.staying if w.worker_id not in crew and w.is_ready]
+    world, training_now = status.world, set(training(status))
+    outside = [w.agent for w in view.staying if w.worker_id not in training_now and w.is_ready]
     ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
     waits = [0.0]
     if ages:
@@ -110,7 +110,7 @@ def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> boo
 
 
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
-    world, crew = status.world, set(training(status))
+    world, training_now = status.world, set(training(status))
     worker_ids = {worker.worker_id for worker in chosen}
     is_active = _all_ready(view, status, chosen)
     is_world = worker_ids == world.member_set
@@ -118,17 +118,17 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
         waits = save_wake_after_seconds(view, status) > 0
         return fill_in(view, status, is_active=is_active and not waits)
-    if worker_ids == crew:
+    if worker_ids == training_now:
         # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
         # there is something to prepare again: to enter a world without a change costs a stall.
         return status
     if not chosen:
         why = "too few workers stay: their script saves when it is ended"
         return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
-    joins, stay = len(worker_ids - crew), len(worker_ids & crew)
+    joins, stay = len(worker_ids - training_now), len(worker_ids & training_now)
     brings_state = stay and _with_the_state(view, status, chosen)
     entry = Entry.BOUNDARY if brings_state and _is_in_process(view, status) else Entry.RESTART
-    why = f"{joins} join, {len(crew)} train, {len(worker_ids)} will"
+    why = f"{joins} join, {len(training_now)} train, {len(worker_ids)} will"
     if entry is Entry.RESTART and _should_save_first(view, status):
         is_active = False
     # A trainer that saves on order has saved by then: it needs no time to end, and nobody waits so
@@ -147,10 +147,10 @@ def save_wake_after_seconds(view: View, status: JobState) -> float:
         return 0.0
     if not may_be_asked(view, status):
         return 0.0
-    world, crew = status.world, set(training(status))
+    world, training_now = status.world, set(training(status))
     if world.formed_at is None or _somebody_must_leave_now(view, status):
         return 0.0
-    joining = [view.by_worker_id[n] for n in world.members if n not in crew]
+    joining = [view.by_worker_id[n] for n in world.members if n not in training_now]
     ages = [w.agent.ready_seconds or 0.0 for w in joining if w.agent is not None]
     waited_seconds = min([(view.now - world.formed_at) / timedelta(seconds=1), *ages])
     return max(CHECKPOINT_SECONDS - waited_seconds, 0.0)
@@ -163,14 +163,16 @@ def _should_save_first(view: View, status: JobState) -> bool:
 
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
     """Choose the next world: members keep their place, newcomers come before departing workers."""
-    crew = members(view, status)
-    inside = {worker.worker_id for worker in crew}
+    members = world_members(view, status)
+    inside = {worker.worker_id for worker in members}
     newcomers = _newcomers(view, status, inside, with_unready=with_unready)
-    if not all(view.is_current(worker) for worker in crew):  # a world has one template
+    if not all(view.is_current(worker) for worker in members):  # a world has one template
         renewed = whole(view, newcomers)
-        return renewed if len(renewed) == view.limited_size else crew
+        return renewed if len(renewed) == view.limited_size else members
     going = retiring(view, status, view.limited_size)
-    staying, replaced = _parted([w for w in crew if w.worker_id in view.staying_worker_ids], going)
+    staying, replaced = _parted(
+        [w for w in members if w.worker_id in view.staying_worker_ids], going
+    )
     # A newcomer that is to go as well takes nobody's place: they would change it for ever.
     remaining, passing = _parted(newcomers, going)
     candidates = [*staying, *remaining, *replaced, *passing]
@@ -179,12 +181,12 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     chosen = whole(view, candidates)
     if chosen and _with_the_state(view, status, chosen):
         return chosen
-    keepers = [*replaced, *leaving]
-    handed = _hand_over(view, status, chosen, keepers) if chosen and keepers else None
+    holders = [*replaced, *leaving]
+    handed = _hand_over(view, status, chosen, holders) if chosen and holders else None
     if handed:
         return handed
     is_told = _saves_when_ended(view, status) and _somebody_must_leave_now(view, status)
-    return chosen if is_told else crew  # a script saves when it is ended; none: too few stay
+    return chosen if is_told else members  # a script saves when it is ended; none: too few stay
 
 
 def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
@@ -194,15 +196,15 @@ def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Wor
 
 
 def _hand_over(
-    view: View, status: JobState, chosen: list[Worker], keepers: list[Worker]
+    view: View, status: JobState, chosen: list[Worker], holders: list[Worker]
 ) -> list[Worker] | None:
     """Let newcomers alone go on: a state holder stays a while, or a checkpoint has the state.
 
     None while that cannot be: then those who train go on.
     """
     workers = view.job.spec.workers
-    if len(chosen) > workers.per_replica and all_in_process(members(view, status)):
-        handed = whole(view, led_by(keepers, chosen, workers))
+    if len(chosen) > workers.per_replica and all_in_process(world_members(view, status)):
+        handed = whole(view, led_by(holders, chosen, workers))
         if _with_the_state(view, status, handed):
             return handed
     is_ready = all(worker.is_ready for worker in chosen)
@@ -246,33 +248,33 @@ def _newcomers(
 
 def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether those who have the state, all of it, are in the next world, if there are such."""
-    keepers = holders(view, status)
-    return not keepers or bring_all(keepers, chosen, view.job.spec.workers)
+    holders = state_holders(view, status)
+    return not holders or bring_all(holders, chosen, view.job.spec.workers)
 
 
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
-    crew = training(status)
-    newcomers = [worker for worker in chosen if worker.worker_id not in crew]
+    training_now = training(status)
+    newcomers = [worker for worker in chosen if worker.worker_id not in training_now]
     # Where nobody stays all start from what was saved: no process gets warm before that.
     in_process = len(newcomers) < len(chosen) and _is_in_process(view, status)
     return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
 
 
 def _is_in_process(view: View, status: JobState) -> bool:
-    return all_in_process(members(view, status))
+    return all_in_process(world_members(view, status))
 
 
 def _somebody_must_leave_now(view: View, status: JobState) -> bool:
     seconds = _lead_seconds(view, status)
-    return any(_leaves_within(view, worker, seconds) for worker in members(view, status))
+    return any(_leaves_within(view, worker, seconds) for worker in world_members(view, status))
 
 
 def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
     """Return the departing members that have time left; they leave together where they may."""
-    crew = [w for w in members(view, status) if w.worker_id not in view.staying_worker_ids]
+    members = [w for w in world_members(view, status) if w.worker_id not in view.staying_worker_ids]
     seconds = _lead_seconds(view, status)
-    stay = [worker for worker in crew if not _leaves_within(view, worker, seconds)]
-    if len(stay) == len(crew):
+    stay = [worker for worker in members if not _leaves_within(view, worker, seconds)]
+    if len(stay) == len(members):
         return stay
     longest = [w for w in stay if not _leaves_within(view, w, seconds + TOGETHER_SECONDS)]
     return longest if whole(view, [*others, *longest]) else stay

@@ -9,7 +9,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.sizes import smallest
 from spotrun.state.view import View
-from spotrun.state.world_members import all_outlive_a_break, holders, some_unheard
+from spotrun.state.world_members import all_outlive_a_break, some_unheard, state_holders
 from spotrun.state.world_transitions import publish
 
 GATHER_SECONDS = 30.0
@@ -23,19 +23,19 @@ def start(view: View, status: JobState) -> JobState:
     are enough, and the rest joins later.
     """
     status = _forget_lost_holders(view, status)
-    keepers = holders(view, status)
-    if waits_for_retry(view, status) or some_unheard(view, keepers):
+    holders = state_holders(view, status)
+    if waits_for_retry(view, status) or some_unheard(view, holders):
         return status
     survivors = [
-        w for w in keepers if w.worker_id in view.staying_worker_ids and w.agent is not None
+        w for w in holders if w.worker_id in view.staying_worker_ids and w.agent is not None
     ]
     workers = view.job.spec.workers
     goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
     known = {worker.worker_id for worker in survivors} if goes_on else set()
     passed = known | just_left_out(view, status)
     ready = [w for w in view.staying if w.is_ready and w.worker_id not in passed]
-    crew = [*survivors, *ready] if goes_on else ready
-    chosen = whole(view, crew)
+    next_members = [*survivors, *ready] if goes_on else ready
+    chosen = whole(view, next_members)
     if not chosen:
         return status
     if goes_on:

@@ -150,10 +150,10 @@ def test_workers_that_train_together_have_the_package_from_one_image(
     workers: dict[int, dict[str, Any]], expected: str
 ) -> None:
     job = a_job_of()
-    crew = tuple(a_worker(n, **{"template": job.template, **pod}) for n, pod in workers.items())
+    members = tuple(a_worker(n, **{"template": job.template, **pod}) for n, pod in workers.items())
     world = World(number=1, members=(1,), is_active=True)
     status = replace(job.status, world=world)
-    made = pod_of(replace(job, workers=crew, status=status))
+    made = pod_of(replace(job, workers=members, status=status))
     assert made["metadata"]["annotations"]["spotrun.dev/injected"] == expected
     images = [one["image"] for one in made["spec"].get("initContainers", ())]
     assert images == ([expected] if expected else [])
@@ -161,8 +161,8 @@ def test_workers_that_train_together_have_the_package_from_one_image(
 
 def test_a_job_that_no_longer_wants_it_gets_it_while_workers_with_it_live() -> None:
     job = a_job_of(workers={"inject": "Never"})
-    crew = (a_worker(0, template=job.template, injected=OLD),)
-    (container,) = pod_of(replace(job, workers=crew))["spec"]["initContainers"]
+    members = (a_worker(0, template=job.template, injected=OLD),)
+    (container,) = pod_of(replace(job, workers=members))["spec"]["initContainers"]
     assert container["image"] == OLD
     assert "initContainers" not in pod_of(job)["spec"]
 

@@ -287,7 +287,7 @@ def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None
 
 
 @pytest.mark.parametrize(
-    ("wanted", "crew", "outside", "is_forgotten"),
+    ("wanted", "members", "outside", "is_forgotten"),
     [
         (4, (0, 1, 2), (), True),
         (4, (0, 1, 3), (), True),
@@ -298,9 +298,9 @@ def test_what_it_says_after_a_failure_of_another_one_follows_from_that() -> None
     ids=["it trains", "its replacement does", "only others do", "nobody does", "none is wanted"],
 )
 def test_when_the_pause_is_forgotten(
-    wanted: int, crew: tuple[int, ...], outside: tuple[int, ...], is_forgotten: bool
+    wanted: int, members: tuple[int, ...], outside: tuple[int, ...], is_forgotten: bool
 ) -> None:
     over = replace(HELD, retry_at=ago(30))
-    job = a_job(wanted).training(*crew, generation=6).with_workers(*outside, ready=False)
+    job = a_job(wanted).training(*members, generation=6).with_workers(*outside, ready=False)
     restarts = job.with_status(restarts=Restarts(newcomers=over)).decide().status.restarts
     assert restarts.newcomers == (None if is_forgotten else over)

@@ -27,7 +27,7 @@ def rejected(**pod: Any) -> dict[str, Any]:
     return {"phase": PodPhase.FAILED, "end": end, **pod}
 
 
-def a_crew(**restarts: Any) -> JobBuilder:
+def training_job(**restarts: Any) -> JobBuilder:
     """Two of three train; the replacement of the third was rejected."""
     job = a_job(3, min=1, **restarts).training(0, 1)
     return job.with_worker(2, **rejected())
@@ -43,7 +43,7 @@ def noted(seconds: float = 0.0, count: int = 1, worker: int = 2, **fields: Any) 
 
 def after_it(**rejections: Any) -> JobBuilder:
     """Its pod is settled, and another number given out."""
-    job = a_crew().with_status(settled=WorkerIds("2").ranges, next_worker_id=4)
+    job = training_job().with_status(settled=WorkerIds("2").ranges, next_worker_id=4)
     return job.with_status(rejections=noted(**rejections))
 
 
@@ -52,7 +52,7 @@ def made(job: JobBuilder) -> list[Create]:
 
 
 def test_a_rejected_worker_is_neither_a_failure_nor_an_interruption() -> None:
-    decision = a_crew(failures={"maxRestarts": 0}).decide()
+    decision = training_job(failures={"maxRestarts": 0}).decide()
     status = decision.status
     assert (status.restarts, status.interruptions) == (NO_RESTARTS, NO_INTERRUPTIONS)
     assert status.phase is Phase.RUNNING
@@ -73,7 +73,7 @@ def test_after_the_pause_the_next_one_keeps_away_from_that_node() -> None:
 
 
 def test_a_node_goes_by_its_host_name() -> None:
-    job = a_crew().with_worker(2, node=Node("node-2", hostname="host-2"), **rejected())
+    job = training_job().with_worker(2, node=Node("node-2", hostname="host-2"), **rejected())
     rejections = job.decide().status.rejections
     assert rejections is not None
     assert rejections.nodes == ("host-2",)
@@ -100,7 +100,7 @@ def test_after_two_minutes_more_that_node_may_be_used_again() -> None:
 def test_the_pause_grows_until_one_is_taken(
     known: Rejections | None, another: dict[str, Any] | None, count: int, pause: int
 ) -> None:
-    job = a_crew().with_status(rejections=known)
+    job = training_job().with_status(rejections=known)
     if another is not None:
         job = job.with_worker(5, **another)
     rejections = job.decide().status.rejections
@@ -125,9 +125,9 @@ def test_where_many_nodes_reject_workers_together_all_are_kept_away_from() -> No
 
 def test_the_newest_nodes_are_remembered_each_once() -> None:
     nodes = tuple(f"n{number}" for number in range(MOST_AVOIDED))
-    job = a_crew().with_status(rejections=noted(60, worker=1, nodes=(*nodes[:8], "node-2")))
+    job = training_job().with_status(rejections=noted(60, worker=1, nodes=(*nodes[:8], "node-2")))
     assert nodes_that_reject(job.view(), job.decide().status) == (*nodes[:8], "node-2")
-    full = a_crew().with_status(rejections=noted(60, worker=1, nodes=nodes))
+    full = training_job().with_status(rejections=noted(60, worker=1, nodes=nodes))
     assert nodes_that_reject(full.view(), full.decide().status) == (*nodes[1:], "node-2")
 
 
@@ -149,7 +149,7 @@ def test_a_node_that_shuts_down_has_reclaimed_it_and_is_avoided_as_well() -> Non
         pod_reason="NodeShutdown",
         pod_message="Pod was rejected: Pod was rejected as the node is shutting down.",
     )
-    status = a_crew().with_worker(2, **rejected(end=end)).decide().status
+    status = training_job().with_worker(2, **rejected(end=end)).decide().status
     assert status.interruptions.last is not None
     assert status.interruptions.last.reason == Reason.RECLAIMED
     assert status.rejections is not None
@@ -157,7 +157,7 @@ def test_a_node_that_shuts_down_has_reclaimed_it_and_is_avoided_as_well() -> Non
 
 
 def test_a_job_that_wants_no_workers_waits_for_none() -> None:
-    status = a_crew(suspend=True).decide().status
+    status = training_job(suspend=True).decide().status
     assert (status.rejections, str(status.settled)) == (None, "2")
 
 

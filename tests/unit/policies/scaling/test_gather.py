@@ -23,8 +23,8 @@ from tests.support.money.priced_nodes import a_node, at_work
 
 
 def test_a_step_is_the_median_of_what_all_members_tell() -> None:
-    crew = [a_member(n, replace(READING, step_seconds=s)) for n, s in enumerate((1.9, 2.0, 2.4))]
-    found = step_times(crew, present=1)
+    members = [a_member(n, replace(READING, step_seconds=s)) for n, s in enumerate((1.9, 2.0, 2.4))]
+    found = step_times(members, present=1)
     assert found is not None
     assert (found.workers, found.seconds, found.samples) == (3, 2.0, 64.0)
     assert found.compute == pytest.approx(0.75)

@@ -24,7 +24,7 @@ def avoided(job: JobBuilder) -> tuple[str, ...]:
     return next(one.avoid_nodes for one in actions if isinstance(one, Create))
 
 
-def a_crew(**worker: Any) -> JobBuilder:
+def training_job(**worker: Any) -> JobBuilder:
     """Three workers that train, each on its node; the second is missed, and silent."""
     job = a_job(3).training(0, 1, 2)
     job = job.with_workers(0, 2, ready=True, arrived=1, suspects=(1,), store_port=1)
@@ -39,11 +39,11 @@ def after_the_loss() -> JobBuilder:
 
 
 def test_a_replacement_keeps_away_from_the_node_of_a_worker_that_fell_silent() -> None:
-    assert avoided(a_crew()) == ("node-1",)
+    assert avoided(training_job()) == ("node-1",)
 
 
 def test_a_node_goes_by_its_host_name() -> None:
-    assert avoided(a_crew(node=Node("node-1", hostname="host-1"))) == ("host-1",)
+    assert avoided(training_job(node=Node("node-1", hostname="host-1"))) == ("host-1",)
 
 
 def test_who_was_given_up_stays_lost_though_nobody_misses_it_any_more() -> None:
@@ -53,7 +53,7 @@ def test_who_was_given_up_stays_lost_though_nobody_misses_it_any_more() -> None:
 
 
 def test_a_loss_is_remembered_until_the_worker_is_settled() -> None:
-    status = a_crew().decide().status
+    status = training_job().decide().status
     assert status.lost == {1}
     ended = after_the_loss().with_worker(1, ready=True, **an_end(None, 143), deleting=True)
     settled = ended.decide().status
@@ -96,7 +96,7 @@ def test_all_workers_of_a_doubtful_node_are_asked_for_a_sign_of_life() -> None:
 
 
 def test_a_worker_given_up_is_counted_as_an_interruption_at_once_and_only_once() -> None:
-    taken = a_crew().decide().status
+    taken = training_job().decide().status
     assert (taken.interruptions.count, str(taken.settled)) == (1, "")
     assert taken.interruptions.last is not None
     assert taken.interruptions.last.reason == Reason.NODE_LOST

@@ -300,7 +300,7 @@ def test_who_asks_for_none_is_in_nobodys_way() -> None:
     assert not is_incomplete(in_vain(stands).snapshot())
 
 
-def a_crew(**spec: Any) -> JobBuilder:
+def training_job(**spec: Any) -> JobBuilder:
     """All eight have trained for a day; something is not saved."""
     job = a_job(8, checkpoint=ON_CLAIM, **spec).training(*range(8), scheduled_at=ago(90_000))
     job = at_step(160, job.with_world("0-7", formed=90_000, store="10.0.0.1:1"))
@@ -312,7 +312,7 @@ def a_crew(**spec: Any) -> JobBuilder:
 def test_who_trains_under_notice_is_of_use_to_its_end(sizes: dict[str, Any], notice: float) -> None:
     leaving = {"ready": True, "arrived": 1, "scheduled_at": ago(90_000), "leaves_in": notice}
     waits = {"node": None, "unschedulable": NO_NODE, "created_at": ago(3000)}
-    job = a_crew(**sizes).with_workers(5, 6, 7, **leaving).with_workers(8, 9, 10, **waits)
+    job = training_job(**sizes).with_workers(5, 6, 7, **leaving).with_workers(8, 9, 10, **waits)
     turned_down = job.with_facts(turned_down=dict.fromkeys((8, 9, 10), "no capacity"))
     assert (going(job), kept_status(job)) == ([], NOTHING_UNUSED)
     assert (going(turned_down), kept_status(turned_down)) == ([], NOTHING_UNUSED)

@@ -19,7 +19,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View
-from spotrun.state.world_members import last_crew, last_told, training
+from spotrun.state.world_members import last_members, last_told, training
 from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
@@ -78,7 +78,7 @@ def _with_samples(sums: Accumulators, view: View) -> Accumulators:
 
 def _rate(view: View, status: JobState, spent: Bill) -> UsdPerHour:
     """Return the rate of the job while it did the steps that are reported now."""
-    ended = [one for one in last_crew(view, status) if ended_at(view, one) is not None]
+    ended = [one for one in last_members(view, status) if ended_at(view, one) is not None]
     if not ended:
         return spent.usd_per_hour
     return spent.usd_per_hour + rate_of(ended, status.accumulators.rates)

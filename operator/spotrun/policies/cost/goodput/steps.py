@@ -22,7 +22,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import generation, last_crew, last_told, training
+from spotrun.state.world_members import generation, last_members, last_told, training
 from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
@@ -179,13 +179,13 @@ def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
 
 def _on_demand(view: View, status: JobState) -> UsdPerHour | None:
     """Return the cost of all who train on the cheapest on-demand nodes that fit; None: unknown."""
-    total, crew = NO_RATE, last_crew(view, status)
-    for worker in crew:
+    total, members = NO_RATE, last_members(view, status)
+    for worker in members:
         prices = [price for price in _offers(view, worker) if price is not None]
         if not prices:
             return None
         total += min(prices)
-    return total if crew else None
+    return total if members else None
 
 
 def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:

@@ -11,14 +11,14 @@ from spotrun.wire import Utilization
 _NAMES = {TargetResource.CPU: "cpu", TargetResource.MEMORY: "memory"}  # as containers limit them
 
 
-def gauges(job: JobSnapshot, crew: Sequence[Worker]) -> tuple[Gauge, ...]:
+def gauges(job: JobSnapshot, members: Sequence[Worker]) -> tuple[Gauge, ...]:
     """One for each target."""
-    return tuple(_gauge(target, job, crew) for target in targets(job))
+    return tuple(_gauge(target, job, members) for target in targets(job))
 
 
-def readings(crew: Iterable[Worker]) -> list[Reading]:
+def readings(members: Iterable[Worker]) -> list[Reading]:
     """Return the readings of the workers that have told anything."""
-    return [w.agent.reading for w in crew if w.agent is not None and w.agent.reading is not None]
+    return [w.agent.reading for w in members if w.agent is not None and w.agent.reading is not None]
 
 
 def targets(job: JobSnapshot) -> tuple[Target, ...]:
@@ -29,15 +29,15 @@ def targets(job: JobSnapshot) -> tuple[Target, ...]:
     return (Target(resource=resource),)
 
 
-def _gauge(target: Target, job: JobSnapshot, crew: Sequence[Worker]) -> Gauge:
-    shares = (_share(target.resource, job, worker) for worker in crew)
+def _gauge(target: Target, job: JobSnapshot, members: Sequence[Worker]) -> Gauge:
+    shares = (_share(target.resource, job, worker) for worker in members)
     known = tuple(share for share in shares if share is not None)
     return Gauge(
         resource=target.resource,
         target=target.utilization_percent / 100,
         tolerance=target.tolerance_percent / 100,
         told=known,
-        silent=len(crew) - len(known),
+        silent=len(members) - len(known),
     )
 
 
