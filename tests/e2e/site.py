@@ -111,7 +111,7 @@ class Site:
                 await asyncio.sleep(0.1)
 
     async def trace(self) -> Trace:
-        """Return the notes of the scripts so far, by time; a newcomer's rehearsal is no step."""
+        """Return the notes of the scripts so far, by time; a rehearsal is no step."""
         texts = await asyncio.to_thread(self.cluster.files.traces, self.namespace)
         lines = [line for text in texts for line in whole_lines(text) if line["step"] > 0]
         return sorted(lines, key=lambda line: float(line["time"]))

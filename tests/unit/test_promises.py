@@ -64,8 +64,8 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("World", "active"): "is_active",
     ("World", "planned"): "is_planned",
     ("Orders", "time"): "asked_at",
-    ("Restarts", "last_generation"): "last_world",
-    ("HeldBack", "generation"): "world",
+    ("Restarts", "last_world_number"): "last_world",
+    ("HeldBack", "world_number"): "world",
     ("Mark", "step"): "steps",
     ("Price", "stale"): "is_stale",
 }

@@ -43,7 +43,7 @@ def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
         *_idleness(old, new),
         *_interruption(old, new),
         *_failure(old, new),
-        *_newcomers(old, new),
+        *_joining_workers(old, new),
         *_rejection(old, new),
         *_refusal(old, new),
         *_writes(old, new),
@@ -153,7 +153,7 @@ def _rejection(old: JobState, new: JobState) -> Iterable[Announce]:
         yield Announce(Reason.REJECTED, now.message, is_warning=True)
 
 
-def _newcomers(old: JobState, new: JobState) -> Iterable[Announce]:
+def _joining_workers(old: JobState, new: JobState) -> Iterable[Announce]:
     """Announce failures of joining workers while their pause grows; later ones are the same."""
     before, now = (noted(status) for status in (old, new))
     if now is None or (before is not None and now.retry_at == before.retry_at):

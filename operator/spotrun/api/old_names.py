@@ -14,6 +14,10 @@ from pydantic.alias_generators import to_camel
 
 STATUS = {"nextWorkerId": "nextSerial"}
 
+RESTARTS = {"lastWorldNumber": "lastGeneration", "joiningWorkers": "newcomers"}
+
+HELD_BACK = {"worldNumber": "generation"}
+
 WORLD = {
     "number": "generation",
     "active": "switch",

@@ -155,17 +155,21 @@ class Interruptions(Model):
 class HeldBack(Model):
     """Workers that failed before they trained, in one world."""
 
+    model_config = reading(old_names.HELD_BACK)
+
     workers: ListedWorkerIds = Field(description='Worker ids, e.g. "0-2,7".')
-    generation: Count | None = Field(
-        None, description="The world that they were in, or got ready for; absent if it was none."
+    world_number: Count | None = Field(
+        None,
+        description="The number of the world that they were in, or got ready for; absent if it "
+        "was none.",
     )
 
 
 MOST_HELD_WORLDS = 15
-"""Beyond these it is not told any more in which world a newcomer failed."""
+"""Beyond these it is not told any more in which world a joining worker failed."""
 
 
-class Newcomers(Model):
+class JoiningWorkers(Model):
     """Workers that failed before they trained, while others did: that ends no job."""
 
     failures: Count = Field(
@@ -214,6 +218,8 @@ class TriedSizes(Model):
 class Restarts(Model):
     """Failures, and the restarts that followed."""
 
+    model_config = reading(old_names.RESTARTS)
+
     failures: Count | None = Field(
         None, description="Failures counted against failures.maxRestarts."
     )
@@ -221,10 +227,10 @@ class Restarts(Model):
         None, description="Time at which the count started afresh, after an hour of progress."
     )
     retry_at: Time | None = Field(None, description="Time of the next attempt, if one waits.")
-    last_generation: Count | None = Field(
+    last_world_number: Count | None = Field(
         None,
-        description="The world in which the last one happened; reports of its peers are not "
-        "counted.",
+        description="The number of the world in which the last one happened; reports of its peers "
+        "are not counted.",
     )
     last_reason: ShortText | None = Field(
         None, description="Why the last one failed, in one CamelCase word."
@@ -247,7 +253,7 @@ class Restarts(Model):
         f"new workers of this job. At most {MOST_AVOIDED} are named twice, the last ones, and "
         f"{MOST_BLAMED_ONCE} once.",
     )
-    newcomers: Newcomers | None = Field(
+    joining_workers: JoiningWorkers | None = Field(
         None, description="Workers that failed before they trained, while others did."
     )
     sizes: TriedSizes | None = Field(

@@ -86,8 +86,8 @@ def is_breaking_off(view: View, status: JobState) -> bool:
 def state_holders(view: View, status: JobState) -> list[Worker]:
     """The workers that have the newest state; only they may be its source.
 
-    Who trained in the last world has it, and so has a newcomer once it says that it trains in this
-    one. A restart leaves nothing in memory: after it only those have state who train.
+    Who trained in the last world has it, and so has a joining worker once it says that it trains in
+    this one. A restart leaves nothing in memory: after it only those have state who train.
     """
     world = status.world
     present = generation(status)
@@ -181,7 +181,7 @@ def breaks_in_a_row(view: View, status: JobState) -> int:
 
 
 def is_prepared(worker: Worker, *, in_process: bool) -> bool:
-    """Whether a newcomer holds nobody up: where others wait in process, its own has to be warm."""
+    """Whether a joining worker holds nobody up: it is warm, where the others wait in process."""
     report = worker.agent.report if worker.agent is not None else None
     return report is not None and report.ready and (report.in_process or not in_process)
 

@@ -27,6 +27,14 @@ from tests.unit.api.test_old_names import PREPARED, TRAINS
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MERGE = "merge-patch+json"
+RESTARTS = {
+    "lastGeneration": 3,
+    "newcomers": {
+        "failures": 1,
+        "retryAt": "2026-03-01T08:00:00Z",
+        "held": [{"workers": "5", "generation": 3}],
+    },
+}
 
 
 class Copied:
@@ -88,7 +96,7 @@ def test_what_an_old_operator_has_stored_outlives_the_new_definition(
     path = f"{copied.objects}/old"
     manifest = {**job(), "apiVersion": f"{copied.group}/v1alpha1", "metadata": {"name": "old"}}
     assert copied.ask("POST", copied.objects, manifest).accepted
-    old = {"world": world, "nextSerial": 6}
+    old = {"world": world, "nextSerial": 6, "restarts": RESTARTS}
     assert copied.ask("PATCH", f"{path}/status", {"status": old}, kind=MERGE).accepted
 
     new = copied.definition(crd(TRAINING_JOB))

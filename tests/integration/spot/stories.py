@@ -75,7 +75,7 @@ async def all_lost(stage: Stage) -> None:
 
 
 async def lost_while_it_grows(stage: Stage) -> None:
-    """A machine goes while a newcomer is getting warm for a larger world."""
+    """A machine goes while a joining worker is getting warm for a larger world."""
     world = stage.world
     await _nodes(world, 4)
     await create_job(world, 2, largest=3)

@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
 
 from devcluster.client import Manifest
 from spotrun.api import old_names
 from spotrun.api.crd import crd
 from spotrun.api.names import TRAINING_JOB
+
+RENAMED = {
+    "": old_names.STATUS,
+    "world": old_names.WORLD,
+    "restarts": old_names.RESTARTS,
+    "restarts.joiningWorkers.held": old_names.HELD_BACK,
+}
+"""The names of fields and those that they had before, by the path of what has them."""
 
 
 def as_before(status: Manifest) -> Manifest:
@@ -15,20 +22,38 @@ def as_before(status: Manifest) -> Manifest:
     old = _renamed(deepcopy(status), old_names.STATUS)
     if "world" in old:
         old["world"] = _renamed(old["world"], old_names.WORLD)
+    if "restarts" in old:
+        joining = old["restarts"].get("joiningWorkers", {})
+        if "held" in joining:
+            joining["held"] = [_renamed(one, old_names.HELD_BACK) for one in joining["held"]]
+        old["restarts"] = _renamed(old["restarts"], old_names.RESTARTS)
     return old
 
 
 def definition_before() -> Manifest:
     """Return the CRD of jobs that an earlier release installed."""
     old = deepcopy(crd(TRAINING_JOB))
-    schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    status: dict[str, Any] = schema["properties"]["status"]
-    world: dict[str, Any] = status["properties"]["world"]
-    world["required"] = ["generation", "members", "switch", "how"]
-    for model, names in ((world, old_names.WORLD), (status, old_names.STATUS)):
+    models = renamed_models(old)
+    models["world"]["required"] = ["generation", "members", "switch", "how"]
+    for path, names in RENAMED.items():
+        model = models[path]
         del model["x-kubernetes-preserve-unknown-fields"]
         model["properties"] = _renamed(model["properties"], names)
     return old
+
+
+def renamed_models(definition: Manifest) -> dict[str, Manifest]:
+    """Return the schemas of the parts of a status that have renamed fields, by their paths."""
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    status: Manifest = schema["properties"]["status"]
+    fields = status["properties"]
+    held = fields["restarts"]["properties"]["joiningWorkers"]["properties"]["held"]
+    return {
+        "": status,
+        "world": fields["world"],
+        "restarts": fields["restarts"],
+        "restarts.joiningWorkers.held": held["items"],
+    }
 
 
 def _renamed(fields: Manifest, names: Mapping[str, str]) -> Manifest:

@@ -1,4 +1,4 @@
-"""A job that trains while newcomers come, some to bad nodes: what is decided is done at once.
+"""A job that trains while joining workers come, some to bad nodes: what is decided is done at once.
 
 Only processes are played, as their agents tell of them, in whole seconds; those are left out in
 which nothing happens.

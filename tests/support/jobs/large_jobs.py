@@ -1,4 +1,4 @@
-"""Large jobs as lives: hundreds of workers that come late, newcomers that fail again and again."""
+"""Large jobs as lives: hundreds of workers that come late, or fail each time that they join."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -63,8 +63,8 @@ def arrived(worker: Worker, generation: int) -> Worker:
 
 
 @dataclass
-class FailingNewcomers:
-    """Many train, and newcomers beside them fail each time when they get ready for a world."""
+class FailingJoiningWorkers:
+    """Many train, and workers that join them fail each time when they get ready for a world."""
 
     well: int
     bad: int

@@ -19,7 +19,7 @@ from spotrun.policies.chain import decide
 from spotrun.state.actions import Create, Decision, Release
 from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Node, Worker
-from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Rejections, Restarts
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
@@ -204,7 +204,7 @@ def _status(worker_ids: list[int], pods: dict[int, Worker]) -> JobState:
     )
     names = [f"a-long-name-of-a-node-of-some-cloud-{n:05}.internal" for n in range(10_000)]
     blamed = (*names[:MOST_BLAMED_ONCE], *(name for name in names[-MOST_AVOIDED:] for _ in "ab"))
-    held = Newcomers(
+    held = JoiningWorkers(
         failures=3,
         retry_at=NOW + timedelta(days=300),
         held=(HeldBack(tuple(worker_ids), world=3),),
@@ -215,7 +215,7 @@ def _status(worker_ids: list[int], pods: dict[int, Worker]) -> JobState:
     return JobState(
         phase=Phase.RUNNING,
         world=world,
-        restarts=Restarts(blamed=blamed, newcomers=held),
+        restarts=Restarts(blamed=blamed, joining_workers=held),
         rejections=Rejections(
             count=9,
             worker=0,

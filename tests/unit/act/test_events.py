@@ -11,7 +11,7 @@ from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.status import Entry
 from spotrun.state.actions import Announce
 from spotrun.state.job_state import JobState, World
-from spotrun.state.stored.failures import HeldBack, Newcomers, Rejections, Restarts
+from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Rejections, Restarts
 from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.stored.workers import Interruption, Interruptions
 from tests.support.jobs.builders import NOW, a_job, later
@@ -53,12 +53,12 @@ def rejections(worker: int) -> Rejections:
 
 
 def held_back(times: int, seconds: float, **restarts: Any) -> Restarts:
-    newcomers = Newcomers(
+    joining_workers = JoiningWorkers(
         failures=times,
         retry_at=later(seconds),
         held=(HeldBack((3,), world=2),),
     )
-    return Restarts(newcomers=newcomers, blamed=("n1",) * times, **restarts)
+    return Restarts(joining_workers=joining_workers, blamed=("n1",) * times, **restarts)
 
 
 HOLD_BACK = (
@@ -111,19 +111,19 @@ CHANGES = [
                 True,
             )
         ],
-        id="a newcomer that fails is none of the failures",
+        id="a joining worker that fails is none of the failures",
     ),
     pytest.param(
         status(restarts=held_back(1, 10)),
         status(restarts=held_back(2, 10), decisions=HOLD_BACK),
         [],
-        id="another newcomer in the same pause",
+        id="another joining worker in the same pause",
     ),
     pytest.param(
         status(restarts=held_back(7, 10)),
         status(restarts=held_back(8, 400), decisions=HOLD_BACK),
         [],
-        id="newcomers that fail for hours",
+        id="joining workers that fail for hours",
     ),
     pytest.param(
         status(),

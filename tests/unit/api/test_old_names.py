@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from pydantic import ValidationError
 
 from devcluster.client import Manifest
-from spotrun.api import old_names
 from spotrun.api.crd import crd
 from spotrun.api.names import TRAINING_JOB
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, write
 from spotrun.state.job_state import World
-from tests.support.api.old_status import as_before
+from tests.support.api.old_status import RENAMED, as_before, renamed_models
 from tests.support.api.status_strategies import statuses
 
 TRAINS = {"generation": 3, "members": "0-1,4", "switch": True, "how": "Boundary"}
@@ -76,9 +75,19 @@ def parsed(status: Manifest) -> TrainingJobStatus:
 def test_an_old_world_is_written_under_the_names_of_today(
     world: Manifest, expected: Manifest
 ) -> None:
-    state = read(parsed({"world": world, "nextSerial": 6}))
+    state = read(parsed({"world": world}))
     assert state.world != World()
-    assert write(state).manifest() == {"world": expected, "nextWorkerId": 6}
+    assert write(state).manifest() == {"world": expected}
+
+
+def test_an_old_status_is_written_under_the_names_of_today() -> None:
+    held = [{"workers": "2-3", "generation": 5}, {"workers": "7"}]
+    newcomers = {"failures": 2, "retryAt": "2026-03-01T08:00:00Z", "held": held}
+    old = {"nextSerial": 8, "restarts": {"lastGeneration": 4, "newcomers": newcomers}}
+    held = [{"workers": "2-3", "worldNumber": 5}, {"workers": "7"}]
+    joining = {"failures": 2, "retryAt": "2026-03-01T08:00:00Z", "held": held}
+    new = {"nextWorkerId": 8, "restarts": {"lastWorldNumber": 4, "joiningWorkers": joining}}
+    assert write(read(parsed(old))).manifest() == new
 
 
 @settings(max_examples=50)
@@ -103,11 +112,10 @@ def test_what_no_release_has_written_is_refused(world: dict[str, Any]) -> None:
 
 
 def test_the_api_server_keeps_fields_of_old_names_and_requires_no_renamed_one() -> None:
-    schema = crd(TRAINING_JOB)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    status = schema["properties"]["status"]
-    world = status["properties"]["world"]
-    assert world["required"] == ["members"]
-    for model, names in ((status, old_names.STATUS), (world, old_names.WORLD)):
+    models = renamed_models(crd(TRAINING_JOB))
+    assert models["world"]["required"] == ["members"]
+    for path, names in RENAMED.items():
+        model = models[path]
         assert model["x-kubernetes-preserve-unknown-fields"] is True
         assert names.keys() <= model["properties"].keys()
         assert not set(model.get("required", ())) & names.keys()

@@ -68,7 +68,7 @@ def test_a_fixed_size_is_paid_for_from_its_nodes_first_second_to_its_last(size: 
     assert result.resizes == ()
 
 
-def test_newcomers_are_paid_before_they_train_and_cost_the_others_a_stall() -> None:
+def test_joining_workers_are_paid_before_they_train_and_cost_the_others_a_stall() -> None:
     calm, grown = run(Fixed(4, STALL)), run(Says([(0.0, 4), (3600.0, 8)]), steps=900)
     assert calm.hours * 3600 == pytest.approx(600 + STALL + 900 * 4, rel=0.03)
     trained_by_4 = (3600.0 + RULES.changeover_seconds - 600 - STALL) / 4.0

@@ -35,7 +35,7 @@ def look(now: float, training: int, busy: float, unready: int = 0, waits: float 
         (1, 0, 1.00, 2),
         (8, 0, 1.00, 12),
         (12, 0, 1.00, 16),  # no more than the largest size
-        (4, 2, 1.00, 4),  # of six the idle newcomers leave a ratio within the tolerance
+        (4, 2, 1.00, 4),  # of six the idle joining workers leave a ratio within the tolerance
         (4, 1, 1.00, 6),
     ],
 )

@@ -14,7 +14,7 @@ from spotrun.wire import Failure
 from tests.support.jobs.builders import a_job, a_worker, later
 from tests.support.jobs.joining_workers import Joining
 from tests.support.jobs.large_jobs import (
-    FailingNewcomers,
+    FailingJoiningWorkers,
     next_status,
     with_all,
     worlds_until_replaced,
@@ -26,8 +26,8 @@ def test_all_who_are_late_twice_are_replaced_however_many_they_are(late: int) ->
     assert worlds_until_replaced(200, late) <= 3
 
 
-def test_newcomers_that_always_fail_are_tried_ever_more_seldom_however_many_they_are() -> None:
-    life = FailingNewcomers(well=20, bad=70)
+def test_joining_workers_that_always_fail_are_tried_ever_more_seldom() -> None:
+    life = FailingJoiningWorkers(well=20, bad=70)
     life.live(1500.0)
     assert len([seconds for seconds in life.worlds if seconds > 900.0]) <= 4
 
@@ -60,7 +60,7 @@ def test_who_is_blamed_once_pushes_out_nobody_who_is_blamed_twice() -> None:
     assert newer == (*twice[1:], *twice[1:], *others[10:], others[-1])
 
 
-def test_a_newcomer_that_has_failed_is_not_put_into_the_next_world_however_many_did() -> None:
+def test_a_joining_worker_that_has_failed_is_not_put_into_the_next_world_however_many_did() -> None:
     trained, failed = range(100), range(100, 200)
     broken = Failure(2, 1, "no device")
     job = with_all(

@@ -74,7 +74,7 @@ def _drop_empty_blocks(manifest: Manifest) -> None:
     _drop_empty(manifest, "rejections", "nodes")
     for name in ("blamed", "lastFollows"):
         _drop_empty(manifest, "restarts", name)
-    _drop_empty(manifest.get("restarts", {}), "newcomers", "held")
+    _drop_empty(manifest.get("restarts", {}), "joiningWorkers", "held")
     _drop_empty(manifest.get("restarts", {}), "sizes", "trained")
     if not manifest.get("restarts", {}).get("sizes"):
         manifest.get("restarts", {}).pop("sizes", None)

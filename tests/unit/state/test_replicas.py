@@ -280,7 +280,7 @@ def test_who_is_asked_from_elsewhere_gets_the_part_of_whom_it_replaces() -> None
     assert [(a.slot, a.place.capacity) for a in made] == [(1, OD.capacity)]
 
 
-def test_a_newcomer_that_is_to_be_given_back_takes_no_place() -> None:
+def test_a_joining_worker_that_is_to_be_given_back_takes_no_place() -> None:
     job = on_market(pairs(8, checkpoint=ON_CLAIM).with_checkpoint(), SPOT, OD)
     for worker_id in range(7):
         node = a_node_of(OD, worker_id, ago(7 * 3600))

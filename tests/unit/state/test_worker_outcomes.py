@@ -313,7 +313,7 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
         (Entry.RESTART, 2, 5.0, None),
     ],
 )
-def test_a_warm_newcomer_that_does_not_come_is_asked_whether_it_lives(
+def test_a_warm_joining_worker_that_does_not_come_is_asked_whether_it_lives(
     entry: Entry, arrived: int, heard: float, expected: Fate | None
 ) -> None:
     job = (

@@ -42,9 +42,9 @@ def _lists(status: TrainingJobStatus) -> Iterator[tuple[str, WorkerIds]]:
             "world.joiningWorkers": world.joining_workers,
         }
     yield from ((name, worker_ids) for name, worker_ids in found.items() if worker_ids is not None)
-    newcomers = status.restarts.newcomers if status.restarts is not None else None
-    for held in (newcomers.held or ()) if newcomers is not None else ():
-        yield "restarts.newcomers.held", held.workers
+    joining_workers = status.restarts.joining_workers if status.restarts is not None else None
+    for held in (joining_workers.held or ()) if joining_workers is not None else ():
+        yield "restarts.joiningWorkers.held", held.workers
     if (sums := status.accumulators) is not None:
         yield from (("accumulators.rates", rate.workers) for rate in sums.rates or ())
         yield from (("accumulators.ends", end.workers) for end in sums.ends or ())

@@ -1,4 +1,4 @@
-"""Newcomers: workers that have not trained with those who do, and what befalls them on the way.
+"""Joining workers: they have not trained with those who do, and may fail on the way.
 
 One that fails is its own affair, for the others train well without it. It is held back for a while,
 and is no reason to end the job; `failures` counts it, apart from the failures of those who train.
@@ -15,7 +15,7 @@ from spotrun.policies.failures.node_blame import blamed_with, nodes_to_avoid
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
-from spotrun.state.stored.failures import HeldBack, Newcomers, Restarts
+from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Restarts
 from spotrun.state.view import View
 from spotrun.state.world_members import (
     generation,
@@ -31,8 +31,8 @@ _KEPT_DEAD = 64
 
 
 @dataclass(frozen=True)
-class FailedNewcomer:
-    """A newcomer that failed, in its own words."""
+class FailedJoiningWorker:
+    """A joining worker that failed, in its own words."""
 
     worker_id: int
     reason: Reason
@@ -53,47 +53,47 @@ class FailedNewcomer:
         )
 
 
-def count_newcomers(view: View, status: JobState, but: Collection[int]) -> JobState:
+def count_joining_workers(view: View, status: JobState, but: Collection[int]) -> JobState:
     """Hold back those that have failed, for a pause that grows, until one of them is well."""
-    there = [worker for worker in _newcomers(view, status) if worker.worker_id not in but]
+    there = [worker for worker in _joining_workers(view, status) if worker.worker_id not in but]
     ended = list(_ended(view, status, there))
     new = [*ended, *_reported(status, _failed(view, status, there))]
     if any(one.generation is not None for one in ended):
         new = ended  # the others of its world follow from that
     if new:
         return _hold_back(view, status, new)
-    if status.restarts.newcomers is None or not _are_well(view, status):
+    if status.restarts.joining_workers is None or not _are_well(view, status):
         return status
-    return replace(status, restarts=replace(status.restarts, newcomers=None))
+    return replace(status, restarts=replace(status.restarts, joining_workers=None))
 
 
 def held_back(view: View, status: JobState) -> frozenset[int]:
-    """The newcomers that failed, until the pause is over."""
+    """The joining workers that failed, until the pause is over."""
     known = noted(status)
     if known is None or pause_seconds(view, known.retry_at) is None:
         return frozenset()
     return frozenset(known.worlds)
 
 
-def retry_newcomers_wake_after_seconds(view: View, status: JobState) -> float | None:
+def retry_joining_workers_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return how long that pause still is; None if there is none."""
     known = noted(status)
     return pause_seconds(view, known.retry_at) if known is not None else None
 
 
 def brought_down(status: JobState) -> bool:
-    """Whether a newcomer failed in the world that trains: its peers' errors follow from that."""
+    """Whether a joining worker failed in the world that trains: errors of its peers follow."""
     known, world = noted(status), status.world
     if known is None or not world.is_active:
         return False
     return any(one.world == world.number for one in known.held)
 
 
-def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> JobState:
-    held = _held(view, status.restarts.newcomers, new)
+def _hold_back(view: View, status: JobState, new: Sequence[FailedJoiningWorker]) -> JobState:
+    held = _held(view, status.restarts.joining_workers, new)
     nodes = [one.node for one in new if one.node is not None]
     blamed = blamed_with(status.restarts, nodes)
-    restarts = replace(status.restarts, newcomers=held, blamed=blamed)
+    restarts = replace(status.restarts, joining_workers=held, blamed=blamed)
     if ended := [one for one in new if one.has_ended]:
         restarts = _pause_for_all(restarts, held, ended[0])
     status = replace(status, restarts=restarts)
@@ -109,7 +109,9 @@ def _hold_back(view: View, status: JobState, new: Sequence[FailedNewcomer]) -> J
     return give_up(view, status, bad) if bad else status
 
 
-def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) -> Newcomers:
+def _held(
+    view: View, known: JoiningWorkers | None, new: Sequence[FailedJoiningWorker]
+) -> JoiningWorkers:
     """The pause and those in it; who fails while it lasts makes it no longer."""
     if known is None or pause_seconds(view, known.retry_at) is None:
         failures = (known.failures if known is not None else 0) + 1
@@ -121,7 +123,7 @@ def _held(view: View, known: Newcomers | None, new: Sequence[FailedNewcomer]) ->
     }
     dead = sorted(worlds.keys() - view.alive_worker_ids)[:-_KEPT_DEAD]
     kept = {worker_id: worlds[worker_id] for worker_id in sorted(worlds.keys() - set(dead))}
-    return Newcomers(failures, retry_at, held=_by_world(kept))
+    return JoiningWorkers(failures, retry_at, held=_by_world(kept))
 
 
 def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
@@ -136,7 +138,7 @@ def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
     )
 
 
-def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> Restarts:
+def _pause_for_all(restarts: Restarts, held: JoiningWorkers, one: FailedJoiningWorker) -> Restarts:
     """Make no other worker either in the place of one whose pod has ended."""
     if restarts.retry_at is None or restarts.retry_at < held.retry_at:
         restarts = replace(restarts, retry_at=held.retry_at)
@@ -145,7 +147,7 @@ def _pause_for_all(restarts: Restarts, held: Newcomers, one: FailedNewcomer) -> 
     return restarts
 
 
-def _is_for_its_node(view: View, status: JobState, one: FailedNewcomer) -> bool:
+def _is_for_its_node(view: View, status: JobState, one: FailedJoiningWorker) -> bool:
     """Whether its node is blamed twice, and nobody else trains there."""
     if one.has_ended or one.node not in nodes_to_avoid(status):
         return False
@@ -165,21 +167,21 @@ def _are_well(view: View, status: JobState) -> bool:
     return is_replaced or not those.isdisjoint(trains)
 
 
-def _newcomers(view: View, status: JobState) -> list[Worker]:
+def _joining_workers(view: View, status: JobState) -> list[Worker]:
     """Return the workers with a pod that do not train yet; none while no others train."""
     settled_in = set(training(status)) - on_trial(view, status)
     return [w for w in view.job.workers if w.worker_id not in settled_in] if settled_in else []
 
 
-def _failed(view: View, status: JobState, newcomers: list[Worker]) -> list[Worker]:
+def _failed(view: View, status: JobState, joining: list[Worker]) -> list[Worker]:
     """Return who failed on the way into the newest world; of those who are in it the first."""
     world, known = status.world, noted(status)
-    if not newcomers or is_breaking_off(view, status):
+    if not joining or is_breaking_off(view, status):
         return []
     before = known.worlds if known is not None else {}
     found = [
         worker
-        for worker in newcomers
+        for worker in joining
         if worker.worker_id in view.alive_worker_ids
         and not worker.pod.deleting
         and has_failed_in(worker, world.number)
@@ -195,19 +197,19 @@ def _ready_seconds(worker: Worker) -> float:
     return (worker.agent.ready_seconds or 0.0) if worker.agent is not None else 0.0
 
 
-def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedNewcomer]:
+def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedJoiningWorker]:
     newest = status.world.number or None
     for worker in failed:
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:
             said = (failure.exit_code, failure.message, worker.pod.node, newest, False)
-            yield FailedNewcomer(worker.worker_id, Reason.EXIT_CODE, *said)
+            yield FailedJoiningWorker(worker.worker_id, Reason.EXIT_CODE, *said)
 
 
-def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[FailedNewcomer]:
+def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[FailedJoiningWorker]:
     members, present = training(status), generation(status)
     settled, known = view.job.status.settled, view.job.status.failed
-    for worker in newcomers:
+    for worker in joining:
         fate = view.ends.get(worker.worker_id)
         if fate is None or fate.cause is None or not fate.is_failure:
             continue
@@ -215,9 +217,9 @@ def _ended(view: View, status: JobState, newcomers: list[Worker]) -> Iterator[Fa
             continue
         entered = present if worker.worker_id in members else None
         said = (fate.exit_code, fate.message, worker.pod.node, entered, True)
-        yield FailedNewcomer(worker.worker_id, fate.cause, *said)
+        yield FailedJoiningWorker(worker.worker_id, fate.cause, *said)
 
 
-def noted(status: JobState) -> Newcomers | None:
-    """Return what is remembered of newcomers that failed."""
-    return status.restarts.newcomers
+def noted(status: JobState) -> JoiningWorkers | None:
+    """Return what is remembered of joining workers that failed."""
+    return status.restarts.joining_workers

@@ -19,8 +19,8 @@ from spotrun.policies.failures.hang import is_hung, stands_seconds
 from spotrun.policies.failures.hang_report import standstill
 from spotrun.policies.failures.joining_workers import (
     brought_down,
-    count_newcomers,
-    retry_newcomers_wake_after_seconds,
+    count_joining_workers,
+    retry_joining_workers_wake_after_seconds,
 )
 from spotrun.policies.failures.noticed_ends import name_those_who_go_on, true_cause
 from spotrun.policies.policy import Policy
@@ -47,7 +47,7 @@ def count_failures(view: View, status: JobState) -> JobState:
     if status.phase in FINISHED:
         return status
     status = note_size(view, status)
-    status = count_newcomers(view, status, but=_peers(view, status))
+    status = count_joining_workers(view, status, but=_peers(view, status))
     if (cause := _taken_before_the_failure(view, status)) is not None:
         return take_back(view, status, cause)
     failure = _new_failure(view, status)
@@ -80,8 +80,8 @@ def waits_for_retry(view: View, status: JobState) -> bool:
 
 
 def retry_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the next pause is over, of all or of failed newcomers; None if there is none."""
-    pauses = (_pause_seconds(view, status), retry_newcomers_wake_after_seconds(view, status))
+    """Return when the next pause is over, of all or of joining workers; None if there is none."""
+    pauses = (_pause_seconds(view, status), retry_joining_workers_wake_after_seconds(view, status))
     return min((seconds for seconds in pauses if seconds is not None), default=None)
 
 

@@ -86,7 +86,7 @@ class SizingFacts:
     deadline_seconds: float | None = None  # until then; None: there is none
     needed_samples_per_second: float | None = None  # to meet it
     stall_seconds: float = 5.0  # in which those who train stand still at a change
-    changeover_seconds: float = 600.0  # from a newcomer's launch until it trains
+    changeover_seconds: float = 600.0  # from a joining worker's launch until it trains
     life_seconds: float | None = None  # how long a size lasts until the market changes it
     caps: tuple[Cap, ...] = ()
     free: int | None = None  # workers more that there may be room for; None: no limit is known

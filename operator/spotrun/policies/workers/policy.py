@@ -114,7 +114,7 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
 
 def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     """Return who is replaced by other capacity, and who is one too many."""
-    needed = relied_on(status)  # newcomers for whom a world is prepared may be too many
+    needed = relied_on(status)  # joining workers for whom a world is prepared may be too many
     size = size_for_now(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.worker_id not in needed]

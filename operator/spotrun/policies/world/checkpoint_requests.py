@@ -75,8 +75,8 @@ def _hands_over(view: View, status: JobState) -> bool:
     stay = [view.by_worker_id[n] for n in training_now - going if n in view.by_worker_id]
     if not training_now or holds_all(stay, workers) or is_saved(view, status):
         return False
-    newcomers = (w for w in view.staying if w.is_ready and w.worker_id not in training_now)
-    return len(whole(view, [*stay, *newcomers])) == size
+    joining = (w for w in view.staying if w.is_ready and w.worker_id not in training_now)
+    return len(whole(view, [*stay, *joining])) == size
 
 
 def _leaves_too_few(view: View, status: JobState) -> bool:

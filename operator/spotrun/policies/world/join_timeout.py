@@ -35,7 +35,7 @@ LET_GO_SECONDS = 2.0
 NOBODY_SECONDS = {Entry.BOUNDARY: 30.0, Entry.ABORT: 30.0, Entry.RESTART: 600.0}
 """So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
 _ALLOWED_STEPS = {Entry.BOUNDARY: 3.0, Entry.ABORT: 1.0}
-"""Newcomers come at once, the others after their step; who breaks off does so at a microbatch."""
+"""Joining workers come at once, the others after their step, or after a microbatch of it."""
 
 _STRONGER = {
     Entry.BOUNDARY: Entry.ABORT,

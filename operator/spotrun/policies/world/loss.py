@@ -49,7 +49,7 @@ def after_failure(view: View, status: JobState) -> JobState:
         return _go_on(view, status, world_members(view, status), why)
     if waits_for_retry(view, status):
         return status
-    return _go_on(view, status, _without_failed_newcomers(view, status), why)
+    return _go_on(view, status, _without_failed_joining_workers(view, status), why)
 
 
 def after_hang(view: View, status: JobState) -> JobState:
@@ -120,7 +120,7 @@ def _goes_on_in_process(view: View, holders: list[Worker]) -> bool:
     return holds_all(holders, view.job.spec.workers) and all_outlive_a_break(holders)
 
 
-def _without_failed_newcomers(view: View, status: JobState) -> list[Worker]:
+def _without_failed_joining_workers(view: View, status: JobState) -> list[Worker]:
     members, held = world_members(view, status), held_back(view, status)
     well = [worker for worker in members if worker.worker_id not in held]
     return well if whole(view, well) else members

@@ -2,7 +2,7 @@
 
 A world without members stands for "nobody trains": its number is kept, for numbers only grow, and
 so are the holders of the newest state. Until a world is active the members of the last one train,
-and the newcomers get warm.
+and the joining workers get warm.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from spotrun.policies.world.loss import (
 )
 from spotrun.policies.world.resize import (
     growth_wake_after_seconds,
+    joining_workers_wake_after_seconds,
     leave_wake_after_seconds,
-    newcomers_wake_after_seconds,
     resize,
     save_wake_after_seconds,
 )
@@ -102,7 +102,7 @@ def wake_after_seconds(view: View, status: JobState) -> float | None:
             arrival_wake_after_seconds(view, status),
             growth_wake_after_seconds(view, status),
             save_wake_after_seconds(view, status),
-            newcomers_wake_after_seconds(view, status),
+            joining_workers_wake_after_seconds(view, status),
             hang_wake_after_seconds(view, status),
         ]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)

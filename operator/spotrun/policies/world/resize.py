@@ -1,7 +1,7 @@
-"""Growth and notices: newcomers join, departing and surplus workers leave, at a step boundary.
+"""Growth and notices: workers join, departing and surplus workers leave, at a step boundary.
 
-Growth has two phases. The next world is published with `active: false`, so that newcomers get warm
-while the others train; once they are ready it is entered.
+Growth has two phases. The next world is published with `active: false`, so that joining workers
+get warm while the others train; once they are ready it is entered.
 """
 
 from datetime import timedelta
@@ -37,16 +37,16 @@ TOGETHER_SECONDS = 5.0
 """
 SCRIPT_LEAD_SECONDS = 30.0
 """So long where its script saves only when it is ended; a part of the notices are no longer."""
-NEWCOMERS_SECONDS = 1.0
-"""Newcomers come in groups, as losses do: so long it is waited for another one after the last."""
-NEWCOMERS_AT_MOST_SECONDS = 5.0
+JOINING_SECONDS = 1.0
+"""Workers join in groups, as losses come: so long it is waited for another one after the last."""
+JOINING_AT_MOST_SECONDS = 5.0
 """But no longer for all of them."""
 PREPARE_SECONDS = 300.0
-"""So long newcomers that are ready wait for others that are not."""
+"""So long joining workers that are ready wait for others that are not."""
 
 
 def resize(view: View, status: JobState) -> JobState:
-    """Take in newcomers, let departing and surplus workers go."""
+    """Take in joining workers, let departing and surplus workers go."""
     hurry = _somebody_must_leave_now(view, status)
     if some_unheard(view, world_members(view, status)):
         return status
@@ -71,24 +71,24 @@ def growth_wake_after_seconds(view: View, status: JobState) -> float | None:
         return None
     waited_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
     # Others may come and fail meanwhile: each time another world is prepared, and those wait on.
-    ready = _newcomers(view, status, set(training(status)), with_unready=False)
+    ready = _joining_workers(view, status, set(training(status)), with_unready=False)
     ages = [w.agent.ready_seconds or 0.0 for w in ready if w.agent is not None]
     return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
 
 
-def newcomers_wake_after_seconds(view: View, status: JobState) -> float:
-    """Return how long more newcomers are waited for; 0: no longer."""
+def joining_workers_wake_after_seconds(view: View, status: JobState) -> float:
+    """Return how long more joining workers are waited for; 0: no longer."""
     world, training_now = status.world, set(training(status))
     outside = [w.agent for w in view.staying if w.worker_id not in training_now and w.is_ready]
     ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
     waits = [0.0]
     if ages:
-        last, first = NEWCOMERS_SECONDS - min(ages), NEWCOMERS_AT_MOST_SECONDS - max(ages)
+        last, first = JOINING_SECONDS - min(ages), JOINING_AT_MOST_SECONDS - max(ages)
         waits.append(min(last, first))
     if not world.is_active and world.formed_at is not None:
         # Those who are not ready are heard one after the other, too, and each would be a world.
         prepared_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
-        waits.append(NEWCOMERS_SECONDS - prepared_seconds)
+        waits.append(JOINING_SECONDS - prepared_seconds)
     return max(waits)
 
 
@@ -106,7 +106,7 @@ def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> boo
     is_whole = len(chosen) >= view.limited_size and worker_ids <= view.staying_worker_ids
     if worker_ids <= set(training(status)) or is_whole:
         return False
-    return newcomers_wake_after_seconds(view, status) > 0
+    return joining_workers_wake_after_seconds(view, status) > 0
 
 
 def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
@@ -119,8 +119,8 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
         waits = save_wake_after_seconds(view, status) > 0
         return fill_in(view, status, is_active=is_active and not waits)
     if worker_ids == training_now:
-        # What was prepared has lost its newcomers, or they are not wanted any more. It stands until
-        # there is something to prepare again: to enter a world without a change costs a stall.
+        # What was prepared has lost its joining workers, or they are not wanted any more. It stands
+        # until there is something to prepare again: to enter it without a change costs a stall.
         return status
     if not chosen:
         why = "too few workers stay: their script saves when it is ended"
@@ -162,19 +162,19 @@ def _should_save_first(view: View, status: JobState) -> bool:
 
 
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
-    """Choose the next world: members keep their place, newcomers come before departing workers."""
+    """Choose the next world: members keep their place, who joins comes before who departs."""
     members = world_members(view, status)
     inside = {worker.worker_id for worker in members}
-    newcomers = _newcomers(view, status, inside, with_unready=with_unready)
+    joining = _joining_workers(view, status, inside, with_unready=with_unready)
     if not all(view.is_current(worker) for worker in members):  # a world has one template
-        renewed = whole(view, newcomers)
+        renewed = whole(view, joining)
         return renewed if len(renewed) == view.limited_size else members
     going = retiring(view, status, view.limited_size)
     staying, replaced = _parted(
         [w for w in members if w.worker_id in view.staying_worker_ids], going
     )
-    # A newcomer that is to go as well takes nobody's place: they would change it for ever.
-    remaining, passing = _parted(newcomers, going)
+    # A joining worker that is to go as well takes nobody's place: they would change it for ever.
+    remaining, passing = _parted(joining, going)
     candidates = [*staying, *remaining, *replaced, *passing]
     leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
@@ -198,7 +198,7 @@ def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Wor
 def _hand_over(
     view: View, status: JobState, chosen: list[Worker], holders: list[Worker]
 ) -> list[Worker] | None:
-    """Let newcomers alone go on: a state holder stays a while, or a checkpoint has the state.
+    """Let joining workers alone go on: a state holder stays a while, or a checkpoint has all.
 
     None while that cannot be: then those who train go on.
     """
@@ -228,7 +228,7 @@ def _lead_seconds(view: View, status: JobState) -> float:
     return SCRIPT_LEAD_SECONDS if _saves_when_ended(view, status) else LEAD_SECONDS
 
 
-def _newcomers(
+def _joining_workers(
     view: View, status: JobState, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
     """Return who may join: not who failed just now, and while failures repeat themselves nobody."""
@@ -254,10 +254,10 @@ def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
 
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
     training_now = training(status)
-    newcomers = [worker for worker in chosen if worker.worker_id not in training_now]
+    joining = [worker for worker in chosen if worker.worker_id not in training_now]
     # Where nobody stays all start from what was saved: no process gets warm before that.
-    in_process = len(newcomers) < len(chosen) and _is_in_process(view, status)
-    return all(is_prepared(worker, in_process=in_process) for worker in newcomers)
+    in_process = len(joining) < len(chosen) and _is_in_process(view, status)
+    return all(is_prepared(worker, in_process=in_process) for worker in joining)
 
 
 def _is_in_process(view: View, status: JobState) -> bool:

@@ -13,7 +13,7 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomers:
+class JoiningWorkers:
     """Workers that failed before they trained, while others did: that ends no job."""
 
     failures: int
@@ -53,7 +53,7 @@ class Restarts:
     last_message: str | None = None
     last_follows: bool = False  # of a peer's end or silence, as far as is known
     blamed: tuple[str, ...] = ()
-    newcomers: Newcomers | None = None
+    joining_workers: JoiningWorkers | None = None
     sizes: TriedSizes = NO_SIZES
 
     @property

@@ -6,7 +6,7 @@ from spotrun.state.stored.failures import (
     NO_RESTARTS,
     NO_SIZES,
     HeldBack,
-    Newcomers,
+    JoiningWorkers,
     Rejections,
     Restarts,
     TriedSizes,
@@ -23,13 +23,13 @@ def read_restarts(stored: api.Restarts | None) -> Restarts:
         failures=stored.failures,
         counted_since=moment_of(stored.counted_since),
         retry_at=moment_of(stored.retry_at),
-        last_world=stored.last_generation,
+        last_world=stored.last_world_number,
         last_reason=stored.last_reason,
         last_exit_code=stored.last_exit_code,
         last_message=stored.last_message,
         last_follows=bool(stored.last_follows),
         blamed=stored.blamed or (),
-        newcomers=_read_newcomers(stored.newcomers),
+        joining_workers=_read_joining_workers(stored.joining_workers),
         sizes=_read_sizes(stored.sizes),
     )
 
@@ -42,13 +42,13 @@ def write_restarts(restarts: Restarts) -> api.Restarts | None:
         failures=restarts.failures,
         counted_since=time_of(restarts.counted_since),
         retry_at=time_of(restarts.retry_at),
-        last_generation=restarts.last_world,
+        last_world_number=restarts.last_world,
         last_reason=restarts.last_reason,
         last_exit_code=restarts.last_exit_code,
         last_message=restarts.last_message,
         last_follows=restarts.last_follows or None,
         blamed=restarts.blamed or None,
-        newcomers=_write_newcomers(restarts.newcomers),
+        joining_workers=_write_joining_workers(restarts.joining_workers),
         sizes=_write_sizes(restarts.sizes),
     )
 
@@ -103,22 +103,22 @@ def write_rejections(rejections: Rejections | None) -> api.Rejections | None:
     )
 
 
-def _read_newcomers(stored: api.Newcomers | None) -> Newcomers | None:
+def _read_joining_workers(stored: api.JoiningWorkers | None) -> JoiningWorkers | None:
     if stored is None:
         return None
-    held = tuple(HeldBack(ordered(one.workers), one.generation) for one in stored.held or ())
-    return Newcomers(stored.failures, stored.retry_at.datetime, held)
+    held = tuple(HeldBack(ordered(one.workers), one.world_number) for one in stored.held or ())
+    return JoiningWorkers(stored.failures, stored.retry_at.datetime, held)
 
 
-def _write_newcomers(newcomers: Newcomers | None) -> api.Newcomers | None:
-    if newcomers is None:
+def _write_joining_workers(joining_workers: JoiningWorkers | None) -> api.JoiningWorkers | None:
+    if joining_workers is None:
         return None
-    return api.Newcomers.model_construct(
-        failures=newcomers.failures,
-        retry_at=Time.of(newcomers.retry_at),
+    return api.JoiningWorkers.model_construct(
+        failures=joining_workers.failures,
+        retry_at=Time.of(joining_workers.retry_at),
         held=tuple(
-            api.HeldBack.model_construct(workers=WorkerIds.of(one.workers), generation=one.world)
-            for one in newcomers.held
+            api.HeldBack.model_construct(workers=WorkerIds.of(one.workers), world_number=one.world)
+            for one in joining_workers.held
         )
         or None,
     )

@@ -47,7 +47,7 @@ def test_the_first_size(replicas: int, facts: dict[str, Any], first: int) -> Non
         pytest.param(3, {}, 8, id="time to grow once"),
         pytest.param(1, {}, 16, id="no time to grow"),
         pytest.param(0, {}, 16, id="it has passed"),
-        pytest.param(1, {"changeover_seconds": 60.0}, 4, id="newcomers come quickly"),
+        pytest.param(1, {"changeover_seconds": 60.0}, 4, id="joining workers come quickly"),
         pytest.param(1, {"caps": (FOUR_TO_PAY,)}, 4, id="no more than can be paid"),
         pytest.param(1, {"free": 5}, 6, id="no more than there is room for"),
         pytest.param(100, {"hour_worth_usd": 0.0}, 1, id="the cheapest, if there is time"),

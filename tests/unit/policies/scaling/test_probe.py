@@ -88,7 +88,7 @@ def test_a_job_that_has_no_price_of_time_is_looked_at_too() -> None:
         pytest.param({"remaining_samples": 512.0 * 600}, False, id="the end is near"),
         pytest.param({"life_seconds": 1200.0}, False, id="the market soon takes workers away"),
         pytest.param({"hour_worth_usd": 0.1}, False, id="time is worth little"),
-        pytest.param({"changeover_seconds": 7200.0}, False, id="newcomers are paid for long"),
+        pytest.param({"changeover_seconds": 7200.0}, False, id="joining workers are paid for long"),
         pytest.param({"caps": (Cap(5, ScalingReason.NO_CAPACITY),)}, False, id="no more to be had"),
         pytest.param({"caps": (Cap(6, ScalingReason.BUDGET_LIMIT),)}, False, id="little to be won"),
         pytest.param({"sizes": (1, 4, 5, 7, 8)}, True, id="the next size that is allowed"),

@@ -95,7 +95,7 @@ def test_breaks_in_a_row_are_counted(breaks: int, age: float, expected: int | No
     assert new.breaks == (breaks if expected is None else expected)
 
 
-def test_a_link_that_stays_broken_ends_in_a_failure_though_newcomers_are_prepared_for() -> None:
+def test_a_link_that_stays_broken_ends_in_a_failure_though_a_world_is_prepared() -> None:
     """It cannot go on for ever that a world is prepared, and its members meet anew, in turn."""
     job, num_worlds = broken(0, 1, 2), 0
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Many at once: newcomers of one job that come together, and restarts of many jobs."""
+"""Many at once: joining workers of one job that come together, and restarts of many jobs."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,7 +7,7 @@ import pytest
 
 from spotrun.api.status import Entry
 from spotrun.policies.world.policy import is_restart
-from spotrun.policies.world.resize import newcomers_wake_after_seconds
+from spotrun.policies.world.resize import joining_workers_wake_after_seconds
 from spotrun.wire import Failure
 from tests.support.jobs.builders import NOW, JobBuilder, a_job
 
@@ -19,7 +19,7 @@ def generation(job: JobBuilder) -> int:
 
 
 def crowd(*ready_for: float, wanted: int = 10) -> JobBuilder:
-    """One trains, and newcomers have been ready for so long."""
+    """One trains, and joining workers have been ready for so long."""
     job = a_job(wanted).training(0)
     for worker_id, seconds in enumerate(ready_for, 1):
         job = job.with_worker(worker_id, ready=True, ready_for=seconds)
@@ -46,7 +46,7 @@ def test_a_world_grows_when_all_are_there_or_nobody_else_has_come_for_a_second(
 
 def test_it_is_looked_again_when_the_wait_is_over() -> None:
     assert crowd(0.25).decide().wake_after_seconds == 0.75
-    assert newcomers_wake_after_seconds(crowd(4.5, 0.0).view(), crowd(4.5, 0.0).status) == 0.5
+    assert joining_workers_wake_after_seconds(crowd(4.5, 0.0).view(), crowd(4.5, 0.0).status) == 0.5
 
 
 def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:

@@ -106,7 +106,7 @@ def test_whom_even_a_second_restart_does_not_bring_is_left_behind() -> None:
         (1, "1", "0,2", "0"),  # late for the second time: it is left out, the other one brings it
     ],
 )
-def test_where_only_a_newcomer_comes_to_a_boundary_the_others_still_bring_the_state(
+def test_where_only_a_joining_worker_comes_to_a_boundary_the_others_still_bring_the_state(
     least: int, late: str, members: str, holders: str
 ) -> None:
     """One of the two may have died; all that have the state are told to come, and go on with it."""
@@ -140,7 +140,7 @@ def test_who_is_late_once_keeps_the_state_where_too_few_are_left(entry: Entry) -
     assert told(job) == (7, "0,2-3", True, Entry.ABORT, "0")
 
 
-def test_where_only_newcomers_come_every_part_of_the_model_is_still_brought() -> None:
+def test_where_only_joining_workers_come_every_part_of_the_model_is_still_brought() -> None:
     job = a_job(4, min=2, sizes=[2, 4], perReplica=2)
     for worker_id in (0, 1):
         job = job.with_worker(worker_id, ready=True, arrived=4, slot=worker_id)

@@ -60,7 +60,7 @@ def test_a_spare_that_is_ready_takes_the_place() -> None:
     assert told(job) == (2, "1-2", True, Entry.ABORT, "1")
 
 
-def test_a_newcomer_without_state_never_goes_on_alone() -> None:
+def test_a_joining_worker_without_state_never_goes_on_alone() -> None:
     job = a_job(2).with_world("0-1", 2, entry=Entry.BOUNDARY, state_holders="0")
     job = lost(job.with_worker(1, ready=True, arrived=1, progress=None), 0)
     job = job.with_worker(1, ready=True)

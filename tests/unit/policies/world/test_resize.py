@@ -37,7 +37,7 @@ def test_growth_has_two_phases() -> None:
     assert told(prepared.with_worker(2, ready=True)) == (2, "0-2", True, Entry.BOUNDARY, "0-1")
 
 
-def test_nobody_waits_in_process_for_a_newcomer_that_would_have_to_start_first() -> None:
+def test_nobody_waits_in_process_for_a_joining_worker_that_would_have_to_start_first() -> None:
     waiting = a_job(3).training(0, 1).with_worker(2, ready=True, in_process=False)
     assert told(waiting) == (2, "0-2", False, Entry.BOUNDARY, "0-1")
     prepared = waiting.with_status(world=world(waiting))
@@ -45,12 +45,12 @@ def test_nobody_waits_in_process_for_a_newcomer_that_would_have_to_start_first()
     assert told(prepared.with_worker(2, ready=True)) == (2, "0-2", True, Entry.BOUNDARY, "0-1")
 
 
-def test_where_all_start_again_a_newcomer_need_not_have_started() -> None:
+def test_where_all_start_again_a_joining_worker_need_not_have_started() -> None:
     job = a_job(3).training(0, 1, in_process=False).with_worker(2, ready=True, in_process=False)
     assert told(job) == (2, "0-2", True, Entry.RESTART, "0-1")
 
 
-def test_a_newcomer_that_failed_while_it_got_warm_is_given_another_world_after_a_pause() -> None:
+def test_a_joining_worker_that_failed_as_it_got_warm_is_given_another_world_after_a_pause() -> None:
     job = a_job(3).training(0, 1).with_worker(2, ready=False)
     prepared = job.with_status(world=world(job))
     failed = prepared.with_worker(2, ready=True, in_process=False, failed=Failure(2, 1, "boom"))

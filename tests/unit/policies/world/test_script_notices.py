@@ -11,7 +11,7 @@ from spotrun.wire import Progress
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job
 
 PLAIN: dict[str, Any] = {"in_process": False, "saves_on_order": False}
-NEWCOMERS: dict[str, dict[str, Any]] = {
+JOINING_WORKERS: dict[str, dict[str, Any]] = {
     "unready": {"ready": False},
     "ready": {"ready": True, "ready_for": 5},
 }
@@ -20,10 +20,10 @@ SHORT_SECONDS = (SCRIPT_LEAD_SECONDS - 1, 25.0, 20.0, 15.0, 10.0, 5.0, 1.0)
 """Before its node ends a script has to be told, for it saves only then."""
 
 
-def a_plain_job(workers: range, least: int, newcomer: str | None, **spec: Any) -> JobBuilder:
-    """Workers of a script that train, and a newcomer that is ready, not yet ready, or not there."""
+def a_plain_job(workers: range, least: int, joining: str | None, **spec: Any) -> JobBuilder:
+    """Workers of a script that train, and one that joins: ready, not yet ready, or not there."""
     job = a_job(len(workers), min=least, **spec).training(*workers, **PLAIN)
-    return job.with_worker(len(workers), **NEWCOMERS[newcomer], **PLAIN) if newcomer else job
+    return job.with_worker(len(workers), **JOINING_WORKERS[joining], **PLAIN) if joining else job
 
 
 def leaving(job: JobBuilder, *worker_ids: int, seconds: float) -> World:
@@ -34,7 +34,7 @@ def leaving(job: JobBuilder, *worker_ids: int, seconds: float) -> World:
 
 
 @pytest.mark.parametrize(
-    ("size_and_least", "worker_ids", "newcomer", "expected"),
+    ("size_and_least", "worker_ids", "joining", "expected"),
     [
         ((1, 1), (0,), None, ()),
         ((1, 1), (0,), "unready", ()),
@@ -51,21 +51,21 @@ def leaving(job: JobBuilder, *worker_ids: int, seconds: float) -> World:
 def test_it_is_told_before_its_node_ends(
     size_and_least: tuple[int, int],
     worker_ids: tuple[int, ...],
-    newcomer: str | None,
+    joining: str | None,
     expected: tuple[int, ...],
 ) -> None:
     size, least = size_and_least
-    job = a_plain_job(range(size), least, newcomer, checkpoint=ON_CLAIM)
+    job = a_plain_job(range(size), least, joining, checkpoint=ON_CLAIM)
     for seconds in SHORT_SECONDS:
         world = leaving(job, *worker_ids, seconds=seconds)
         told = (world.members, world.is_active, world.is_planned)
         assert told == (expected, bool(expected), True), seconds
 
 
-@pytest.mark.parametrize("newcomer", [None, "unready"])
+@pytest.mark.parametrize("joining", [None, "unready"])
 @pytest.mark.parametrize("size", [1, 2])
-def test_until_then_it_trains_where_the_others_are_too_few(size: int, newcomer: str | None) -> None:
-    job = a_plain_job(range(size), size, newcomer, checkpoint=ON_CLAIM)
+def test_until_then_it_trains_where_the_others_are_too_few(size: int, joining: str | None) -> None:
+    job = a_plain_job(range(size), size, joining, checkpoint=ON_CLAIM)
     world = leaving(job, size - 1, seconds=SCRIPT_LEAD_SECONDS + 1)
     trains = world.members if world.is_active else world.state_holders
     assert trains == tuple(range(size))
@@ -80,7 +80,7 @@ def test_it_goes_over_to_its_replacement_wherever_it_saves(
     job = a_job(1, **spec).training(0, **PLAIN)
     leaver = {"ready": False, "arrived": 1, "progress": progress, "leaves_in": seconds}
     job = job.with_worker(0, **leaver, **PLAIN)
-    world = job.with_worker(1, **NEWCOMERS["ready"], **PLAIN).decide().status.world
+    world = job.with_worker(1, **JOINING_WORKERS["ready"], **PLAIN).decide().status.world
     assert (world.members, world.is_active, world.is_planned) == ((1,), True, True)
 
 
