@@ -10,7 +10,7 @@ from spotrun_trainer.checkpoint.format.completion import find_marker
 from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.reader import load
+from spotrun_trainer.checkpoint.format.reader import Reader, load
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.retention import superseded
@@ -126,8 +126,11 @@ class Checkpoints:
         """Return the newest complete checkpoint, or None."""
         return patiently(lambda: next(map(str, self._newest_first()), None))
 
-    def load(self, name: str, tracked: Tracked) -> dict[str, Any]:
+    def load(self, name: str, tracked: Tracked, *, rank: int = 0, size: int = 1) -> dict[str, Any]:
         """Load a checkpoint, saved at whatever size, and return its `extra`.
+
+        Where torch divides the model (DTensor), it may have been saved by processes that divided it
+        in another way. Then each of the `size` that load it together verifies other files.
 
         Raises DamagedCheckpointError, naming file and reason: load another, for content is verified
         while it goes into the tracked tensors. Raises UnreadableCheckpointError if it could not be
@@ -135,7 +138,8 @@ class Checkpoints:
         fit what is tracked.
         """
         one = Name.parse(name)
-        return patiently(lambda: load(self._place, one, tracked, self._shard, self._shards))
+        reader = Reader(self._shard, self._shards, rank, size)
+        return patiently(lambda: load(self._place, one, tracked, reader))
 
     def prune(self, acknowledged: str, *, generation: int) -> None:
         """Delete the checkpoints that an acknowledged one makes superfluous, in this generation."""

@@ -40,7 +40,7 @@ def restore(
     candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
-        extra, damage = _try_load(name, checkpoints, tracked)
+        extra, damage = _try_load(name, checkpoints, tracked, group)
         is_unreadable = isinstance(damage, UnreadableCheckpointError)
         said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
         group.all_reduce(said).wait()
@@ -86,10 +86,10 @@ def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
 
 
 def _try_load(
-    name: str, checkpoints: Checkpoints, tracked: Tracked
+    name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group
 ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
     try:
         with naming(checkpoints.folder):
-            return checkpoints.load(name, tracked), None
+            return checkpoints.load(name, tracked, rank=group.rank, size=group.size), None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error

@@ -4,12 +4,14 @@ torch's class is not imported here: that takes long, and most trainings do not u
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+
+from spotrun_trainer.parallel.division import Box, Division
 
 PLAIN_KINDS = frozenset({Tensor, Parameter})
 """Known at once: thousands are asked about in a step."""
@@ -30,32 +32,67 @@ def local(tensor: Tensor) -> Tensor:
     return part
 
 
-def divided_by(tensor: Tensor) -> list[int | None]:
-    """Return the dimension that each dimension of the mesh divides; None: all have the whole."""
-    whole: Any = tensor
-    return [one.dim if one.is_shard() else None for one in whole.placements]
-
-
-def divided(part: Tensor, mesh: Any, shape: Sequence[int], by: Sequence[int | None]) -> Tensor:  # noqa: ANN401 - torch's
-    """Return the tensor of such a shape of which this process holds a part."""
-    from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: PLC0415 - see above
-
-    return DTensor.from_local(
-        part,
-        mesh,
-        [Replicate() if dim is None else Shard(dim) for dim in by],
-        run_check=False,
-        shape=torch.Size(shape),
-        stride=_strides(shape),
+def division_of(tensor: Tensor) -> Division:
+    """Return the part of a divided tensor that this process holds."""
+    from torch.distributed.tensor._utils import (  # noqa: PLC0415 - see above
+        compute_local_shape_and_global_offset,
     )
+
+    whole: Any = tensor
+    mesh, placements = whole.device_mesh, whole.placements
+    names = mesh.mesh_dim_names
+    by = dict(zip(names, map(_divided_by, placements), strict=True))
+    shape, offsets = compute_local_shape_and_global_offset(whole.shape, mesh, placements)
+    return Division(tuple(whole.shape), by, Box(tuple(offsets), tuple(shape)))
+
+
+def _divided_by(placement: Any) -> int | list[int] | None:  # noqa: ANN401 - torch's
+    """Return the dimension that is divided, after how many others were cut from it; None: none."""
+    # FSDP2 cuts first what tensor parallelism has cut already: torch calls that strided.
+    if (factor := getattr(placement, "split_factor", None)) is not None:
+        return [placement.dim, factor]
+    return placement.dim if placement.is_shard() else None
+
+
+def divided(part: Tensor, mesh: Any, shape: Sequence[int], by: Mapping[str, Any]) -> Tensor:  # noqa: ANN401 - torch's
+    """Return the tensor of such a shape of which this process holds a part."""
+    names = tuple(by)
+    mesh = mesh if names == mesh.mesh_dim_names else mesh[names]
+    return _divided(part, mesh, shape, [_placement(one) for one in by.values()])
 
 
 def like(part: Tensor, whole: Tensor) -> Tensor:
     """Return a part as torch has it where `whole` is divided, with the same division."""
     if not is_divided(whole):
         return part
-    mesh: Any = whole
-    return divided(part, mesh.device_mesh, whole.shape, divided_by(whole))
+    other: Any = whole
+    return _divided(part, other.device_mesh, other.shape, other.placements)
+
+
+def _divided(part: Tensor, mesh: Any, shape: Sequence[int], placements: Sequence[Any]) -> Tensor:  # noqa: ANN401 - torch's
+    from torch.distributed.tensor import DTensor  # noqa: PLC0415 - see above
+
+    return DTensor.from_local(
+        part,
+        mesh,
+        placements,
+        run_check=False,
+        shape=torch.Size(shape),
+        stride=_strides(shape),
+    )
+
+
+def _placement(by: int | list[int] | None) -> Any:  # noqa: ANN401 - torch's
+    from torch.distributed.tensor import Replicate, Shard  # noqa: PLC0415 - see above
+
+    if by is None:
+        return Replicate()
+    if isinstance(by, int):
+        return Shard(by)
+    from torch.distributed.tensor.placement_types import _StridedShard  # noqa: PLC0415
+
+    dim, factor = by
+    return _StridedShard(dim, split_factor=factor)
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from spotrun_trainer.parallel.local import PLAIN_KINDS, divided, divided_by, local
+from spotrun_trainer.parallel.local import PLAIN_KINDS, divided, division_of, local
 
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
@@ -164,8 +164,7 @@ class _Flattener:
         self._tensors[path] = part.detach()
         if part is tensor:
             return {"$tensor": path}
-        mark: JSON = {"$tensor": path}
-        return {"$part": [mark, [*tensor.shape], [*divided_by(tensor)]]}
+        return division_of(tensor).mark(path)
 
     def _container(self, value: object, path: str, depth: int) -> JSON:
         if isinstance(value, list):
@@ -326,7 +325,7 @@ def _is_pair(value: JSON) -> bool:
 def _part(mesh: object, content: Any) -> Tensor:  # noqa: ANN401  # may be anything
     if mesh is None:
         raise TypeError("no processes are there to divide a tensor among")
-    part, shape, by = content
+    part, shape, by, _offsets = content
     return divided(part, mesh, shape, by)
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from spotrun_trainer.parallel.local import local
+from spotrun_trainer.parallel.division import Division, divisions_in
+from spotrun_trainer.parallel.local import division_of, is_divided, local
 from spotrun_trainer.state.cache import LastFlat
 from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
 from spotrun_trainer.state.plain_modules import PlainModule
@@ -150,6 +151,47 @@ class Tracked:
             kind = type(state).__name__
             raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
         return flatten(state, name, flat.tensors, self._branches)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether torch may divide its tensors among several processes."""
+        return self._mesh is not None
+
+    def divisions(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Division]:
+        """Return the parts that this process has, or will have, of whole tensors of such shapes.
+
+        A tensor that an optimizer does not have yet will be divided as its parameter is. Raises
+        ValueError for another shape than that of the tensor that is divided here.
+        """
+        if not self.is_divided:
+            return {}
+        flat = self.flatten()
+        known = divisions_in(flat.values, lambda path: tuple(flat.tensors[path].shape))
+        known = self._divisions_to_come(shapes) | known
+        found = {path: known[path] for path in shapes if path in known}
+        if others := [path for path, one in found.items() if one.shape != shapes[path]]:
+            differing = [
+                f"{path} is {[*shapes[path]]} there, {[*found[path].shape]} here" for path in others
+            ]
+            raise ValueError(f"the state does not fit what is tracked: {_some(differing)}")
+        return found
+
+    def _divisions_to_come(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Division]:
+        found = {}
+        for name, thing in self._things.items():
+            if not isinstance(thing, Optimizer):
+                continue
+            every = [one for group in thing.param_groups for one in group["params"]]
+            divided = {
+                f"{name}/state/{index}/": parameter
+                for index, parameter in enumerate(every)
+                if is_divided(parameter)
+            }
+            for path, shape in shapes.items():
+                parameter = divided.get(path[: path.rfind("/") + 1])
+                if parameter is not None and tuple(parameter.shape) == shape:
+                    found[path] = division_of(parameter)
+        return found
 
     def landing(self, specs: Mapping[str, Spec], values: Mapping[str, JSON]) -> Flat:
         """Return the tensors to load a state into; raises one ValueError for all that does not fit.

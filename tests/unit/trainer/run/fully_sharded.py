@@ -1,6 +1,6 @@
 """A training whose model torch divides among the processes of each copy (FSDP2)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.parallel.division import divisions_in
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Trained
 from tests.unit.trainer.run.sharded import SharedModel, losses_of
 
@@ -44,14 +45,61 @@ class Blocks(nn.Module):
         return result
 
 
-def train_fully_sharded(plan: FullySharded, before: Callable[[], None] = lambda: None) -> Trained:
-    """The loop as users write it; the weights are whole ones."""
-    before()
+def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
+    """Make what is trained, as users write it."""
     run = Run(1, parallel=Parallel(shard=plan.shard), checkpoint=plan.checkpoint, every=plan.every)
     model = run.prepare(Blocks(), shard=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
+    return run, model, optimizer
+
+
+def train_fully_sharded(plan: FullySharded, before: Callable[[], None] = lambda: None) -> Trained:
+    """The loop as users write it; the weights are whole ones."""
+    before()
+    run, model, optimizer = begun(plan)
     return Trained(losses_of(run, model, optimizer, plan), own_part(model))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The part of a tensor that a process holds."""
+
+    whole: tuple[int, ...]
+    offsets: tuple[int, ...]
+    tensor: Tensor
+
+
+def train_and_show(plan: FullySharded) -> tuple[dict[str, Piece], int]:
+    """Train, from a checkpoint if there is one; return all that is tracked, and the steps done."""
+    run, model, optimizer = begun(plan)
+    losses_of(run, model, optimizer, plan)
+    flat = run._context.tracked.flatten()
+    divisions = divisions_in(flat.values, lambda path: tuple(flat.tensors[path].shape))
+    pieces = {}
+    for path, tensor in flat.tensors.items():
+        known = divisions.get(path)
+        shape = tuple(tensor.shape)
+        where = (known.shape, known.box.offsets) if known else (shape, (0,) * len(shape))
+        pieces[path] = Piece(*where, tensor.detach().clone())
+    return pieces, run.step
+
+
+def whole_state(parts: Sequence[dict[str, Piece]]) -> dict[str, Tensor]:
+    """Put the tensors of a copy together; what several processes hold is the same in each."""
+    state = {}
+    for path, first in parts[0].items():
+        whole = state[path] = torch.empty(first.whole, dtype=first.tensor.dtype)
+        filled = torch.zeros(first.whole, dtype=torch.bool)
+        for part in parts:
+            piece = part[path]
+            place = tuple(
+                map(slice, piece.offsets, map(int.__add__, piece.offsets, piece.tensor.shape))
+            )
+            assert not filled[place].any() or torch.equal(whole[place], piece.tensor), path
+            whole[place], filled[place] = piece.tensor, True
+        assert filled.all(), path
+    return state
 
 
 def own_part(model: nn.Module) -> dict[str, Tensor]:

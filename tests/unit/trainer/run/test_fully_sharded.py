@@ -151,8 +151,6 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
     plan = replace(PLAN, total=4, checkpoint=str(tmp_path), every="2 steps")
     values(run_world(4, train_fully_sharded, plan))
     assert_like_alone(PLAN, values(run_world(2, train_fully_sharded, replace(plan, total=6))))
-    refused = run_alone(train_fully_sharded, replace(plan, shard=1)).error
-    assert "there 2 processes hold a copy of the model together, here 1" in refused
 
 
 def test_what_cannot_be_is_said() -> None:

@@ -6,18 +6,18 @@ files are never parsed; where slices lie follows from the manifests, and lengths
 compared before anything is used.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from spotrun_trainer.checkpoint.errors import DamagedCheckpointError, UnreadableCheckpointError
+from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.data_files import CHUNK_BYTES, Stream, blaming, opened
 from spotrun_trainer.checkpoint.format.directory import MARKER, Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
@@ -28,44 +28,76 @@ from spotrun_trainer.checkpoint.format.manifest import (
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.ranges import SavedPart, read_ranges, verify
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.host_memory import bytes_of
-from spotrun_trainer.checkpoint.storage_retries import is_lasting, reading
+from spotrun_trainer.parallel.division import marked_anew
 from spotrun_trainer.state.flatten import Flat, Spec
 from spotrun_trainer.state.tracked import Tracked
 
-CHUNK_BYTES = 4 << 20
+
+@dataclass(frozen=True)
+class Reader:
+    """The process that reads: its part of the model, and its number among all that read."""
+
+    shard: int = 0
+    shards: int = 1
+    rank: int = 0
+    size: int = 1
 
 
-def load(
-    place: Place, name: Name, tracked: Tracked, shard: int = 0, shards: int = 1
-) -> dict[str, Any]:
-    """Load part `shard` of a checkpoint's `shards` parts; return the extra values saved with it.
+ALONE = Reader()
+
+
+def load(place: Place, name: Name, tracked: Tracked, reader: Reader = ALONE) -> dict[str, Any]:
+    """Load a checkpoint, or this process's part of it; return the extra values saved with it.
 
     Raises DamagedCheckpointError if it is not what was written, and ValueError if it does not fit
     what is tracked.
     """
-    manifests = _of_part(name, _manifests(place, name), shard, shards)
-    content = _content(place, name, manifests)
-    specs = {**content.layout, **{one: content.layout[of] for one, of in content.aliases.items()}}
-    try:
-        flat = tracked.landing(specs, content.values)
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be loaded: {error}") from error
-    with torch.no_grad():
-        for manifest in manifests:
-            _read_data(place, name, manifest, flat)
-        for alias, shared in content.aliases.items():
-            _copy_unless_shared(flat.tensors[alias], flat.tensors[shared])
-    try:
+    manifests = _manifests(place, name)
+    num_parts = _num_parts(name, manifests)
+    own = _part(place, name, manifests, reader.shard % num_parts)
+    with _fitting(name):
+        here = tracked.divisions(own.shapes)
+        is_alike = num_parts == reader.shards and own.is_divided_as(here)
+        if not is_alike:
+            _check_is_whole(own, num_parts, tracked, reader.shards)
+        flat = tracked.landing(own.specs_for(here), marked_anew(own.content.values, here))
+    if is_alike:
+        _read_files(place, name, own, flat)
+    else:
+        saved = [_part(place, name, manifests, part) for part in _others_later(reader, num_parts)]
+        verify(place, name, manifests[reader.rank :: reader.size])
+        read_ranges(place, name, saved, flat, here)
+    with _fitting(name):
         tracked.load(flat)
+    return dict(own.content.extra)
+
+
+def _others_later(reader: Reader, num_parts: int) -> list[int]:
+    """Return the saved parts in an order that differs: some tensors are whole in all of them."""
+    return [(reader.shard + part) % num_parts for part in range(num_parts)]
+
+
+@contextmanager
+def _fitting(name: Name) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise ValueError(f"{name} cannot be loaded: {error}") from error
-    return dict(content.extra)
+
+
+def _read_files(place: Place, name: Name, part: SavedPart, flat: Flat) -> None:
+    with torch.no_grad():
+        for manifest in part.manifests:
+            _read_data(place, name, manifest, flat)
+        for alias, shared in part.content.aliases.items():
+            _copy_unless_shared(flat.tensors[alias], flat.tensors[shared])
 
 
 def _manifests(place: Place, name: Name) -> list[Manifest]:
-    with _blaming(place, name, MARKER):
+    with blaming(place, name, MARKER):
         marker = find_marker(place, name)
     if marker is None:
         raise DamagedCheckpointError(
@@ -73,7 +105,7 @@ def _manifests(place: Place, name: Name) -> list[Manifest]:
         )
     manifests = []
     for rank, expected in enumerate(marker.manifests):
-        with _blaming(place, name, manifest_file(rank)):
+        with blaming(place, name, manifest_file(rank)):
             text = place.read(name, manifest_file(rank))
             if sha256_of(text) != expected:
                 raise ValueError("it is not the one that was completed (its hash differs)")
@@ -84,32 +116,47 @@ def _manifests(place: Place, name: Name) -> list[Manifest]:
     return manifests
 
 
-def _of_part(
-    name: Name, manifests: Sequence[Manifest], shard: int, shards: int
-) -> Sequence[Manifest]:
+def _num_parts(name: Name, manifests: Sequence[Manifest]) -> int:
+    """Return the number of processes that held a copy of the model together."""
     saved = {manifest.shards for manifest in manifests}
-    if saved != {shards} or len(manifests) % shards:
-        there = " or ".join(map(str, sorted(saved)))
+    if len(saved) > 1 or len(manifests) % min(saved):
+        raise ValueError(f"{name} cannot be loaded: its ranks hold no whole copies of a model")
+    return saved.pop()
+
+
+def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, shards: int) -> None:
+    """Raise ValueError if parts are not known to make up whole tensors, there or here."""
+    is_known_there = num_parts == 1 or own.divisions
+    is_known_here = shards == 1 or tracked.is_divided
+    if not (is_known_there and is_known_here):
         raise ValueError(
-            f"{name} cannot be loaded: there {there} processes hold a copy of the model together, "
-            f"here {shards}; go on with as many (Run(shards=...))"
+            f"there {num_parts} processes hold a copy of the model together, here {shards}; go on "
+            "with as many (Run(shards=...)), or let torch divide the model (Run(parallel=...))"
         )
-    return manifests[shard::shards]
+
+
+def _part(place: Place, name: Name, manifests: Sequence[Manifest], part: int) -> SavedPart:
+    """Return a part of the model as it was saved, once its slices are known to cover it."""
+    num_parts = manifests[0].shards
+    of_part = manifests[part::num_parts]
+    content = _content(place, name, of_part)
+    with blaming(place, name, manifest_file(of_part[0].rank)):
+        return SavedPart.of(of_part, content, part, num_parts)
 
 
 def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content:
     """Return the content by the first rank's manifest, once the slices are known to cover it."""
-    with _blaming(place, name, manifest_file(manifests[0].rank)):
+    with blaming(place, name, manifest_file(manifests[0].rank)):
         content = manifests[0].content
         if content is None:
             raise ValueError("it describes no tensors")
         _check_coverage(content.layout, manifests)
     for manifest in manifests:
-        with _blaming(place, name, data_file(manifest.rank)):
+        with blaming(place, name, data_file(manifest.rank)):
             described = manifest.header_bytes + sum(
                 content.layout[one.tensor].itemsize * one.numel for one in manifest.slices
             )
-            with _opened(place, name, manifest) as descriptor:
+            with opened(place, name, manifest) as descriptor:
                 length = os.fstat(descriptor).st_size
             if not length == described == manifest.file_bytes:
                 raise ValueError(
@@ -135,10 +182,10 @@ def _check_coverage(layout: Mapping[str, Spec], manifests: Sequence[Manifest]) -
 
 def _read_data(place: Place, name: Name, manifest: Manifest, flat: Flat) -> None:
     with (
-        _blaming(place, name, data_file(manifest.rank)),
-        _opened(place, name, manifest) as descriptor,
+        blaming(place, name, data_file(manifest.rank)),
+        opened(place, name, manifest) as descriptor,
     ):
-        stream = _Stream(descriptor)
+        stream = Stream(descriptor)
         stream.skip(manifest.header_bytes)
         for one in manifest.slices:
             _fill(flat.tensors[one.tensor], one, stream)
@@ -146,32 +193,7 @@ def _read_data(place: Place, name: Name, manifest: Manifest, flat: Flat) -> None
             raise ValueError("its content is not what was written (its hash differs)")
 
 
-class _Stream:
-    """A file read from its start, hashed as it goes."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._digest = hashlib.sha256()
-
-    def skip(self, size: int) -> None:
-        chunk = bytearray(min(size, CHUNK_BYTES))
-        for start in range(0, size, CHUNK_BYTES):
-            self.into(memoryview(chunk)[: size - start])
-
-    def into(self, target: memoryview) -> None:
-        for start in range(0, len(target), CHUNK_BYTES):
-            chunk = left = target[start : start + CHUNK_BYTES]
-            while left:
-                if not (count := os.readv(self._descriptor, [left])):
-                    raise ValueError("it ended early")
-                left = left[count:]
-            self._digest.update(chunk)
-
-    def hexdigest(self) -> str:
-        return self._digest.hexdigest()
-
-
-def _fill(tensor: Tensor, one: Slice, stream: _Stream) -> None:
+def _fill(tensor: Tensor, one: Slice, stream: Stream) -> None:
     if tensor.is_contiguous() and tensor.device.type == "cpu":
         stream.into(bytes_of(tensor.view(-1)[one.start : one.stop]))
         return
@@ -197,32 +219,3 @@ def _put(tensor: Tensor, start: int, chunk: Tensor) -> None:
 def _copy_unless_shared(tensor: Tensor, source: Tensor) -> None:
     if tensor.data_ptr() != source.data_ptr():
         tensor.copy_(source)
-
-
-@contextmanager
-def _opened(place: Place, name: Name, manifest: Manifest) -> Iterator[int]:
-    descriptor = place.open(name, data_file(manifest.rank))
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _blaming(place: Place, name: Name, file: str) -> Iterator[None]:
-    """Turn an error in a file into one that names the file."""
-    path = place.path(name, file)
-    try:
-        with reading(path):
-            yield
-    except ValueError as error:
-        raise _damaged(path, str(error)) from error
-    except UnreadableCheckpointError as error:
-        cause = error.__cause__
-        if isinstance(cause, OSError) and is_lasting(cause):
-            raise _damaged(path, str(cause.strerror)) from cause
-        raise
-
-
-def _damaged(path: Path, why: str) -> DamagedCheckpointError:
-    return DamagedCheckpointError(f"{path} is damaged: {why}; load an older checkpoint")

@@ -1,0 +1,162 @@
+"""Reading a checkpoint that was written by processes that divided the model in another way.
+
+Each process reads the ranges of the data files that it needs, and no more. Hashes are of whole
+files: so these are verified beforehand, each by one of the processes, which agree on the result.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spotrun_trainer.checkpoint.format.data_files import Stream, blaming, opened
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.manifest import Content, Manifest, data_file
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.read_plan import Held, Read, Source, plan_reads
+from spotrun_trainer.checkpoint.host_memory import bytes_of
+from spotrun_trainer.parallel.division import Box, Division, divisions_in
+from spotrun_trainer.state.flatten import Flat, Spec
+
+
+@dataclass(frozen=True)
+class SavedPart:
+    """A part of the model as ranks have saved it: all of it, if one process held a copy."""
+
+    manifests: Sequence[Manifest]
+    content: Content
+    specs: Mapping[str, Spec]  # of the parts of tensors
+    divisions: Mapping[str, Division]
+
+    @classmethod
+    def of(
+        cls, manifests: Sequence[Manifest], content: Content, part: int, parts: int
+    ) -> "SavedPart":
+        """Read the marks of divided tensors; raises ValueError for one that is none."""
+        shared = {one: content.layout[other] for one, other in content.aliases.items()}
+        specs = {**content.layout, **shared}
+
+        def shape_of(path: str) -> tuple[int, ...]:
+            if path not in specs:
+                raise ValueError(f"its values name a tensor {path[:80]!r} that it does not have")
+            return specs[path].shape
+
+        values = dict(content.values)
+        return cls(manifests, content, specs, divisions_in(values, shape_of, part, parts))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the whole tensors."""
+        return {path: self._whole(path) for path in self.specs}
+
+    def is_divided_as(self, here: Mapping[str, Division]) -> bool:
+        """Whether a process that divides tensors so has the same parts of them."""
+        boxes = {path: one.box for path, one in self.divisions.items()}
+        return boxes == {path: one.box for path, one in here.items()}
+
+    def specs_for(self, here: Mapping[str, Division]) -> dict[str, Spec]:
+        """Return the types and shapes of the parts that a process has."""
+        return {
+            path: Spec(spec.dtype, here[path].box.shape if path in here else self._whole(path))
+            for path, spec in self.specs.items()
+        }
+
+    def box(self, path: str) -> Box:
+        """Return the part of a tensor that is here."""
+        known = self.divisions.get(path)
+        return known.box if known is not None else Box.whole(self.specs[path].shape)
+
+    def sources(self) -> dict[str, list[Source]]:
+        """Return where in the data files each tensor is."""
+        found = defaultdict[str, list[Source]](list)
+        for manifest in self.manifests:
+            offset = manifest.header_bytes
+            for one in manifest.slices:
+                found[one.tensor].append(Source(one.start, one.stop, manifest.rank, offset))
+                offset += one.numel * self.specs[one.tensor].itemsize
+        for each in found.values():
+            each.sort(key=lambda one: one.start)
+        return {path: found[self.content.aliases.get(path, path)] for path in self.specs}
+
+    def _whole(self, path: str) -> tuple[int, ...]:
+        known = self.divisions.get(path)
+        return known.shape if known is not None else self.specs[path].shape
+
+
+def verify(place: Place, name: Name, manifests: Sequence[Manifest]) -> None:
+    """Compare the hashes of data files; raises DamagedCheckpointError."""
+    for manifest in manifests:
+        with (
+            blaming(place, name, data_file(manifest.rank)),
+            opened(place, name, manifest) as descriptor,
+        ):
+            stream = Stream(descriptor)
+            stream.skip(manifest.file_bytes)
+            if stream.hexdigest() != manifest.sha256:
+                raise ValueError("its content is not what was written (its hash differs)")
+
+
+def read_ranges(
+    place: Place,
+    name: Name,
+    saved: Sequence[SavedPart],
+    flat: Flat,
+    here: Mapping[str, Division],
+) -> None:
+    """Read this process's part of each tensor; of saved parts that have the same, the first."""
+    manifests = {one.rank: one for part in saved for one in part.manifests}
+    reads = _plan(name, saved, flat, here)
+    targets = {path: _room(flat.tensors[path]) for path in reads}
+    of_rank = defaultdict[int, list[tuple[Read, memoryview]]](list)
+    for path, ranges in reads.items():
+        memory = bytes_of(targets[path].view(-1))
+        for read in ranges:
+            of_rank[read.rank].append((read, memory))
+    for rank, ranges_of_rank in sorted(of_rank.items()):
+        with (
+            blaming(place, name, data_file(rank)),
+            opened(place, name, manifests[rank]) as descriptor,
+        ):
+            for read, memory in sorted(ranges_of_rank, key=lambda one: one[0].offset):
+                _fill(descriptor, read.offset, memory[read.target : read.target + read.bytes])
+    with torch.no_grad():
+        for path, room in targets.items():
+            if (tensor := flat.tensors[path]).data_ptr() != room.data_ptr():
+                tensor.copy_(room)
+
+
+def _plan(
+    name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
+) -> dict[str, list[Read]]:
+    sources = [part.sources() for part in saved]
+    shapes = saved[0].shapes
+    if any(part.shapes != shapes for part in saved):
+        raise ValueError(f"{name} cannot be loaded: its parts are not of the same model")
+    plans = {}
+    for path, tensor in flat.tensors.items():
+        wanted = here[path].box if path in here else Box.whole(tuple(tensor.shape))
+        held = [Held(part.box(path), each[path]) for part, each in zip(saved, sources, strict=True)]
+        try:
+            plan = plan_reads(wanted, held, tensor.element_size())
+        except ValueError as error:
+            raise ValueError(f"{name} cannot be loaded: of {path} {error}") from error
+        if plan:
+            plans[path] = plan
+    return plans
+
+
+def _room(tensor: Tensor) -> Tensor:
+    """Return where a tensor's bytes are read to: itself, if it lies in memory as in a file."""
+    if tensor.is_contiguous() and tensor.device.type == "cpu":
+        return tensor.detach()
+    return torch.empty(tensor.shape, dtype=tensor.dtype)
+
+
+def _fill(descriptor: int, offset: int, target: memoryview) -> None:
+    while target:
+        if not (count := os.preadv(descriptor, [target], offset)):
+            raise ValueError("it ended early")
+        target, offset = target[count:], offset + count

@@ -1,0 +1,166 @@
+"""The division of a tensor among processes: which part of the whole one of them holds.
+
+Pure values: torch's own (DTensor) are made and read in `parallel/local.py`. In a flat state a part
+is marked as `{"$part": [{"$tensor": path}, shape, by, offsets]}`: the shape of the whole, what each
+dimension of the mesh divides, and where in the whole this part begins.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+_MOST_DEPTH = 300
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of a tensor: a run of indices in each dimension."""
+
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...]) -> "Box":
+        """Return the box that has all of a tensor."""
+        return cls((0,) * len(shape), shape)
+
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def is_within(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of such a shape has such a part."""
+        return len(self.offsets) == len(self.shape) == len(shape) and all(
+            offset + size <= most
+            for offset, size, most in zip(self.offsets, self.shape, shape, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive elements that two parts have in common, counted in each in row-major order."""
+
+    start: int  # in the one that is wanted
+    source: int  # in the one that is there
+    count: int
+
+
+def stretches(wanted: Box, held: Box) -> Iterator[Stretch]:
+    """Yield the elements that two parts of a tensor have in common, in as few runs as can be."""
+    low = tuple(map(max, wanted.offsets, held.offsets))
+    high = tuple(map(min, _ends(wanted), _ends(held)))
+    common = tuple(end - start for start, end in zip(low, high, strict=True))
+    if any(size <= 0 for size in common):
+        return
+    # The dimensions from here on are consecutive in both.
+    inner = len(common)
+    while inner > 0:
+        inner -= 1
+        if not wanted.shape[inner] == held.shape[inner] == common[inner]:
+            break
+    count = math.prod(common[inner:])
+    start, source = _place(wanted, low), _place(held, low)
+    outer = [range(size) for size in common[:inner]]
+    steps, source_steps = _strides(wanted.shape), _strides(held.shape)
+    for index in product(*outer):
+        yield Stretch(
+            start + sum(map(int.__mul__, index, steps)),
+            source + sum(map(int.__mul__, index, source_steps)),
+            count,
+        )
+
+
+@dataclass(frozen=True)
+class Division:
+    """One process's part of a tensor, and torch's way to divide it."""
+
+    shape: tuple[int, ...]  # of the whole
+    by: Any  # for each dimension of the mesh: the tensor's, with a split factor, or None
+    box: Box
+
+    def mark(self, path: str) -> dict[str, Any]:
+        """Return what stands for the tensor in a flat state."""
+        offsets = [*self.box.offsets]
+        return {"$part": [{"$tensor": path}, [*self.shape], self.by, offsets]}
+
+
+def divisions_in(
+    values: object,
+    shape_of: Callable[[str], tuple[int, ...]],
+    part: int = 0,
+    parts: int = 1,
+) -> dict[str, Division]:
+    """Return the parts that a flat state marks, by path; `shape_of` are the shapes of the parts.
+
+    Raises ValueError for a mark that is none. Marks without offsets are from before meshes had
+    several dimensions: part `part` of `parts`.
+    """
+    found = {}
+    for content in _marked(values, 0):
+        match content:
+            case [{"$tensor": str(path)}, list(shape), by, list(offsets)]:
+                box = Box(tuple(offsets), shape_of(path))
+            case [{"$tensor": str(path)}, list(shape), [dim]]:
+                box = Box(_chunk_offsets(shape, dim, part, parts), shape_of(path))
+                by = {"shard": dim}
+            case _:
+                raise ValueError(f"its values have a $part that is none: {str(content)[:80]}")
+        numbers = (*shape, *box.offsets)
+        if any(type(one) is not int or one < 0 for one in numbers):
+            raise ValueError(f"its values have a $part of no shape: {str(content)[:80]}")
+        if not box.is_within(tuple(shape)):
+            raise ValueError(f"the part of {path[:80]!r} is outside of the whole")
+        found[path] = Division(tuple(shape), by, box)
+    return found
+
+
+def marked_anew(values: Any, here: Mapping[str, Division], depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    """Return a flat state's values with the marks of another division."""
+    if depth > _MOST_DEPTH:
+        raise ValueError("its values are nested too deeply")
+    if isinstance(values, list):
+        return [marked_anew(one, here, depth + 1) for one in values]
+    if not isinstance(values, dict):
+        return values
+    match values:
+        case {"$part": [{"$tensor": str(path)}, *_]} | {"$tensor": str(path)} if len(values) == 1:
+            return here[path].mark(path) if path in here else {"$tensor": path}
+    return {key: marked_anew(one, here, depth + 1) for key, one in values.items()}
+
+
+def _marked(values: object, depth: int) -> Iterator[object]:
+    if depth > _MOST_DEPTH:
+        raise ValueError("its values are nested too deeply")
+    if isinstance(values, list):
+        for one in values:
+            yield from _marked(one, depth + 1)
+    elif isinstance(values, dict):
+        if len(values) == 1 and "$part" in values:
+            yield values["$part"]
+            return
+        for one in values.values():
+            yield from _marked(one, depth + 1)
+
+
+def _chunk_offsets(shape: list[int], dim: object, part: int, parts: int) -> tuple[int, ...]:
+    """Return where a part begins, as torch.chunk cuts."""
+    offsets = [0] * len(shape)
+    if isinstance(dim, int) and 0 <= dim < len(shape):
+        offsets[dim] = min(part * -(-shape[dim] // parts), shape[dim])
+    return tuple(offsets)
+
+
+def _ends(box: Box) -> Iterator[int]:
+    return map(int.__add__, box.offsets, box.shape)
+
+
+def _place(box: Box, at: tuple[int, ...]) -> int:
+    inside = map(int.__sub__, at, box.offsets)
+    return sum(map(int.__mul__, inside, _strides(box.shape)))
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
