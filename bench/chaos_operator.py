@@ -24,7 +24,7 @@ from spotrun.policies.chain import decide
 from spotrun.state.actions import Action, Create, Release, Remove
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, Worker
-from spotrun.state.worker_outcomes import fates, in_doubt, missed_by_both
+from spotrun.state.worker_outcomes import in_doubt, missed_by_both, worker_outcomes
 from spotrun.state.world_members import training
 from spotrun.wire import Answer, read_report
 from spotrun_trainer.agent.operator_connection import NoAnswerError
@@ -154,7 +154,7 @@ class Operated:
         missed = missed_by_both(job)
         self._missed_at = {worker_id: self._missed_at.get(worker_id, now) for worker_id in missed}
         job = replace(job, missed_seconds={n: now - at for n, at in self._missed_at.items()})
-        ended = fates(job, datetime.now(UTC))
+        ended = worker_outcomes(job, datetime.now(UTC))
         lost = [n for n in self.members if n in ended or n not in self.workers]
         self._lost_at = {worker_id: self._lost_at.get(worker_id, now) for worker_id in lost}
         return replace(job, lost_seconds={n: now - at for n, at in self._lost_at.items()})

@@ -12,7 +12,7 @@ from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import SizeLimit, within
 from spotrun.state.snapshot import JobSnapshot, Worker
-from spotrun.state.worker_outcomes import Fate, fates
+from spotrun.state.worker_outcomes import WorkerOutcome, worker_outcomes
 
 T = TypeVar("T")
 
@@ -46,9 +46,9 @@ class View:
         return {worker.worker_id: worker for worker in self.job.workers}
 
     @cached_property
-    def ends(self) -> dict[int, Fate]:
+    def ends(self) -> dict[int, WorkerOutcome]:
         """The ends of the workers that have ended, by worker id."""
-        return fates(self.job, self.now)
+        return worker_outcomes(self.job, self.now)
 
     @cached_property
     def alive(self) -> tuple[Worker, ...]:

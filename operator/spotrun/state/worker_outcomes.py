@@ -48,7 +48,7 @@ _OWN_DEADLINE = "DeadlineExceeded"  # activeDeadlineSeconds of the template
 
 
 @dataclass(frozen=True)
-class Fate:
+class WorkerOutcome:
     """A worker's end; `cause` is None if it ended as it should.
 
     It is not final while containers may still run and cost: no world counts on such a worker any
@@ -71,11 +71,11 @@ class Fate:
         return self.cause in FAILURES
 
 
-def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
+def worker_outcomes(job: JobSnapshot, now: datetime | None = None) -> dict[int, WorkerOutcome]:
     """Return the ends of workers that have ended, by id; without a time a deletion is an end."""
     doubted, settled = _doubted(job), job.status.settled
     found = {
-        worker.worker_id: _fate(
+        worker.worker_id: _outcome(
             worker,
             now,
             lost=_why_lost(worker, job, doubted),
@@ -84,7 +84,7 @@ def fates(job: JobSnapshot, now: datetime | None = None) -> dict[int, Fate]:
         )
         for worker in job.workers
     }
-    return {worker_id: fate for worker_id, fate in found.items() if fate is not None}
+    return {worker_id: outcome for worker_id, outcome in found.items() if outcome is not None}
 
 
 def is_rejected(pod: Pod) -> bool:
@@ -121,23 +121,24 @@ def missed_by_both(job: JobSnapshot) -> frozenset[int]:
     return frozenset(worker_id for worker_id, by in _suspects(job).items() if len(by) > 1)
 
 
-def _fate(
+def _outcome(
     worker: Worker, now: datetime | None, *, lost: str | None, is_settled: bool, has_failed: bool
-) -> Fate | None:
+) -> WorkerOutcome | None:
     if worker.pod.end is not None or worker.pod.is_over:
         is_told_to_end = worker.pod.deleting and not has_failed
         return _end_of(worker.pod, worker.pod.end or PodEnd(), is_told_to_end=is_told_to_end)
     if worker.node is not None and worker.node.gone:
-        return Fate(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
+        return WorkerOutcome(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
     if is_settled:
-        return Fate(None, message="its number is settled")  # made by a write believed to be lost
+        # Its pod was made by a write that was believed to be lost.
+        return WorkerOutcome(None, message="its number is settled")
     is_buried = _is_buried(worker)
     if lost is not None:
-        return Fate(Reason.NODE_LOST, message=lost, is_final=is_buried)
+        return WorkerOutcome(Reason.NODE_LOST, message=lost, is_final=is_buried)
     if worker.pod.deleting and not _has_time_left(worker, now):
         cause = _DISRUPTIONS.get(worker.pod.disrupted or "")
         never_ran = worker.pod.node is None
-        return Fate(cause, message="its pod was deleted", is_final=never_ran or is_buried)
+        return WorkerOutcome(cause, message="its pod was deleted", is_final=never_ran or is_buried)
     return None
 
 
@@ -249,15 +250,17 @@ def _who_trains(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
     return world.state_holders, world.training_number or world.number
 
 
-def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
+def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
     """Return why a worker ended: the platform's reason, else its own words, else the exit code."""
     if end.container_reason == "OOMKilled":
-        return Fate(Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit")
+        return WorkerOutcome(
+            Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit"
+        )
     cause, said = _by_the_platform(pod, end), end.message
     if cause is Reason.REJECTED:
-        return Fate(cause, message=": ".join(filter(None, (end.pod_reason, said))))
+        return WorkerOutcome(cause, message=": ".join(filter(None, (end.pod_reason, said))))
     if cause is not None:
-        return Fate(cause, end.exit_code, said)
+        return WorkerOutcome(cause, end.exit_code, said)
     return _own_end(pod, end, is_told_to_end=is_told_to_end)
 
 
@@ -274,22 +277,24 @@ def _by_the_platform(pod: Pod, end: PodEnd) -> Reason | None:
     return Reason.EVICTED if is_pressed else None
 
 
-def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> Fate:
+def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
     words = end.words
     if is_told_to_end:  # whatever it says
-        return Fate(None, end.exit_code, words.message if words is not None else end.message)
+        return WorkerOutcome(
+            None, end.exit_code, words.message if words is not None else end.message
+        )
     if words is not None and words.reason in {Ending.COMPLETED, Ending.DEPARTED}:
-        return Fate(None, end.exit_code, words.message)
+        return WorkerOutcome(None, end.exit_code, words.message)
     if words is not None and words.reason is Ending.PREEMPTED:
-        return Fate(Reason.RECLAIMED, end.exit_code, words.message)
+        return WorkerOutcome(Reason.RECLAIMED, end.exit_code, words.message)
     # Its own code, whatever became of containers beside it; where nobody found it, all ended so.
     if words is None and (end.exit_code == 0 or pod.phase is PodPhase.SUCCEEDED):
-        return Fate(None, 0)
+        return WorkerOutcome(None, 0)
     code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
     message = words.message if words is not None else end.message
     if unusable := _why_unusable(end, message):
-        return Fate(Reason.UNUSABLE_IMAGE, code, unusable)
-    return Fate(Reason.EXIT_CODE, code, message or f"exit code {code}")
+        return WorkerOutcome(Reason.UNUSABLE_IMAGE, code, unusable)
+    return WorkerOutcome(Reason.EXIT_CODE, code, message or f"exit code {code}")
 
 
 def _why_unusable(end: PodEnd, message: str) -> str:

@@ -16,7 +16,7 @@ from spotrun.state.replicas import slot_of
 from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Agent, JobSnapshot, Node, Pod, PodEnd, PodPhase, Worker
 from spotrun.state.view import View, holds_back
-from spotrun.state.worker_outcomes import fates
+from spotrun.state.worker_outcomes import worker_outcomes
 from spotrun.state.world_members import relied_on, training
 from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, Report
 from tests.support.jobs.builders import NOW
@@ -107,7 +107,7 @@ class Cluster:
             written_seconds=(self.now - self.written_at).total_seconds(),
             leading_seconds=(self.now - self.leading_since).total_seconds(),
         )
-        ended = fates(job, self.now)
+        ended = worker_outcomes(job, self.now)
         alive = {worker.worker_id for worker in workers} - set(ended)
         lost = [worker_id for worker_id in training(job.status) if worker_id not in alive]
         self.lost_at = {worker_id: self.lost_at.get(worker_id, self.now) for worker_id in lost}

@@ -34,7 +34,7 @@ from spotrun.state.codec import read, read_said
 from spotrun.state.job_state import JobState
 from spotrun.state.names import template_hash
 from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
-from spotrun.state.worker_outcomes import fates, missed_by_both
+from spotrun.state.worker_outcomes import missed_by_both, worker_outcomes
 from spotrun.state.world_members import training
 
 MOST_WORKER_IDS = 2**31
@@ -236,7 +236,7 @@ def _losses(
     job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime
 ) -> dict[int, float]:
     """Return the time since which each trained member is lost; a false loss is forgotten."""
-    ended = fates(job, now)
+    ended = worker_outcomes(job, now)
     alive = {worker.worker_id for worker in job.workers if worker.worker_id not in ended}
     lost = [worker_id for worker_id in training(job.status) if worker_id not in alive]
     memory.lost_at = {worker_id: memory.lost_at.get(worker_id, now_seconds) for worker_id in lost}

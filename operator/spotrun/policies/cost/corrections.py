@@ -105,8 +105,8 @@ def _ends(view: View, status: JobState) -> Ends:
         worker_id: known[worker_id] for worker_id in absent(view, status) if worker_id in known
     }
     for worker in unsettled(view, status):
-        fate = view.ends.get(worker.worker_id)
-        end = None if fate is not None and fate.is_final else ended_at(view, worker)
+        outcome = view.ends.get(worker.worker_id)
+        end = None if outcome is not None and outcome.is_final else ended_at(view, worker)
         if end is not None:
             found[worker.worker_id] = end
     return latest_ends(found)

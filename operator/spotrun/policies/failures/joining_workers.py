@@ -210,14 +210,14 @@ def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[Fail
     members, present = training(status), generation(status)
     settled, known = view.job.status.settled, view.job.status.failed
     for worker in joining:
-        fate = view.ends.get(worker.worker_id)
-        if fate is None or fate.cause is None or not fate.is_failure:
+        outcome = view.ends.get(worker.worker_id)
+        if outcome is None or outcome.cause is None or not outcome.is_failure:
             continue
         if worker.worker_id in settled or worker.worker_id in known:
             continue
         entered = present if worker.worker_id in members else None
-        said = (fate.exit_code, fate.message, worker.pod.node, entered, True)
-        yield FailedJoiningWorker(worker.worker_id, fate.cause, *said)
+        said = (outcome.exit_code, outcome.message, worker.pod.node, entered, True)
+        yield FailedJoiningWorker(worker.worker_id, outcome.cause, *said)
 
 
 def noted(status: JobState) -> JoiningWorkers | None:

@@ -65,8 +65,8 @@ def note_failed(view: View, status: JobState) -> JobState:
     known = status.failed
     there = {
         worker_id
-        for worker_id, fate in view.ends.items()
-        if fate.is_failure and not view.by_worker_id[worker_id].pod.is_over
+        for worker_id, outcome in view.ends.items()
+        if outcome.is_failure and not view.by_worker_id[worker_id].pod.is_over
     }
     failed = there | known.intersection(training(status))
     if failed == known:
@@ -165,10 +165,15 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
     settled, known = before.settled, before.failed | but
     return next(
         (
-            Failure(fate.cause, fate.exit_code, fate.message, view.by_worker_id[worker_id].pod.node)
-            for worker_id, fate in sorted(view.ends.items())
-            if fate.is_failure
-            and fate.cause is not None
+            Failure(
+                outcome.cause,
+                outcome.exit_code,
+                outcome.message,
+                view.by_worker_id[worker_id].pod.node,
+            )
+            for worker_id, outcome in sorted(view.ends.items())
+            if outcome.is_failure
+            and outcome.cause is not None
             and worker_id not in settled
             and worker_id not in known
         ),
@@ -179,11 +184,11 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
 def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
     """Why a member of the world went that did not fail itself; None if there is no such member."""
     for worker_id in gone(view, status):
-        fate = view.ends.get(worker_id)
-        if fate is None and worker_id in status.failed:
+        outcome = view.ends.get(worker_id)
+        if outcome is None and worker_id in status.failed:
             continue  # its pod has gone since
-        if fate is None or not fate.is_failure:
-            return (fate.cause if fate is not None else None) or Reason.NODE_LOST
+        if outcome is None or not outcome.is_failure:
+            return (outcome.cause if outcome is not None else None) or Reason.NODE_LOST
     return None
 
 

@@ -31,8 +31,8 @@ def note_lost(view: View, status: JobState) -> JobState:
     known, settled = status.lost, status.settled
     given_up = {
         worker_id
-        for worker_id, fate in view.ends.items()
-        if fate.cause is Reason.NODE_LOST and not fate.is_final
+        for worker_id, outcome in view.ends.items()
+        if outcome.cause is Reason.NODE_LOST and not outcome.is_final
     }
     lost = frozenset(n for n in known | given_up if n in view.by_worker_id and n not in settled)
     return status if lost == known else replace(status, lost=lost)

@@ -142,12 +142,12 @@ def _fenced(view: View, status: JobState) -> Iterable[Remove]:
     Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
     is stored before: of a pod that is being deleted nobody could tell any more.
     """
-    for worker_id, fate in view.ends.items():
+    for worker_id, outcome in view.ends.items():
         worker = view.by_worker_id[worker_id]
-        if worker.pod.is_over or (fate.is_failure and worker_id not in status.failed):
+        if worker.pod.is_over or (outcome.is_failure and worker_id not in status.failed):
             continue
         reason = Reason.RESIZING if worker.pod.end is None else Reason.COMPLETED
-        yield _remove(worker, fate.cause or reason, fate.message or "its training has ended")
+        yield _remove(worker, outcome.cause or reason, outcome.message or "its training has ended")
 
 
 def _is_going(view: View, remove: Remove) -> bool:
