@@ -24,7 +24,7 @@ from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.controller import Controller, Settings
 from tests.support.cluster.kopf_front import fronted
-from tests.support.cluster.scripted_agent import Play, ScriptedAgent
+from tests.support.cluster.scripted_agent import Play, ScriptedAgent, worker_id_of
 
 ROOT = Path(__file__).parents[3]
 GROUP = "spotrun.dev/v1alpha1"
@@ -117,7 +117,7 @@ class World:
         pods = await self.kube.list(
             at("pods", self.namespace), labelSelector=f"spotrun.dev/job={job}"
         )
-        return sorted(pods, key=lambda p: int(p["metadata"]["labels"]["spotrun.dev/worker-id"]))
+        return sorted(pods, key=worker_id_of)
 
     async def until_job(self, holds: Callable[[Manifest], bool], name: str = "job") -> Manifest:
         """Wait until the job's status satisfies a predicate; returns the job."""

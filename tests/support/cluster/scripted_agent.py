@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from devcluster.client import Client, at
+from devcluster.client import Client, Manifest, at
 from devcluster.kubelet.runtime import Exit
 from devcluster.scripted import Context
 from spotrun.api import names
@@ -81,12 +81,17 @@ class Play:
         return play
 
 
+def worker_id_of(pod: Manifest) -> int:
+    """Return the worker's id by its pod's name: labels are others in earlier releases."""
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
 class ScriptedAgent:
     """One worker."""
 
     def __init__(self, context: Context, kube: Client, play: Play) -> None:
         self.context = context
-        self.worker_id = int(context.pod["metadata"]["labels"][names.LABEL_WORKER_ID])
+        self.worker_id = worker_id_of(context.pod)
         self.answer: Answer | None = None
         in_process = play.in_process and not play.is_mute
         self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=in_process)
