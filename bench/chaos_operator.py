@@ -53,7 +53,7 @@ class Operated:
         self._spec = a_spec(workers, min=1)
         self._lost_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
-        self._told = Answers(published(self._snapshot(), self.status), b"key")
+        self._answers = Answers(published(self._snapshot(), self.status), b"key")
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         self._thread.start()
@@ -81,7 +81,7 @@ class Operated:
             nudges = worker.num_nudges
             self.agents.hold(UID, worker_id)
             # Of a machine that is gone nobody hears that it does not wait any more.
-            while nudges == worker.num_nudges and self._told.version(worker_id) == seen:
+            while nudges == worker.num_nudges and self._answers.version(worker_id) == seen:
                 if (left := until - time.monotonic()) <= 0:
                     break
                 self.news.wait(left)
@@ -99,7 +99,7 @@ class Operated:
     def _answer(self, worker: LocalWorker) -> Answer:
         if worker.is_gone:
             raise NoAnswerError("its machine is gone")
-        return self._told.answer(worker.worker_id)
+        return self._answers.answer(worker.worker_id)
 
     def _run(self) -> None:
         while not self._is_closing:
@@ -115,9 +115,9 @@ class Operated:
         for action in decision.actions:
             self._do(action)
         answers = Answers(published(self._snapshot(), self.status), b"key")
-        if answers.content != self._told.content:
+        if answers.content != self._answers.content:
             self.news.notify_all()
-        self._told = answers
+        self._answers = answers
         for worker_id in in_doubt(job) & self.workers.keys():
             self.workers[worker_id].nudge()
             self.news.notify_all()

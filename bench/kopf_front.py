@@ -73,8 +73,8 @@ class WholeStream(Feed):
         await asyncio.Event().wait()
 
 
-def reflector(told: Callable[[Any, Any], None]) -> Reflector[JobObject]:
-    return Reflector(cast("Client", None), Selection(TRAINING_JOBS), JobObject, told)
+def reflector(notify: Callable[[Any, Any], None]) -> Reflector[JobObject]:
+    return Reflector(cast("Client", None), Selection(TRAINING_JOBS), JobObject, notify)
 
 
 async def take(lines: list[bytes], into: Reflector[JobObject]) -> None:

@@ -85,21 +85,21 @@ def main() -> None:
     parser.add_argument("--accounting", choices=ACCOUNTINGS, action="append")
     parser.add_argument("--policy", choices=POLICIES, action="append")
     parser.add_argument("--row", action="append", help="rows that begin so, e.g. '1 zone'")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     chosen = list(rows())
-    if told.row:
-        chosen = [row for row in chosen if row.name.startswith(tuple(told.row))]
-    if told.quick:
+    if arguments.row:
+        chosen = [row for row in chosen if row.name.startswith(tuple(arguments.row))]
+    if arguments.quick:
         chosen = list(_quick(chosen))
     cells = [
         (accounting, row, policy)
-        for accounting in told.accounting or ACCOUNTINGS
+        for accounting in arguments.accounting or ACCOUNTINGS
         for row in chosen
-        for policy in told.policy or POLICIES
+        for policy in arguments.policy or POLICIES
         if policy != "optimum" or row.job.min_workers == row.job.max_workers
     ]
-    with ProcessPoolExecutor(told.jobs) as processes:
-        work = processes.map if told.jobs > 1 else map
+    with ProcessPoolExecutor(arguments.jobs) as processes:
+        work = processes.map if arguments.jobs > 1 else map
         for line in work(_cell, cells):
             print(json.dumps(line), flush=True)
 

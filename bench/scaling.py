@@ -65,24 +65,24 @@ def main() -> None:
     parser.add_argument("--restart-seconds", type=float, default=3.8)
     parser.add_argument("--in-process-seconds", type=float, default=0.5)
     parser.add_argument("--changeover-minutes", type=float, default=10.0)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     chosen = list(scenes())
-    if told.quick:
-        chosen, told.repeats, told.curves = list(_quick(chosen)), 1, 10
-    rules = Rules(changeover_seconds=60 * told.changeover_minutes)
-    costs = Costs(told.restart_seconds, told.in_process_seconds, rules)
-    with ProcessPoolExecutor(told.jobs) as processes:
-        work = processes.map if told.jobs > 1 else map
-        cells = [(scene, repeat) for scene in chosen for repeat in range(told.repeats)]
+    if arguments.quick:
+        chosen, arguments.repeats, arguments.curves = list(_quick(chosen)), 1, 10
+    rules = Rules(changeover_seconds=60 * arguments.changeover_minutes)
+    costs = Costs(arguments.restart_seconds, arguments.in_process_seconds, rules)
+    with ProcessPoolExecutor(arguments.jobs) as processes:
+        work = processes.map if arguments.jobs > 1 else map
+        cells = [(scene, repeat) for scene in chosen for repeat in range(arguments.repeats)]
         played = iter(work(partial(_cell, costs), cells))
         table: list[Row] = []
         for scene in chosen:
-            repeats = list(islice(played, told.repeats))
+            repeats = list(islice(played, arguments.repeats))
             table += [Row(scene, wishes, repeats) for wishes in scene.wishes]
             for row in table[-len(scene.wishes) :]:
                 row.say()
         summarize(table)
-        say_oscillations(list(work(partial(play_random, costs=costs), range(told.curves))))
+        say_oscillations(list(work(partial(play_random, costs=costs), range(arguments.curves))))
 
 
 def _cell(costs: Costs, cell: tuple[Scene, int]) -> Played:

@@ -70,8 +70,10 @@ async def start_seconds(place: Place, way: str, path: str) -> float:
     settings = {"inject_image": "operator"} if injected else {}
     async with place.operator(**settings):
         began = time.time()
-        told = ("--trace", place.folder / "trace.jsonl", *FOR_LONG)
-        await place.start("plain_loop.py", *told, workers=1, env={"PATH": path} if injected else {})
+        arguments = ("--trace", place.folder / "trace.jsonl", *FOR_LONG)
+        await place.start(
+            "plain_loop.py", *arguments, workers=1, env={"PATH": path} if injected else {}
+        )
         lines = await place.until_trace(bool)
     return float(lines[0]["time"]) - began
 

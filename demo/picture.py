@@ -49,9 +49,9 @@ def picture(frames: Sequence[Frame], title: str, description: str) -> str:
     names = {line: f"l{n}" for n, line in enumerate(dict.fromkeys(chain.from_iterable(drawn)))}
     width = max(_columns(line) for frame in frames for line in frame.lines) * _CELL + 2 * _MARGIN
     height = (_HEAD_ROWS + max(map(len, drawn))) * _ROW + 2 * _MARGIN
-    size, told = f'width="{width}" height="{height}"', 'aria-labelledby="title desc"'
+    size, label = f'width="{width}" height="{height}"', 'aria-labelledby="title desc"'
     parts = [
-        f'<svg xmlns="{_SVG}" {size} viewBox="0 0 {width} {height}" role="img" {told} {_PLAIN}>',
+        f'<svg xmlns="{_SVG}" {size} viewBox="0 0 {width} {height}" role="img" {label} {_PLAIN}>',
         f'<title id="title">{_text(title)}</title>',
         f'<desc id="desc">{_text(description)}</desc>',
         *("<style>", *_moves([frame.seconds for frame in frames], width), "</style>"),

@@ -43,8 +43,8 @@ class Recorder:
         self._screen.tell(text)
         self._diary.write(text)
         if self._seen is None:
-            told = (f"{clock(seconds):>5}  {text}" for seconds, text in self._diary.entries)
-            self._shoot(drawn(Text("\n".join(told))))
+            lines = (f"{clock(seconds):>5}  {text}" for seconds, text in self._diary.entries)
+            self._shoot(drawn(Text("\n".join(lines))))
 
     def show(self, scene: Scene) -> None:
         """Pass it on, and keep it if something has changed that a viewer cares about."""

@@ -120,8 +120,8 @@ def _effect(loss: Loss) -> str:
         return f"no stall seen; {loss.steps_again} steps done again"
     each = " + ".join(f"{stall.seconds:.1f}" for stall in loss.stalls)
     total = f"{loss.stalled_seconds:.1f} s"
-    told = total if len(loss.stalls) == 1 else f"{each} = {total}"
-    return f"stalled {told}; {loss.steps_again} steps done again"
+    stalled = total if len(loss.stalls) == 1 else f"{each} = {total}"
+    return f"stalled {stalled}; {loss.steps_again} steps done again"
 
 
 def _taken(workers: int) -> str:

@@ -75,8 +75,8 @@ def _up(options: argparse.Namespace) -> int:
 def _env_command(options: argparse.Namespace) -> str:
     """Return the command that prints this cluster's variables, with a Python that can do so."""
     python = os.path.relpath(sys.executable)
-    told = {"--name": options.name != "dev" and options.name, "--directory": options.directory}
-    which = [f"{flag}={value}" for flag, value in told.items() if value]
+    flags = {"--name": options.name != "dev" and options.name, "--directory": options.directory}
+    which = [f"{flag}={value}" for flag, value in flags.items() if value]
     return shlex.join([min(python, sys.executable, key=len), "-m", "devcluster", "env", *which])
 
 

@@ -292,7 +292,7 @@ def _longer(pause_seconds: float) -> float:
 def _error(status: int, answer: bytes) -> ApiError:
     """Read a Status; a proxy's plain text is passed on as it is."""
     try:
-        told = json.loads(answer)
+        body = json.loads(answer)
     except ValueError:
         return ApiError(status, "", answer.decode(errors="replace").strip())
-    return ApiError(status, told.get("reason", ""), told.get("message", ""))
+    return ApiError(status, body.get("reason", ""), body.get("message", ""))

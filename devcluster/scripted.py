@@ -111,8 +111,10 @@ class ScriptedSandbox:
             started: ScriptedContainer | PlayedContainer = ScriptedContainer(script, output)
         else:
             env = resolved_env(container, self._pod, self._node, self.pod_ip)
-            told = asyncio.Event()
-            context = Context(self._pod, container, env, self.pod_ip, restarts, told, output.write)
+            terminated = asyncio.Event()
+            context = Context(
+                self._pod, container, env, self.pod_ip, restarts, terminated, output.write
+            )
             started = PlayedContainer(
                 script.play, context, output, ends_on_kill=script.ends_on_kill
             )

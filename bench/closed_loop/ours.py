@@ -82,13 +82,18 @@ class Spotrun:
         task, reading = self.task, self._windows.reading()
         is_known = reading.is_enough and reading.generation == look.world
         gpu = reading.utilization.gpu if is_known else None
-        told = (gpu,) * look.training if gpu is not None else ()
+        reported = (gpu,) * look.training if gpu is not None else ()
         return SizingFacts(
             sizes=task.sizes,
             wanted=self._size or task.least,
             running=look.training,
             gauges=(
-                Gauge(TargetResource.GPU, TARGET, told=told, silent=look.training - len(told)),
+                Gauge(
+                    TargetResource.GPU,
+                    TARGET,
+                    reported=reported,
+                    silent=look.training - len(reported),
+                ),
             ),
             step=_step(look.training, reading) if is_known else None,
             microbatches=task.microbatches,

@@ -108,22 +108,22 @@ def first_records(pod: Manifest) -> dict[str, ContainerRecord]:
     restarted) had it: such a container is lost.
     """
     status = pod.get("status", {})
-    told = {
+    stored = {
         s["name"]: s
         for s in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     }
     inits = pod["spec"].get("initContainers", ())
     reason = "PodInitializing" if inits else "ContainerCreating"
     return {
-        c["name"]: _first_record(told.get(c["name"], {}), reason)
+        c["name"]: _first_record(stored.get(c["name"], {}), reason)
         for c in (*inits, *pod["spec"]["containers"])
     }
 
 
-def _first_record(told: Manifest, reason: str) -> ContainerRecord:
-    state = told.get("state", {})
-    restarts = told.get("restartCount", 0)
-    container_id = told.get("containerID", "")
+def _first_record(stored: Manifest, reason: str) -> ContainerRecord:
+    state = stored.get("state", {})
+    restarts = stored.get("restartCount", 0)
+    container_id = stored.get("containerID", "")
     if end := state.get("terminated"):
         exit_ = Exit(end["exitCode"], end.get("reason", ""), end.get("message", ""))
         ended = Terminated(

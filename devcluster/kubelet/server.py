@@ -55,8 +55,8 @@ class KubeletServer:
             return _refuse(404, f'container "{container}" is not in pod "{pod}"')
         sandbox, reason = worker.sandbox, worker.waiting_reason(container)
         if sandbox is None or reason is not None:
-            told = f'container "{container}" in pod "{pod}" is waiting to start: '
-            return _refuse(400, told + (reason or "ContainerCreating"))
+            message = f'container "{container}" in pod "{pod}" is waiting to start: '
+            return _refuse(400, message + (reason or "ContainerCreating"))
         tail = request.query.get("tailLines")
         left = int(request.query.get("limitBytes", -1))
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})

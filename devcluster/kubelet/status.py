@@ -200,7 +200,7 @@ def _state(state: Waiting | Running | Terminated) -> Manifest:
         message = {"message": state.message} if state.message else {}
         return {"waiting": {"reason": state.reason} | message}
     end = state.exit
-    told: Manifest = {
+    ended: Manifest = {
         "exitCode": end.code,
         "reason": end.reason or ("Error" if end.code else "Completed"),
         # Absent times are written as null, as Go's zero time is.
@@ -208,9 +208,9 @@ def _state(state: Waiting | Running | Terminated) -> Manifest:
         "finishedAt": rfc3339(state.finished_at) if state.finished_at else None,
     }
     if end.message:
-        told["message"] = cut_message(end.message)
+        ended["message"] = cut_message(end.message)
     if end.signal:
-        told["signal"] = end.signal
+        ended["signal"] = end.signal
     if state.container_id:
-        told["containerID"] = state.container_id
-    return {"terminated": told}
+        ended["containerID"] = state.container_id
+    return {"terminated": ended}

@@ -40,8 +40,8 @@ class Volumes:
         try:
             return await self._provide(volume)
         except StartError as error:
-            told = f'MountVolume.SetUp failed for volume "{volume["name"]}": {error.message}'
-            raise StartError("FailedMount", told) from None
+            message = f'MountVolume.SetUp failed for volume "{volume["name"]}": {error.message}'
+            raise StartError("FailedMount", message) from None
 
     async def _provide(self, volume: Manifest) -> tuple[Path, tuple[TokenFile, ...]]:
         if (source := volume.get("hostPath")) is not None:

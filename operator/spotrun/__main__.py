@@ -30,10 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:
-    told = options.read(chosen)
+    given = options.read(chosen)
     from spotrun.cli.operator_command import run  # noqa: PLC0415
 
-    return partial(run, told)
+    return partial(run, given)
 
 
 def _prepare_replay(chosen: Namespace) -> Callable[[], int]:
@@ -43,10 +43,10 @@ def _prepare_replay(chosen: Namespace) -> Callable[[], int]:
 
 
 def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
-    told = options.read(chosen)
+    given = options.read(chosen)
     from spotrun.cli.cleanup_command import run  # noqa: PLC0415
 
-    return partial(run, told, chosen.stop_deployment)
+    return partial(run, given, chosen.stop_deployment)
 
 
 if __name__ == "__main__":

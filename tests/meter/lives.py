@@ -232,8 +232,8 @@ def _compared(lives: Lives, meter: Meter, final: dict[str, Manifest]) -> Result:
 
 def _errors_in_pools(meter: Meter, name: str, job: Manifest) -> list[Fraction]:
     """Nodes of a pool have its name as a label, and others are in none."""
-    told = job["status"]["accumulators"].get("byPool", ())
-    said = {one["pool"]: Fraction(one["usd"]) for one in told}
+    stored = job["status"]["accumulators"].get("byPool", ())
+    said = {one["pool"]: Fraction(one["usd"]) for one in stored}
     known = meter.usd_by(POOL_LABEL, name, _as_of(job))
     nothing = Fraction(0)
     pools = {*said, *known}

@@ -74,9 +74,9 @@ class Meter:
             found[value] = found.get(value, Fraction(0)) + self._cost(pod, until)
         return found
 
-    def untold_ends(self, job: str) -> int:
+    def unreported_ends(self, job: str) -> int:
         """Count the workers whose end nobody dated: both sides take when they were told."""
-        return sum(_told_end(pod) is None and _end(pod) is not None for pod in self._of(job))
+        return sum(_reported_end(pod) is None and _end(pod) is not None for pod in self._of(job))
 
     async def has_seen_all_ends(self, job: str) -> None:
         """Wait until every worker of a job that had a node is known to have ended."""
@@ -187,15 +187,15 @@ def _end(pod: _Pod) -> datetime | None:
 
 
 def _end_while_there(pod: _Pod) -> datetime | None:
-    told, node = _told_end(pod), pod.node
-    if told is not None or node is None:
-        return told or pod.over_at
+    reported, node = _reported_end(pod), pod.node
+    if reported is not None or node is None:
+        return reported or pod.over_at
     if node.silent_at is not None and (node.back_at is None or pod.over_at is not None):
         return node.silent_at
     return pod.over_at or node.gone_at
 
 
-def _told_end(pod: _Pod) -> datetime | None:
+def _reported_end(pod: _Pod) -> datetime | None:
     """Return the end as the kubelet says it; None if it found it after the machine's restart."""
     states = [c["state"] for c in pod.manifest.get("status", {}).get("containerStatuses", ())]
     ended = [state.get("terminated", {}) for state in states]

@@ -20,7 +20,7 @@ def publish(board: Board, job: JobSnapshot, status: JobState, version: str) -> N
 
     A bug of ours in the answers keeps nobody from suspending the job, or deleting it.
     """
-    if not job.may_be_told:
+    if not job.may_be_published:
         return
     try:
         board.publish(published(job, status), int(version))
@@ -79,8 +79,8 @@ def _metrics(job: JobSnapshot, status: JobState) -> tuple[tuple[str, float], ...
     """Return what the first worker that tells of any has told."""
     agents = {worker.worker_id: worker.agent for worker in job.workers if worker.agent is not None}
     members = (agents[worker_id] for worker_id in training(status) if worker_id in agents)
-    told = (one.report.progress.metrics for one in members if one.report.progress is not None)
-    return next((metrics for metrics in told if metrics), ())
+    reported = (one.report.progress.metrics for one in members if one.report.progress is not None)
+    return next((metrics for metrics in reported if metrics), ())
 
 
 def _budget(job: JobSnapshot) -> Decimal | None:

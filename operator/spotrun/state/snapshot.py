@@ -261,7 +261,7 @@ class JobSnapshot:
         return self.broken is None or self.broken.has_ledger
 
     @property
-    def may_be_told(self) -> bool:
+    def may_be_published(self) -> bool:
         """Whether its workers can be told of their world."""
         return self.broken is None or (self.broken.has_ledger and self.broken.has_template)
 

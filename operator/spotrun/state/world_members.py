@@ -37,10 +37,10 @@ def world_members(view: View, status: JobState) -> list[Worker]:
     return [view.by_worker_id[n] for n in training(status) if n in view.alive_worker_ids]
 
 
-def progress_told(view: View, status: JobState) -> list[Progress]:
+def reported_progress(view: View, status: JobState) -> list[Progress]:
     """Return the progress that those who train report; who has reported none is left out."""
-    told = (w.agent.report.progress for w in world_members(view, status) if w.agent is not None)
-    return [progress for progress in told if progress is not None]
+    reported = (w.agent.report.progress for w in world_members(view, status) if w.agent is not None)
+    return [progress for progress in reported if progress is not None]
 
 
 def last_members(view: View, status: JobState) -> list[Worker]:
@@ -52,10 +52,10 @@ def last_members(view: View, status: JobState) -> list[Worker]:
     ]
 
 
-def last_told(view: View, status: JobState) -> list[Progress]:
+def last_progress(view: View, status: JobState) -> list[Progress]:
     """Return the progress that these report, or last reported."""
-    told = (w.agent.report.progress for w in last_members(view, status) if w.agent is not None)
-    return [progress for progress in told if progress is not None]
+    reported = (w.agent.report.progress for w in last_members(view, status) if w.agent is not None)
+    return [progress for progress in reported if progress is not None]
 
 
 def gone(view: View, status: JobState) -> tuple[int, ...]:

@@ -69,7 +69,7 @@ async def a_job_that_saves(world: World) -> None:
         await add_node(world, zone, zone=zone, annotations={PRICE: "0.40"})
     await until_pools(world, 3)
     play = world.play()
-    play.step_times, play.told_steps = lambda _: Times(0.7, 0.0, 0.3), FAR
+    play.step_times, play.reported_steps = lambda _: Times(0.7, 0.0, 0.3), FAR
     play.sync_bytes = 10**5  # so little that a replacement may come from another zone
     play.save_seconds = 2.0
     anywhere = {"zones": "Any"}
@@ -88,10 +88,10 @@ async def a_job_that_saves(world: World) -> None:
 
 async def a_loss(world: World) -> None:
     """A node is gone without a word; nobody trains on until it is counted what must be redone."""
-    world.play().told_steps = 0
+    world.play().reported_steps = 0
     await (await node_of(world, 1)).vanish(delete_node=True)
     await world.until_job(lambda status: status.get("interruptions", {}).get("lostSteps", 0) > 0)
-    world.play().told_steps = 2 * FAR
+    world.play().reported_steps = 2 * FAR
     await until_training(world, 0, 2)
 
 

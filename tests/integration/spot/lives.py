@@ -31,10 +31,10 @@ from tests.plans.scenarios import Stage
 from tests.support.cluster.operator_world import PATIENCE_SECONDS, World
 
 TO_THE_LAST_DIGIT = Fraction(1, 10**9)
-OF_AN_UNTOLD_END = 10 * Fraction(SPOT_USD_PER_HOUR) / 3600
+OF_AN_UNREPORTED_END = 10 * Fraction(SPOT_USD_PER_HOUR) / 3600
 """Of a container that was ended before it began no kubelet says when: each notes when it is told.
 """
-WHILE_NOBODY_LOOKED = 4 * OF_AN_UNTOLD_END
+WHILE_NOBODY_LOOKED = 4 * OF_AN_UNREPORTED_END
 """Nobody says when a machine went off: four of them, seen ten seconds later."""
 
 _WRITES = "create|patch|delete"
@@ -62,9 +62,9 @@ class Life:
         status = (await world.job())["status"]
         metered_usd = meter.usd("job", datetime.fromisoformat(status["cost"]["asOf"]))
         assert metered_usd > 0
-        told = f"{status['accumulators']['usd']} instead of {float(metered_usd)}: {meter}"
-        within_usd = self.within_usd + meter.untold_ends("job") * OF_AN_UNTOLD_END
-        assert abs(Fraction(status["accumulators"]["usd"]) - metered_usd) <= within_usd, told
+        words = f"{status['accumulators']['usd']} instead of {float(metered_usd)}: {meter}"
+        within_usd = self.within_usd + meter.unreported_ends("job") * OF_AN_UNREPORTED_END
+        assert abs(Fraction(status["accumulators"]["usd"]) - metered_usd) <= within_usd, words
 
     def strays(self, entered: Sequence[frozenset[int]]) -> list[str]:
         """Return what is wrong about the way that was taken.

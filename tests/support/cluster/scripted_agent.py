@@ -56,7 +56,7 @@ class Play:
     is_mute: bool = False  # a script that does not train through `Run`, and tells nothing
     # What steps take in a world of so many processes: they are made and told only if this is given.
     step_times: Callable[[int], Times] | None = None
-    told_steps: int = 200  # of each world, and some more: the operator waits for fewer
+    reported_steps: int = 200  # of each world, and some more: the operator waits for fewer
     sync_bytes: int | None = None  # of gradients, which such steps add up
     save_seconds: float | None = None  # of the world, that saving took them
     may_save: bool = True
@@ -141,8 +141,8 @@ class ScriptedAgent:
             if answer.phase in {"Succeeded", "Failed"}:
                 return _end(Ending.COMPLETED if answer.phase == "Succeeded" else Ending.DEPARTED, 0)
             again, self._lost_touch = self._lost_touch or is_due, False
-            told = self._enter(answer) or self._save(answer) or self._finish()
-            if self._step(answer) or told or again:
+            has_changed = self._enter(answer) or self._save(answer) or self._finish()
+            if self._step(answer) or has_changed or again:
                 await self._send(session, url)
             if self.report.arrived and self.worker_id in self._play.crash:
                 return _end(Ending.FAILED, self._play.crash.pop(self.worker_id))
@@ -171,7 +171,7 @@ class ScriptedAgent:
         if self._play.step_times is None or made is None or world is None:
             return False
         begun = 100 * self.report.arrived
-        if made.step - begun > self._play.told_steps:
+        if made.step - begun > self._play.reported_steps:
             return False
         times, step = self._play.step_times(world.size), made.step + _STEPS_AT_ONCE
         shares = [part / sum(times) for part in times]
@@ -265,8 +265,8 @@ class ScriptedAgent:
 
     @property
     def _server(self) -> str:
-        told = self._play.servers.get(self.worker_id, self.context.env[names.ENV_SERVER])
-        return f"https://{self._leader or told}"
+        server = self._play.servers.get(self.worker_id, self.context.env[names.ENV_SERVER])
+        return f"https://{self._leader or server}"
 
     async def _follow(self, response: aiohttp.ClientResponse) -> None:
         """Ask the leader next time, if a standby has named it."""

@@ -242,7 +242,7 @@ def world(job: JobBuilder) -> World:
     return job.decide().status.world
 
 
-def told(job: JobBuilder) -> tuple[Any, ...] | None:
+def decided_world(job: JobBuilder) -> tuple[Any, ...] | None:
     """Number, members, whether it is active, entry and state holders of the next world."""
     new = world(job)
     if new is NO_WORLD:

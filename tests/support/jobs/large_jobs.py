@@ -57,8 +57,8 @@ def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
 def arrived(worker: Worker, generation: int) -> Worker:
     """Return the same worker, which says that it trains in a world."""
     assert worker.agent is not None, "it has called"
-    told = Progress(generation, 100, step_seconds=0.5)
-    report = replace(worker.agent.report, arrived=generation, progress=told)
+    progress = Progress(generation, 100, step_seconds=0.5)
+    report = replace(worker.agent.report, arrived=generation, progress=progress)
     return replace(worker, agent=replace(worker.agent, report=report))
 
 
@@ -91,9 +91,9 @@ class FailingJoiningWorkers:
         inside = world.member_set
         for n in range(self.well):
             arrived = world.number if world.is_active and n in inside else 1
-            told = Progress(arrived, 100 * arrived + 5, step_seconds=0.5)
+            progress = Progress(arrived, 100 * arrived + 5, step_seconds=0.5)
             yield a_worker(
-                n, ready=True, arrived=arrived, arrived_for=30.0, ready_for=100.0, progress=told
+                n, ready=True, arrived=arrived, arrived_for=30.0, ready_for=100.0, progress=progress
             )
         for n in range(self.well, self.well + self.bad):
             if n in inside:

@@ -63,7 +63,7 @@ def step_at(curve: Curve, size: int) -> StepTimes:
 def facts_at(curve: Curve, size: int, sizes: Sequence[int], **facts: Any) -> SizingFacts:
     """Return the facts about a job that trains at its wanted size, and has for long."""
     step = step_at(curve, size)
-    gauge = Gauge(TargetResource.GPU, 0.7, told=(step.compute or 0.0,) * size)
+    gauge = Gauge(TargetResource.GPU, 0.7, reported=(step.compute or 0.0,) * size)
     known: dict[str, Any] = {"wanted": size, "running": size, "gauges": (gauge,), "step": step}
     return SizingFacts(sizes=tuple(sizes), **{**known, **facts})
 

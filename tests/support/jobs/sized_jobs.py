@@ -31,8 +31,8 @@ def a_member(worker_id: int, reading: Reading | None = READING, **worker: Any) -
 def with_readings(job: JobBuilder, *readings: Reading | None) -> JobBuilder:
     """Return the job in a world of as many workers, each of which has told one of these."""
     job = job.training(*range(len(readings)))
-    told = {worker_id: a_member(worker_id, one) for worker_id, one in enumerate(readings)}
-    return replace(job, workers={**job.workers, **told})
+    members = {worker_id: a_member(worker_id, one) for worker_id, one in enumerate(readings)}
+    return replace(job, workers={**job.workers, **members})
 
 
 def facts(job: JobBuilder) -> SizingFacts:

@@ -120,11 +120,11 @@ def a_life(
     limit = rate * Decimal(str(round(limit_minutes, 3))) / 60
     budget = {"maxCostUsd": f"{limit:.6f}", "onExceeded": on_exceeded}
     spec = a_spec(workers, budget=budget, checkpoint=ON_CLAIM)
-    cluster, told_at = PricedCluster(spec, answers=answers), None
+    cluster, published_at = PricedCluster(spec, answers=answers), None
     for number in range(_ROUNDS):
         cluster.live()
-        told_at = told_at or (cluster.now if cluster.stop_at is not None else None)
-        if told_at is not None and _is_away(cluster.now - told_at, absences):
+        published_at = published_at or (cluster.now if cluster.stop_at is not None else None)
+        if published_at is not None and _is_away(cluster.now - published_at, absences):
             cluster.restart_operator()  # who comes back knows nothing but what is stored
             wait = timedelta(minutes=10)
         else:

@@ -12,9 +12,9 @@ def at_step(
     step: int, job: JobBuilder | None = None, generation: int = 1, **shares: Any
 ) -> JobBuilder:
     """Two workers at $1 an hour each since an hour ago, of whom a step takes 10 s."""
-    told = Progress(generation, step, total=1000, step_seconds=10.0, **shares)
+    progress = Progress(generation, step, total=1000, step_seconds=10.0, **shares)
     job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
-    trains = at_work(job, 0, 1, ready=True, arrived=generation, progress=told)
+    trains = at_work(job, 0, 1, ready=True, arrived=generation, progress=progress)
     return trains.with_facts(written_seconds=600.0)
 
 

@@ -193,9 +193,11 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "told"), CHANGES)
-def test_what_is_told(old: JobState, new: JobState, told: list[tuple[Reason, str, bool]]) -> None:
-    assert announcements(old, new) == tuple(Announce(*one) for one in told)
+@pytest.mark.parametrize(("old", "new", "reported"), CHANGES)
+def test_what_is_told(
+    old: JobState, new: JobState, reported: list[tuple[Reason, str, bool]]
+) -> None:
+    assert announcements(old, new) == tuple(Announce(*one) for one in reported)
 
 
 def test_an_event() -> None:
@@ -226,16 +228,18 @@ def test_an_event() -> None:
 
 def test_an_operator_at_a_long_address_may_tell_as_well() -> None:
     job = a_job().snapshot()
-    told = event(job, Announce(Reason.TRAINING, "m"), NOW, instance=f"{'a' * 250}:8443")
+    reported = event(job, Announce(Reason.TRAINING, "m"), NOW, instance=f"{'a' * 250}:8443")
 
-    assert told["reportingInstance"] == "a" * 128
+    assert reported["reportingInstance"] == "a" * 128
 
 
 def test_what_is_told_in_another_script_is_cut_as_kubernetes_counts() -> None:
-    told = event(a_job().snapshot(), Announce(Reason.TRAINING, "a" + "\u6f22" * 1024), NOW, "one")
+    reported = event(
+        a_job().snapshot(), Announce(Reason.TRAINING, "a" + "\u6f22" * 1024), NOW, "one"
+    )
 
-    assert told["note"] == "a" + "\u6f22" * 341
-    assert len(told["note"].encode()) == 1024
+    assert reported["note"] == "a" + "\u6f22" * 341
+    assert len(reported["note"].encode()) == 1024
 
 
 def test_ten_an_hour() -> None:
@@ -256,6 +260,6 @@ def test_a_placement_is_told_once_with_its_prices() -> None:
 
 def test_a_deadline_that_cannot_be_met_is_told_once() -> None:
     late = status(conditions=(condition("OnSchedule", False, "DeadlineAtRisk", "2 h late"),))
-    told = Announce(Reason.DEADLINE_AT_RISK, "2 h late", is_warning=True)
-    assert announcements(status(), late) == (told,)
+    reported = Announce(Reason.DEADLINE_AT_RISK, "2 h late", is_warning=True)
+    assert announcements(status(), late) == (reported,)
     assert announcements(late, late) == ()

@@ -77,14 +77,14 @@ REPORTS = st.builds(
 
 def saying(job: JobBuilder, *reports: Report) -> JobBuilder:
     """The job with workers of whom each reports what can be reported."""
-    told = at_work(job.training(0, 1), 0, 1, ready=True, arrived=1, node=NODE)
-    workers = dict(told.workers)
+    reported = at_work(job.training(0, 1), 0, 1, ready=True, arrived=1, node=NODE)
+    workers = dict(reported.workers)
     for worker_id, report in enumerate(reports):
         worker = workers[worker_id]
         assert worker.agent is not None
         agent = replace(worker.agent, report=read_report(write_report(report)))
         workers[worker_id] = replace(worker, agent=replace(agent, progress_seconds=1.0))
-    return replace(told, workers=workers).with_facts(written_seconds=91.0)
+    return replace(reported, workers=workers).with_facts(written_seconds=91.0)
 
 
 def lives(*looks: tuple[Report, Report]) -> Iterator[JobState]:

@@ -22,7 +22,7 @@ from tests.support.jobs.builders import (
     a_spot_node,
     a_worker,
     ago,
-    told,
+    decided_world,
 )
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, an_on_demand_pool, on_market
 
@@ -61,7 +61,7 @@ def test_neighbouring_ranks_hold_one_copy_part_by_part(slots: dict[int, int], me
     job = pairs()
     for worker_id, slot in slots.items():
         job = job.with_worker(worker_id, ready=True, slot=slot)
-    assert told(job) == (1, members, True, Entry.RESTART, None)
+    assert decided_world(job) == (1, members, True, Entry.RESTART, None)
 
 
 def test_parts_of_a_copy_are_near_each_other_where_that_can_be() -> None:
@@ -78,7 +78,7 @@ def test_workers_that_hold_the_same_part_make_up_no_copy() -> None:
     job = pairs()
     for worker_id in range(3):
         job = job.with_worker(worker_id, ready=True, ready_for=60, slot=0)
-    assert told(job) is None
+    assert decided_world(job) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
     one: int, others: str, survivors: str
 ) -> None:
     job = lost(training(pairs(), 0, 1, 2, 3), one)
-    assert told(job) == (2, others, True, Entry.ABORT, survivors)
+    assert decided_world(job) == (2, others, True, Entry.ABORT, survivors)
     after = job.with_state(job.decide().status).without(one).decide().actions
     new = [action for action in after if isinstance(action, Create)]
     assert [(action.worker_id, action.slot) for action in new] == [(4, one % 2)]
@@ -137,17 +137,17 @@ def test_one_copy_goes_on_and_who_is_left_over_waits_for_a_new_mate(
 
 def test_mates_of_two_lost_workers_make_up_a_copy() -> None:
     job = lost(training(pairs(), 0, 1, 2, 3), 0, 3)
-    assert told(job) == (2, "2,1", True, Entry.ABORT, "1-2")
+    assert decided_world(job) == (2, "2,1", True, Entry.ABORT, "1-2")
 
 
 def test_a_warm_spare_completes_the_copy_at_once() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_worker(4, ready=True, slot=1)
-    assert told(lost(job, 3)) == (2, "0-2,4", True, Entry.ABORT, "0-2")
+    assert decided_world(lost(job, 3)) == (2, "0-2,4", True, Entry.ABORT, "0-2")
 
 
 def test_a_part_that_nobody_holds_any_more_comes_from_the_checkpoint() -> None:
     job = lost(training(pairs().with_checkpoint(50), 0, 1, 2, 3), 1, 3)
-    assert told(job) == (2, "", False, Entry.RESTART, "0,2")
+    assert decided_world(job) == (2, "", False, Entry.RESTART, "0,2")
     decision = job.decide()
     assert "a part of the model is lost with them" in str(decision.status.decisions)
     job = job.with_status(world=decision.status.world).without(1).without(3)
@@ -170,14 +170,14 @@ def test_who_is_about_to_be_left_out_still_holds_its_part() -> None:
     job = job.with_world(
         "0-2,4", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-3", training_number=1
     )
-    assert told(lost(job, 1)) == (3, "0,3", True, Entry.ABORT, "0,2-3")
+    assert decided_world(lost(job, 1)) == (3, "0,3", True, Entry.ABORT, "0,2-3")
 
 
 def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
     job = training(pairs(), 0, 1, 2, 3)
     failure = Failure(1, 1, "boom")
     job = job.with_worker(1, ready=False, arrived=1, failed=failure, slot=1)
-    assert told(job) == (2, "0,3", True, Entry.ABORT, "0,2-3")
+    assert decided_world(job) == (2, "0,3", True, Entry.ABORT, "0,2-3")
 
 
 # growth -----------------------------------------------------------------------------------------
@@ -185,11 +185,11 @@ def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
 
 def test_the_mate_and_its_new_partner_join_together() -> None:
     job = training(pairs(), 0, 1).with_worker(2, ready=True, arrived=0, slot=0, ready_for=60)
-    assert told(job) == (1, "0-1", True, Entry.RESTART, None)  # the mate alone is no copy
+    assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)  # the mate alone is no copy
     job = job.with_worker(4, ready=False, slot=1)
-    assert told(job) == (2, "0-2,4", False, Entry.BOUNDARY, "0-1")
+    assert decided_world(job) == (2, "0-2,4", False, Entry.BOUNDARY, "0-1")
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-1")
+    assert decided_world(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-1")
 
 
 def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
@@ -199,7 +199,7 @@ def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
     assert decision.actions == (Create(4, ("node-3",), slot=1),)
     job = job.with_state(decision.status)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
+    assert decided_world(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
 
 
 def test_the_only_holder_of_a_part_leaves_once_that_is_saved() -> None:
@@ -210,9 +210,9 @@ def test_the_only_holder_of_a_part_leaves_once_that_is_saved() -> None:
     )
     orders = job.decide().status.orders
     assert orders is not None
-    assert (told(job), orders.checkpoint) == ((1, "0-1", True, Entry.RESTART, None), 1)
+    assert (decided_world(job), orders.checkpoint) == ((1, "0-1", True, Entry.RESTART, None), 1)
     job = job.with_checkpoint(100, seconds_ago=0)
-    assert told(job) == (2, "0,2", True, Entry.RESTART, "0-1")
+    assert decided_world(job) == (2, "0,2", True, Entry.RESTART, "0-1")
 
 
 def test_holders_of_a_part_who_all_leave_hand_it_over_in_two_steps() -> None:
@@ -221,12 +221,12 @@ def test_holders_of_a_part_who_all_leave_hand_it_over_in_two_steps() -> None:
         job = job.with_worker(worker_id, ready=True, arrived=1, slot=1, leaves_in=120)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
     job = job.with_worker(5, ready=True, ready_for=60, slot=1)
-    assert told(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
+    assert decided_world(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")
 
 
 def test_fewer_are_wanted_of_each_part() -> None:
     job = training(pairs(), 0, 1, 2, 3).with_spec(2, min=2, max=8, perReplica=2)
-    assert told(job) == (2, "0-1", True, Entry.BOUNDARY, "0-3")
+    assert decided_world(job) == (2, "0-1", True, Entry.BOUNDARY, "0-3")
     job = training(job, 0, 1)
     for worker_id in (2, 3):
         job = job.with_worker(worker_id, ready=True, slot=worker_id % 2)

@@ -33,7 +33,7 @@ from spotrun.state.stored.cost import Cost
 from spotrun.state.view import FINISHED, View
 
 _LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
-_TOLD_AT_LEAST = timedelta(seconds=90)
+_LEAST_WARNING = timedelta(seconds=90)
 """Nobody is told to stop sooner than this: until then there is news, if the operator is there."""
 _SHORTEST_SECONDS = 0.001  # a moment is rounded down, and then not quite there
 
@@ -80,7 +80,7 @@ def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
         if budget.on_exceeded is not OnExceeded.WARN:
             kept = _reserve(view, rate)
             stops = stop_at(limit=limit, spent=now.usd, reserved=kept, rate=rate, now=view.now)
-            stops = stops and max(stops, view.now + _TOLD_AT_LEAST)
+            stops = stops and max(stops, view.now + _LEAST_WARNING)
     return replace(cost, budget_used_percent=percent, stop_at=stops)
 
 

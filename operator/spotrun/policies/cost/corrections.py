@@ -22,7 +22,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators, Cost, Ends, PoolCost
 from spotrun.state.view import View
 
-_LEAST_TOLD = Usd(Decimal("0.01"))
+_LEAST_ANNOUNCED = Usd(Decimal("0.01"))
 _LATE_SECONDS = 5
 """Ends are told in whole seconds, and a moment late: such corrections are in the status alone."""
 
@@ -69,7 +69,7 @@ def correction_news(view: View, status: JobState) -> tuple[Announce, ...]:
     cost, before = status.cost, view.job.status.cost
     change = (cost.corrected_usd or NO_USD) - (before.corrected_usd or NO_USD)
     usual = (before.usd_per_hour or NO_RATE).over(_LATE_SECONDS)
-    if before.usd is None or abs(change.exact) < max(_LEAST_TOLD, usual).exact:
+    if before.usd is None or abs(change.exact) < max(_LEAST_ANNOUNCED, usual).exact:
         return ()
     why = (
         "workers had run on while nothing was heard of their nodes"

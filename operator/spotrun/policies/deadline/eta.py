@@ -38,12 +38,12 @@ def foresee_end(view: View, status: JobState) -> JobState:
     progress = status.progress
     if progress == NO_PROGRESS:
         return status
-    told, end = progress.eta, _end(view, status)
-    if _is_same(told, end, view.now):
+    shown, end = progress.eta, _end(view, status)
+    if _is_same(shown, end, view.now):
         return status
     eta = None
     if end is not None:
-        moved = _halfway(told, end, view.now) if told is not None else end
+        moved = _halfway(shown, end, view.now) if shown is not None else end
         eta = _rounded(moved, view.now)
     return replace(status, progress=replace(progress, eta=eta))
 
@@ -91,17 +91,17 @@ def _useful_share(status: JobState) -> float:
     return max(float(useful.exact / (useful + lost).exact), _LEAST_USEFUL)
 
 
-def _is_same(told: datetime | None, end: datetime | None, now: datetime) -> bool:
-    if told is None or end is None:
-        return told is end
-    left_seconds = (max(end, told) - now) / timedelta(seconds=1)
-    moved_seconds = abs(end - told) / timedelta(seconds=1)
+def _is_same(shown: datetime | None, end: datetime | None, now: datetime) -> bool:
+    if shown is None or end is None:
+        return shown is end
+    left_seconds = (max(end, shown) - now) / timedelta(seconds=1)
+    moved_seconds = abs(end - shown) / timedelta(seconds=1)
     return moved_seconds <= max(_SAME_SECONDS, _SAME_SHARE * left_seconds)
 
 
-def _halfway(told: datetime, end: datetime, now: datetime) -> datetime:
-    is_other = abs(end - told) > _OTHER_SHARE * (end - now)
-    return end if is_other else told + (end - told) / 2
+def _halfway(shown: datetime, end: datetime, now: datetime) -> datetime:
+    is_other = abs(end - shown) > _OTHER_SHARE * (end - now)
+    return end if is_other else shown + (end - shown) / 2
 
 
 def _rounded(end: datetime, now: datetime) -> datetime:

@@ -10,7 +10,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, progress_told, training, world_members
+from spotrun.state.world_members import generation, reported_progress, training, world_members
 
 _KEPT = 10
 _NEWS = 0.05
@@ -40,8 +40,8 @@ def launched_at(view: View, worker: Worker) -> datetime | None:
 
 def _with_steps(view: View, status: JobState, old: Pace) -> Pace:
     present, size = generation(status), len(training(status))
-    told = (one for one in progress_told(view, status) if one.generation == present)
-    known = [one.step_seconds for one in told if one.step_seconds]
+    reported = (one for one in reported_progress(view, status) if one.generation == present)
+    known = [one.step_seconds for one in reported if one.step_seconds]
     if not known:
         return old
     seconds = median(known)

@@ -49,7 +49,7 @@ def count(view: View, status: JobState, failure: Failure) -> JobState:
         retry_at=view.now + pause,
         last_world=generation(status),
     )
-    counted = told_by(counted, failure)
+    counted = with_last_failure(counted, failure)
     status = replace(status, restarts=counted)
     said = {"failures": str(failures), "pauseSeconds": f"{pause.total_seconds():.0f}"}
     return record(
@@ -64,7 +64,9 @@ def put_cause(view: View, status: JobState, failure: Failure) -> JobState:
         sizes = _sizes_after(status, failure)
     if is_refusal(status.restarts.sizes, sizes):
         return _refused(view, status, failure, sizes, num_counted=2)
-    status = replace(status, restarts=replace(told_by(status.restarts, failure), sizes=sizes))
+    status = replace(
+        status, restarts=replace(with_last_failure(status.restarts, failure), sizes=sizes)
+    )
     why = f"the last failure followed from {failure.reason}: {failure.message}"
     return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
 
@@ -102,7 +104,7 @@ def _refused(
     return record(view, replace(status, restarts=forgiven), "Hold", why, numbers)
 
 
-def told_by(restarts: Restarts, failure: Failure) -> Restarts:
+def with_last_failure(restarts: Restarts, failure: Failure) -> Restarts:
     """Return the restarts with a failure as the last one; who only noticed it is not blamed."""
     code = failure.exit_code
     guilty = (failure.node,) if failure.node and not failure.follows else ()

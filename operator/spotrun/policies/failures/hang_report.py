@@ -61,14 +61,16 @@ def _heard(view: View, status: JobState) -> list[_Rank]:
     for place, worker_id in enumerate(training(status)):
         worker = view.by_worker_id.get(worker_id)
         agent = worker.agent if worker is not None else None
-        told = agent.report.progress if agent is not None else None
-        if worker is None or agent is None or agent.progress_seconds is None or told is None:
+        progress = agent.report.progress if agent is not None else None
+        if worker is None or agent is None or agent.progress_seconds is None or progress is None:
             continue
-        if told.generation == generation(status):
+        if progress.generation == generation(status):
             first, last = place * processes, (place + 1) * processes - 1
             ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
             name = f"{ranks} ({worker.pod.name} on node {worker.pod.node})"
-            found.append(_Rank(name, agent.progress_seconds, told.step, told.step_seconds or 0.0))
+            found.append(
+                _Rank(name, agent.progress_seconds, progress.step, progress.step_seconds or 0.0)
+            )
     return found
 
 

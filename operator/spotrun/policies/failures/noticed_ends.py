@@ -18,8 +18,8 @@ _MOST_NAMES = 3
 def true_cause(workers: Iterable[Worker]) -> Worker | None:
     """Return the first of the workers that failed by itself; None if none has said so."""
     for worker in workers:
-        told = worker.agent.report.failed if worker.agent is not None else None
-        if told is not None and not told.follows:
+        reported = worker.agent.report.failed if worker.agent is not None else None
+        if reported is not None and not reported.follows:
             return worker
     return None
 

@@ -114,10 +114,10 @@ def _with_its_cause(view: View, status: JobState) -> JobState:
 
 def _failure_of(worker: Worker) -> Failure:
     assert worker.agent is not None, "it has reported a failure"
-    told = worker.agent.report.failed
-    assert told is not None, "as above"
+    reported = worker.agent.report.failed
+    assert reported is not None, "as above"
     node = worker.pod.node
-    return Failure(Reason.EXIT_CODE, told.exit_code, told.message, node, told.follows)
+    return Failure(Reason.EXIT_CODE, reported.exit_code, reported.message, node, reported.follows)
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
@@ -148,12 +148,12 @@ def _hung(view: View, status: JobState) -> Failure | None:
 def _reported(view: View, status: JobState) -> Failure | None:
     if brought_down(status) or is_breaking_off(view, status):
         return None
-    told = [one for one in failed(view, status) if one.agent and one.agent.report.failed]
-    if not told:
+    reported = [one for one in failed(view, status) if one.agent and one.agent.report.failed]
+    if not reported:
         return None
-    if cause := true_cause(told):
+    if cause := true_cause(reported):
         return _failure_of(cause)
-    failure = _failure_of(told[0])
+    failure = _failure_of(reported[0])
     return replace(failure, message=name_those_who_go_on(view, status, failure.message))
 
 

@@ -28,8 +28,8 @@ def complete(view: View, status: JobState) -> JobState:
 def _how(view: View, status: JobState) -> str:
     saved = status.checkpoint
     agents = (worker.agent for worker in view.job.workers)
-    told = [agent.report.progress for agent in agents if agent is not None]
-    if saved is not None and any(one and one.restored == saved.name for one in told):
+    reported = [agent.report.progress for agent in agents if agent is not None]
+    if saved is not None and any(one and one.restored == saved.name for one in reported):
         return (
             f"the training was complete already: it went on from {saved.name}, which was in its "
             "folder, and had no step left; to train afresh give the job another name, or remove "
@@ -37,7 +37,7 @@ def _how(view: View, status: JobState) -> str:
         )
     if saved is not None:
         return f"the training is complete and its last checkpoint durable: {saved.name}"
-    if not status.progress.step and not any(one and one.step for one in told):
+    if not status.progress.step and not any(one and one.step for one in reported):
         return NO_STEP_SEEN
     if view.job.spec.checkpoint is None:
         return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"

@@ -27,9 +27,9 @@ def follow(view: View, status: JobState) -> JobState:
     # What a worker saved on its way out it may have told nobody but the kubelet.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.worker_id in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
-    told = [report.committed for report in reports if report.committed]
-    told += [Checkpoint(name, step_of(name)) for name in names]
-    saved = max(told, key=lambda checkpoint: checkpoint.step, default=None)
+    reported = [report.committed for report in reports if report.committed]
+    reported += [Checkpoint(name, step_of(name)) for name in names]
+    saved = max(reported, key=lambda checkpoint: checkpoint.step, default=None)
     if saved is not None and _is_newer(saved, status):
         known = AcknowledgedCheckpoint(name=saved.name, step=saved.step, time=view.now)
         status = replace(status, checkpoint=known)
@@ -44,8 +44,8 @@ def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobS
     world, saved = status.world, status.checkpoint
     if world is NO_WORLD or world.restore is not None or saved is None:
         return status
-    told = (report.progress for report in reports)
-    found = {one.restored for one in told if one and one.generation == world.number}
+    reported = (report.progress for report in reports)
+    found = {one.restored for one in reported if one and one.generation == world.number}
     if saved.name not in found:
         return status
     status = replace(status, world=replace(world, restore=saved.name))

@@ -36,8 +36,8 @@ def learn_price(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolSta
 
 def _command_to_price(pool: PoolSnapshot) -> str:
     """Return what an admin can type at once; what the nodes themselves state comes before it."""
-    told = json.dumps({"spec": {"usdPerHour": "<USD>"}}, separators=(",", ":"))
-    return f"kubectl patch cpool {pool.name} --type=merge -p '{told}'"
+    example = json.dumps({"spec": {"usdPerHour": "<USD>"}}, separators=(",", ":"))
+    return f"kubectl patch cpool {pool.name} --type=merge -p '{example}'"
 
 
 def _quoted_at(quote: Quote | None, old: NodePrice, new: NodePrice) -> datetime | None:

@@ -33,9 +33,9 @@ def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
     """Return what is to be written on the job now; nothing where no price was ever known."""
     if status.cost.usd is None:
         return ()
-    told, wanted = view.job.annotated, _annotations(status.cost)
-    is_same = all(told.get(key) == value for key, value in wanted.items() if key not in _TIME)
-    if is_same or not _is_due(view, status, told):
+    shown, wanted = view.job.annotated, _annotations(status.cost)
+    is_same = all(shown.get(key) == value for key, value in wanted.items() if key not in _TIME)
+    if is_same or not _is_due(view, status, shown):
         return ()
     return (Annotate(wanted),)
 
@@ -78,12 +78,12 @@ def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
     return (Announce(Reason.DELETED, words),)
 
 
-def _is_due(view: View, status: JobState, told: Mapping[str, str]) -> bool:
+def _is_due(view: View, status: JobState, shown: Mapping[str, str]) -> bool:
     if _is_at_rest(status):
         return True
     if status.phase in FINISHED or status.suspended_by:
         return False  # the last workers are on their way out, and then it is final
-    now, then = _usd(status), _told_usd(told)
+    now, then = _usd(status), _shown_usd(shown)
     if abs(now - then) >= max(then * _STEP, _LEAST_USD):
         return True
     before = view.job.status
@@ -118,10 +118,10 @@ def _annotations(cost: Cost) -> dict[str, str]:
     return written
 
 
-def _told_usd(told: Mapping[str, str]) -> Decimal:
+def _shown_usd(shown: Mapping[str, str]) -> Decimal:
     """Read what was announced last; whoever may annotate jobs may have written anything there."""
     try:
-        return Amount(told.get(names.ANNOTATION_COST_USD, "0")).decimal
+        return Amount(shown.get(names.ANNOTATION_COST_USD, "0")).decimal
     except ValueError:
         return Decimal(0)
 

@@ -33,7 +33,7 @@ from spotrun.state.world_members import (
     TRIAL_SECONDS,
     failed,
     generation,
-    progress_told,
+    reported_progress,
     training,
     world_members,
 )
@@ -103,12 +103,12 @@ def _runs_for_long(view: View, status: JobState) -> bool:
 def _has_stepped(view: View, status: JobState) -> bool:
     """Whether one of those who train has made a step, in this world or since the failure."""
     present = generation(status)
-    told = progress_told(view, status)
+    reported = reported_progress(view, status)
     since = status.restarts.counted_since
     saved = status.checkpoint.time if status.checkpoint is not None else None
     if saved is not None and since is not None and saved > since:
         return True
-    return any(one.generation >= present and one.step_seconds is not None for one in told)
+    return any(one.generation >= present and one.step_seconds is not None for one in reported)
 
 
 def _attempts(view: View, restarts: Restarts) -> str:

@@ -44,7 +44,7 @@ class Gauge:
     resource: TargetResource
     target: float
     tolerance: float = 0.1  # of the target
-    told: tuple[float, ...] = ()  # by workers that train, smoothed
+    reported: tuple[float, ...] = ()  # by workers that train, smoothed
     silent: int = 0  # those of them that told nothing
 
     @property
@@ -55,7 +55,7 @@ class Gauge:
     @property
     def usage(self) -> float | None:
         """The mean of what was told; None if nothing was."""
-        return sum(self.told) / len(self.told) if self.told else None
+        return sum(self.reported) / len(self.reported) if self.reported else None
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class SizingFacts:
     @property
     def is_use_settled(self) -> bool:
         """Whether it is known what workers use, or that it will not be."""
-        is_told = any(gauge.told for gauge in self.gauges)
-        return is_told or bool(self.use_unknown) or self.hour_worth_usd == 0
+        is_reported = any(gauge.reported for gauge in self.gauges)
+        return is_reported or bool(self.use_unknown) or self.hour_worth_usd == 0
 
     @property
     def cap(self) -> Cap | None:

@@ -77,28 +77,28 @@ def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:
     One slow node makes all the others wait. That says nothing about the size, so what its worker
     computes longer than the others is taken off.
     """
-    told = readings(members)
-    if any(one.generation != present or not one.is_enough for one in told):
+    reported = readings(members)
+    if any(one.generation != present or not one.is_enough for one in reported):
         return None  # the others will soon have told as much
-    steps = [one.step_seconds for one in told if one.step_seconds]
-    samples = [one.samples_per_step for one in told if one.samples_per_step]
+    steps = [one.step_seconds for one in reported if one.step_seconds]
+    samples = [one.samples_per_step for one in reported if one.samples_per_step]
     if not steps or not samples or median(steps) < _LEAST_SECONDS:
         return None
     seconds, batch = median(steps), median(samples)
-    busy = [one.compute * seconds for one in told if one.compute is not None]
-    if len(busy) < len(told):
+    busy = [one.compute * seconds for one in reported if one.compute is not None]
+    if len(busy) < len(reported):
         return StepTimes(len(members), seconds, batch)
     seconds = max(seconds - (max(busy) - median(busy)), median(busy), _LEAST_SECONDS)
     compute = min(median(busy) / seconds, 1.0)
-    data = min(median(one.data or 0.0 for one in told), 1.0 - compute)
+    data = min(median(one.data or 0.0 for one in reported), 1.0 - compute)
     return StepTimes(len(members), seconds, batch, compute, data, 1.0 - compute - data)
 
 
 def _microbatches(job: JobSnapshot, members: Iterable[Worker]) -> int | None:
     """Return the microbatches of a step; workers that share a copy of the model share them."""
     reports = (worker.agent.report for worker in members if worker.agent is not None)
-    told = [r.progress.microbatches for r in reports if r.progress and r.progress.microbatches]
-    return max(told) * job.spec.workers.per_replica if told else None
+    reported = [r.progress.microbatches for r in reports if r.progress and r.progress.microbatches]
+    return max(reported) * job.spec.workers.per_replica if reported else None
 
 
 def _processes(job: JobSnapshot) -> int:

@@ -129,12 +129,12 @@ def _used(job: JobSnapshot, worker: Worker) -> float | None:
         return used_by_pod(resource, worker.used)
     if worker.agent is None:
         return None
-    told = worker.agent.report.utilization
+    reported = worker.agent.report.utilization
     if job.requests.devices:
-        return used_share(TargetResource.GPU, job, worker, told)
+        return used_share(TargetResource.GPU, job, worker, reported)
     if not worker.pod.requests.cpu:
         return None
-    return used_share(TargetResource.CPU, job, worker, told)
+    return used_share(TargetResource.CPU, job, worker, reported)
 
 
 def _is_stuck(agent: Agent | None) -> bool:
@@ -151,8 +151,8 @@ def _words(members: list[Worker], *, is_stuck: bool) -> str:
             f"for {_MINUTES} min {len(members)} workers have used less than {IDLE_SHARE:.0%} of "
             f"their GPUs, or of the CPU they request{_ADVICE}"
         )
-    told = (worker.agent.report.progress for worker in members if worker.agent is not None)
-    step = max((one.step for one in told if one is not None), default=0)
+    reported = (worker.agent.report.progress for worker in members if worker.agent is not None)
+    step = max((one.step for one in reported if one is not None), default=0)
     return f"for {_MINUTES} min no worker has made a step beyond step {step}{_ADVICE}"
 
 

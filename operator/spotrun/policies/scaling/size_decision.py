@@ -190,10 +190,10 @@ def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
 def _with_utilization(memory: ScalingState, facts: SizingFacts) -> ScalingState:
     """Note what people want to see, to the percent; only a real difference is written."""
     used = ((gauge.resource.value, gauge.usage) for gauge in facts.gauges)
-    told = {name: usage for name, usage in used if usage is not None}
+    known = {name: usage for name, usage in used if usage is not None}
     before = memory.utilization
-    is_near = told.keys() == before.keys() and all(
-        abs(told[name] - float(before[name])) < _NEWS for name in told
+    is_near = known.keys() == before.keys() and all(
+        abs(known[name] - float(before[name])) < _NEWS for name in known
     )
-    shown = {name: Decimal(f"{usage:.2f}") for name, usage in told.items()}
+    shown = {name: Decimal(f"{usage:.2f}") for name, usage in known.items()}
     return memory if is_near else replace(memory, utilization=shown)

@@ -61,8 +61,8 @@ def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
     entry = Entry.RESTART if starts and not _can_go_on(view, status, present) else world.entry
     if not present:
         return NOBODY_SECONDS[entry] + _step_allowance(view, status) - formed_seconds
-    told = (w.agent.arrived_seconds for w in present if w.agent is not None)
-    ages = [age for age in told if age is not None]
+    reported = (w.agent.arrived_seconds for w in present if w.agent is not None)
+    ages = [age for age in reported if age is not None]
     saves_seconds = view.job.grace_seconds if world.is_planned else 0.0
     if not ages:
         return RESTART_LATE_SECONDS + saves_seconds - formed_seconds

@@ -185,8 +185,8 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     handed = _hand_over(view, status, chosen, holders) if chosen and holders else None
     if handed:
         return handed
-    is_told = _saves_when_ended(view, status) and _somebody_must_leave_now(view, status)
-    return chosen if is_told else members  # a script saves when it is ended; none: too few stay
+    saves_now = _saves_when_ended(view, status) and _somebody_must_leave_now(view, status)
+    return chosen if saves_now else members  # a script saves when it is ended; none: too few stay
 
 
 def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Worker], list[Worker]]:

@@ -343,10 +343,10 @@ def test_a_pod_whose_number_was_never_given_out_is_no_worker() -> None:
 
 def test_what_a_pod_says_is_one_line_that_does_no_harm() -> None:
     message = "\x1b[2J" + "no\nyes\u2028" * 1_000
-    told = pod_facts(pod({"phase": "Failed", "message": message}), 3).end
-    assert told is not None
-    assert len(told.pod_message) <= MESSAGE_CHARACTERS
-    assert told.pod_message.isprintable()
+    reported = pod_facts(pod({"phase": "Failed", "message": message}), 3).end
+    assert reported is not None
+    assert len(reported.pod_message) <= MESSAGE_CHARACTERS
+    assert reported.pod_message.isprintable()
 
 
 def test_where_a_pod_was_asked_from_is_read_as_it_was_written() -> None:

@@ -227,7 +227,7 @@ def test_of_a_spec_that_this_operator_cannot_read_all_other_parts_are_read() -> 
     words = seen.broken.message
     assert words.startswith("this operator cannot read the job: spec.schedule.windows.0.")
     assert len(words) <= 1000
-    assert (seen.has_ledger, seen.may_be_told) == (True, True)
+    assert (seen.has_ledger, seen.may_be_published) == (True, True)
     assert (seen.namespace, seen.name, seen.uid, seen.version) == ("ns", "job", UID, "7")
     assert seen.status == JobState(next_worker_id=4)
     read = (seen.spec.suspend, seen.spec.priority, seen.spec.schedule)
@@ -240,7 +240,7 @@ def test_nobody_is_told_how_to_train_by_a_template_that_cannot_be_read() -> None
     spec = a_spec(2, suspend=True).manifest()
     spec["workers"]["template"]["spec"]["containers"] = "none"
     seen = Bench().look(job(spec, status={"nextWorkerId": 1}), pod(0, "n0"))
-    assert (seen.has_ledger, seen.may_be_told) == (True, False)
+    assert (seen.has_ledger, seen.may_be_published) == (True, False)
     assert (seen.spec.suspend, seen.spec.workers.replicas) == (True, 2)
     assert [worker.worker_id for worker in seen.workers] == [0]
 
@@ -251,7 +251,7 @@ def test_a_template_of_odd_types_breaks_one_job_in_words() -> None:
     seen = Bench().look(job(spec))
     assert seen.broken is not None
     assert "this operator cannot read the job: workers.template.spec" in seen.broken.message
-    assert seen.may_be_told
+    assert seen.may_be_published
 
 
 def test_a_job_at_which_a_look_fails_can_still_be_let_go_of(
@@ -276,7 +276,7 @@ def test_a_ledger_that_cannot_be_read_is_not_taken_for_an_empty_one() -> None:
     seen = Bench().look(job(status={"nextWorkerId": -1}), pod(3, "n0"))
     assert seen.broken is not None
     assert "status.nextWorkerId" in seen.broken.message
-    assert (seen.has_ledger, seen.may_be_told) == (False, False)
+    assert (seen.has_ledger, seen.may_be_published) == (False, False)
     assert [worker.worker_id for worker in seen.workers] == [3], "by its owner and name"
 
 
@@ -331,7 +331,7 @@ def test_a_ledger_that_cannot_be_true_is_refused_without_looking_at_each_number(
     said = decide(seen, NOW).status
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (seen.has_ledger, seen.may_be_told) == (False, False)
+    assert (seen.has_ledger, seen.may_be_published) == (False, False)
     assert words in (said.message or "")
     stated = find(said, ConditionType.DECIDED)
     assert stated is not None

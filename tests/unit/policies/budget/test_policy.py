@@ -93,9 +93,9 @@ def test_warn_goes_on_beyond_the_limit() -> None:
 def test_each_level_is_told_once_and_of_several_the_highest() -> None:
     job = a_limited_job("2.4", warnAtPercent=[10, 50, 80])
     first = job.decide()
-    [told] = first.announcements
-    assert (told.reason, told.is_warning) == ("BudgetWarning", True)
-    assert told.message == "80% of the budget is used: $2.00 of $2.40; now $2.00/h is spent"
+    [reported] = first.announcements
+    assert (reported.reason, reported.is_warning) == ("BudgetWarning", True)
+    assert reported.message == "80% of the budget is used: $2.00 of $2.40; now $2.00/h is spent"
     assert said(first.status)[1] == "BudgetWarning"
     assert after(job, first).decide(later(61)).announcements == ()
 

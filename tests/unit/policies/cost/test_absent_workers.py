@@ -84,8 +84,8 @@ def test_it_is_not_charged_with_what_another_turns_out_not_to_owe(is_gone: bool)
     cost = cost_of(found.status)
     assert (cost.usd, cost.corrected_usd) == ("1.5", "-0.5")
     assert [(one.pool, one.usd) for one in cost.by_pool or ()] == [("", "0.5"), ("spot", "1")]
-    [told] = [one for one in found.announcements if one.reason == Reason.COST_CORRECTED]
-    assert "by -$0.50 to $1.50" in told.message
+    [reported] = [one for one in found.announcements if one.reason == Reason.COST_CORRECTED]
+    assert "by -$0.50 to $1.50" in reported.message
 
 
 def test_one_that_was_noted_to_cost_no_more_is_paid_once_when_its_pod_vanishes() -> None:

@@ -39,8 +39,8 @@ def looked_at(before: JobState, now: datetime, node: Node, **pod: Any) -> Decisi
     job = a_job(2, min=1).with_facts(written_seconds=600.0).training(0, 1)
     job = job.with_status(next_worker_id=2).with_state(before)
     step = pod.pop("step", 100 + int((now - NOW).total_seconds()) // 10)
-    told = Progress(1, step, 2000, step_seconds=10.0)
-    job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1, progress=told)
+    reported = Progress(1, step, 2000, step_seconds=10.0)
+    job = at_work(job, 0, node=a_node("a"), ready=True, arrived=1, progress=reported)
     return at_work(job, 1, node=node, **{"ready": True, "arrived": 1, **pod}).decide(now)
 
 
@@ -68,9 +68,9 @@ def test_what_a_pool_turns_out_to_have_cost_less_is_a_correction_beside_its_coun
     assert pools == [("", "1.1", None), ("spot", "0.5", "-0.5")]
     # The first worker has cost as much meanwhile as the sum would have fallen by, less 40 cents.
     assert (cost.usd, cost.corrected_usd) == ("1.6", "-0.4")
-    told = counters(ended)
-    assert [v for key, v in told.items() if key[0].endswith("spot_cost_usd_total")] == [1.0]
-    by_pool = {k[-1]: v for k, v in told.items() if k[0].endswith("pool_cost_usd_total")}
+    reported = counters(ended)
+    assert [v for key, v in reported.items() if key[0].endswith("spot_cost_usd_total")] == [1.0]
+    by_pool = {k[-1]: v for k, v in reported.items() if k[0].endswith("pool_cost_usd_total")}
     assert by_pool == {"": 1.1, "spot": 1.0}
 
 
@@ -121,7 +121,7 @@ def test_no_counter_falls(seen: list[tuple[int, Node, int | None, float]]) -> No
         now = later(seconds)
         pod = an_end(min(later(end), now)) if end is not None else {"heard": heard}
         status = looked_at(status, now, node, **pod).status
-        told = counters(status)
-        assert before.keys() <= told.keys()
-        assert {key for key in before if told[key] < before[key] - 1e-9} == set()
-        before = told
+        reported = counters(status)
+        assert before.keys() <= reported.keys()
+        assert {key for key in before if reported[key] < before[key] - 1e-9} == set()
+        before = reported

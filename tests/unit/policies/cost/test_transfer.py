@@ -31,12 +31,12 @@ STEPS_PER_HOUR = 360
 
 def at_step(step: int, job: JobBuilder | None = None, *zones: str, **facts: Any) -> JobBuilder:
     zones = zones or ("us-east-1a", "us-east-1b")
-    told = Progress(1, step, total=1000, step_seconds=10.0)
+    reported = Progress(1, step, total=1000, step_seconds=10.0)
     worker_ids = range(len(zones))
     job = job or a_job(len(zones)).training(*worker_ids)
     for worker_id, zone in zip(worker_ids, zones, strict=True):
         node = a_node(f"n{worker_id}", zone=zone, region=zone[:-1])
-        job = at_work(job, worker_id, node=node, ready=True, arrived=1, progress=told)
+        job = at_work(job, worker_id, node=node, ready=True, arrived=1, progress=reported)
     return job.with_facts(written_seconds=600.0, **{"sync_bytes_per_step": 10.0 * GB, **facts})
 
 

@@ -24,8 +24,8 @@ WINDOWS = {"windows": [{"from": "20:00", "to": "06:00"}]}
 
 def a_training(step: int = 100, total: int | None = 1000, **spec: Any) -> JobBuilder:
     """Two workers whose steps take ten seconds."""
-    told = Progress(1, step, total, step_seconds=10.0)
-    return a_job(2, **spec).training(0, 1, progress=told)
+    reported = Progress(1, step, total, step_seconds=10.0)
+    return a_job(2, **spec).training(0, 1, progress=reported)
 
 
 def bought(useful: str, lost: str) -> Accumulators:
@@ -131,12 +131,12 @@ def test_it_is_measured_also_where_there_is_neither_deadline_nor_pool() -> None:
 
 def test_a_day_of_steady_steps_moves_it_hardly_ever() -> None:
     """8,640 steps of 10 s that are told to take 9.2 or 10.8 by turns: a look every 5 min."""
-    job, told = a_training(step=1, total=8640), []
+    job, reported = a_training(step=1, total=8640), []
     for minute in range(0, 24 * 60, 5):
         seconds = 9.2 if minute % 10 else 10.8
         progress = Progress(1, 1 + 6 * minute, 8640, step_seconds=seconds)
         job = after(job.with_workers(0, 1, ready=True, arrived=1, progress=progress), 60 * minute)
-        told.append(job.status.progress.eta)
-    assert len([1 for one, other in pairwise(told) if one != other]) <= 20
-    late = [one for one in told if one is not None and abs(one - later(86_400)) > DAY_PART]
+        reported.append(job.status.progress.eta)
+    assert len([1 for one, other in pairwise(reported) if one != other]) <= 20
+    late = [one for one in reported if one is not None and abs(one - later(86_400)) > DAY_PART]
     assert late == []

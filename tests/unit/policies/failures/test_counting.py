@@ -1,7 +1,7 @@
 import pytest
 
 from spotrun.api.names import Reason
-from spotrun.policies.failures.counting import Failure, told_by
+from spotrun.policies.failures.counting import Failure, with_last_failure
 from spotrun.state.stored.failures import Restarts
 
 BEFORE = Restarts(failures=1, blamed=("a",))
@@ -19,7 +19,7 @@ def test_whose_process_failed_first_is_blamed(
     node: str | None, follows: bool, blamed: tuple[str, ...]
 ) -> None:
     failure = Failure(Reason.EXIT_CODE, 3, "it failed", node, follows)
-    assert told_by(BEFORE, failure).blamed == blamed
+    assert with_last_failure(BEFORE, failure).blamed == blamed
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,11 @@ def test_whose_process_failed_first_is_blamed(
 def test_only_what_a_process_can_end_with_is_stored_as_its_exit_code(
     code: int | None, stored: int | None
 ) -> None:
-    told = told_by(BEFORE, Failure(Reason.EXIT_CODE, code, "it failed"))
-    assert told.last_exit_code == stored
+    reported = with_last_failure(BEFORE, Failure(Reason.EXIT_CODE, code, "it failed"))
+    assert reported.last_exit_code == stored
 
 
 def test_a_long_message_is_cut_and_the_count_stays() -> None:
-    told = told_by(BEFORE, Failure(Reason.EXIT_CODE, 1, "x" * 100_000))
-    assert 0 < len(told.last_message or "") < 10_000
-    assert told.failures == BEFORE.failures
+    reported = with_last_failure(BEFORE, Failure(Reason.EXIT_CODE, 1, "x" * 100_000))
+    assert 0 < len(reported.last_message or "") < 10_000
+    assert reported.failures == BEFORE.failures

@@ -198,8 +198,8 @@ def test_the_same_failure_again_is_no_failure_and_blames_no_node() -> None:
     assert stated is not None
     assert "workers.min = workers.max = 3" in stated.message
     assert REFUSAL.format(2) in stated.message
-    told = [one for one in decision.announcements if one.reason is Reason.SIZE_REFUSED]
-    assert len(told) == 1
+    reported = [one for one in decision.announcements if one.reason is Reason.SIZE_REFUSED]
+    assert len(reported) == 1
 
 
 def test_the_job_waits_for_its_old_size_and_trains_at_no_other() -> None:

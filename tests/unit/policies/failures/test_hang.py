@@ -122,8 +122,8 @@ def that_start_again(job: JobBuilder, **why: bool) -> JobBuilder:
     for worker_id, worker in job.workers.items():
         assert worker.agent is not None
         progress, stands = worker.agent.report.progress, worker.agent.progress_seconds
-        told = {"progress": progress, "progress_for": stands}
-        job = job.with_worker(worker_id, ready=True, arrived=1, **told, **why)
+        reported = {"progress": progress, "progress_for": stands}
+        job = job.with_worker(worker_id, ready=True, arrived=1, **reported, **why)
     return job
 
 
@@ -142,8 +142,8 @@ def broken_off(*worker_ids: int, workers: int = 3, least: int = 1) -> JobBuilder
     job = job.with_state(job.decide().status)
     job = job.with_status(world=replace(job.status.world, formed_at=ago(4)))
     for worker_id in worker_ids:
-        told = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
-        job = job.with_worker(worker_id, ready=True, arrived=2, arrived_for=3.1, **told)
+        reported = {"progress": Progress(1, 100, step_seconds=0.5), "progress_for": 999.0}
+        job = job.with_worker(worker_id, ready=True, arrived=2, arrived_for=3.1, **reported)
     return job
 
 
@@ -187,8 +187,8 @@ def test_where_nobody_breaks_off_all_start_again() -> None:
 def test_a_world_that_hangs_again_though_all_broke_off_starts_again() -> None:
     job = broken_off(0, 1, 2)
     for worker_id in range(3):
-        told = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
-        job = job.with_worker(worker_id, ready=True, arrived=2, **told)
+        reported = {"progress": Progress(2, 100, step_seconds=1.0), "progress_for": 999.0}
+        job = job.with_worker(worker_id, ready=True, arrived=2, **reported)
     first = job.decide(later(999))
     assert first.status.restarts.failures == 2
     again = job.with_state(first.status).decide(later(1_100))

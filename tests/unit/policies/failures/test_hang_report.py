@@ -20,10 +20,10 @@ def message(job: JobBuilder) -> str:
     return restarts.last_message or ""
 
 
-def at_steps(*told: tuple[int, float], step_seconds: float = 1.0) -> JobBuilder:
+def at_steps(*reported: tuple[int, float], step_seconds: float = 1.0) -> JobBuilder:
     """A world in which each worker has told of a step, so many seconds ago."""
-    job = a_job(len(told)).training(*range(len(told)))
-    for worker_id, (step, seconds) in enumerate(told):
+    job = a_job(len(reported)).training(*range(len(reported)))
+    for worker_id, (step, seconds) in enumerate(reported):
         progress = Progress(1, step, step_seconds=step_seconds)
         changes = {"progress": progress, "progress_for": seconds}
         job = job.with_worker(worker_id, ready=True, arrived=1, **changes)

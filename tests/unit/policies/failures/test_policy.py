@@ -120,12 +120,12 @@ def test_what_breaks_off_because_processes_are_told_to_end_is_no_failure(
     status: dict[str, Any], pods: dict[int, dict[str, Any]], failures: int
 ) -> None:
     job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, in_process=False).with_status(**status)
-    told: dict[int, dict[str, Any]] = {
+    reported: dict[int, dict[str, Any]] = {
         0: {"ready": True, "arrived": 1},
         1: {"ready": False, "arrived": 1, "failed": BROKEN_OFF},
         2: {"ready": True},
     }
-    for worker_id, worker in told.items():
+    for worker_id, worker in reported.items():
         job = job.with_worker(worker_id, in_process=False, **worker, **pods.get(worker_id, {}))
     assert (job.decide().status.restarts.failures or 0) == failures
 

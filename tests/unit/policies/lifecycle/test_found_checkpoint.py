@@ -22,9 +22,9 @@ def going_on(
     step: int = 9000, restored: str | None = FOUND, generation: int = 1, **worker: Any
 ) -> JobBuilder:
     """Two workers of a job that knows of no checkpoint; the first says what it went on from."""
-    told = Progress(1, step, total=10_000, step_seconds=1.0, restored=restored)
+    reported = Progress(1, step, total=10_000, step_seconds=1.0, restored=restored)
     job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, generation=generation)
-    changes = {"committed": FOUND, "arrived": 1, "progress": told, **worker}
+    changes = {"committed": FOUND, "arrived": 1, "progress": reported, **worker}
     return job.with_worker(0, ready=True, **changes)
 
 

@@ -16,7 +16,7 @@ def annotated(decision: Decision) -> dict[str, str] | None:
     return found[0] if found else None
 
 
-def told(usd: str) -> dict[str, dict[str, str]]:
+def reported(usd: str) -> dict[str, dict[str, str]]:
     return {"annotated": {"spotrun.dev/cost-usd": usd, "spotrun.dev/cost-usd-per-hour": "2"}}
 
 
@@ -35,7 +35,7 @@ def told(usd: str) -> dict[str, dict[str, str]]:
     ],
 )
 def test_annotations_follow_the_cost_in_steps(usd: str, is_due: bool) -> None:
-    job = training_at(100).with_facts(**told(usd))
+    job = training_at(100).with_facts(**reported(usd))
     found = annotated(job.decide())
     assert (found is not None) is is_due
     if found is not None:
@@ -44,17 +44,17 @@ def test_annotations_follow_the_cost_in_steps(usd: str, is_due: bool) -> None:
 
 
 def test_annotations_follow_phases() -> None:
-    job = training_at(100).with_facts(**told("1.95")).with_status(phase=Phase.RECOVERING)
+    job = training_at(100).with_facts(**reported("1.95")).with_status(phase=Phase.RECOVERING)
     assert annotated(job.decide()) is not None
 
 
 def test_a_small_job_is_not_annotated_cent_by_cent() -> None:
-    job = training_at(100, scheduled_at=NOW - timedelta(seconds=10)).with_facts(**told("0.001"))
+    job = training_at(100, scheduled_at=NOW - timedelta(seconds=10)).with_facts(**reported("0.001"))
     assert annotated(job.decide()) is None
 
 
 def test_the_last_annotations_are_exact_and_the_last_event_says_the_cost() -> None:
-    job = training_at(100, **an_end(None, 0), ended_at=NOW).with_facts(**told("1.9999"))
+    job = training_at(100, **an_end(None, 0), ended_at=NOW).with_facts(**reported("1.9999"))
     job = job.with_status(phase=Phase.SUCCEEDED, reason="Completed")
     decision = job.decide()
     found = annotated(decision)
@@ -74,9 +74,9 @@ def test_a_job_of_unknown_price_is_not_annotated() -> None:
 def test_of_a_deleted_job_is_told_what_it_had_cost_by_then() -> None:
     job = training_at(100)
     stored = after(job, job.decide())
-    [told] = cost_of_deleted(stored.snapshot(), NOW + timedelta(minutes=30))
+    [reported] = cost_of_deleted(stored.snapshot(), NOW + timedelta(minutes=30))
     words = "the job was deleted: it has cost $3.00 by then, $2.00/h at last"
-    assert (told.reason, told.message) == ("Deleted", words)
+    assert (reported.reason, reported.message) == ("Deleted", words)
 
 
 def test_of_a_job_that_cost_nothing_any_more_nothing_is_told_when_it_is_deleted() -> None:

@@ -47,10 +47,10 @@ def test_a_write_that_keeps_failing_is_told_of_in_status_and_events(
     status = job.with_facts(undone=DOWN).decide().status
     assert (status.phase, status.reason, status.message) == (said[0], said[1].value, said[2])
     assert written(status) == ("False", "WriteFailed", WORDS)
-    told = Announce(Reason.WRITE_FAILED, WORDS, is_warning=True)
-    assert told in announcements(job.status, status)
+    reported = Announce(Reason.WRITE_FAILED, WORDS, is_warning=True)
+    assert reported in announcements(job.status, status)
     again = job.with_state(status).with_facts(undone=DOWN).decide().status
-    assert told not in announcements(status, again)
+    assert reported not in announcements(status, again)
 
 
 def test_once_it_succeeds_again_nothing_is_said_of_it_any_more() -> None:

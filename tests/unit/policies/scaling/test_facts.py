@@ -7,12 +7,14 @@ from spotrun.api.spec.workers import TargetResource
 from spotrun.policies.scaling.facts import Cap, Gauge, SizingFacts, StepTimes
 
 SILENT = Gauge(TargetResource.GPU, 0.8, silent=2)
-TOLD = Gauge(TargetResource.GPU, 0.8, tolerance=0.25, told=(0.5, 0.7), silent=1)
+TOLD = Gauge(TargetResource.GPU, 0.8, tolerance=0.25, reported=(0.5, 0.7), silent=1)
 DRY, DEAR = Cap(4, ScalingReason.NO_CAPACITY), Cap(3, ScalingReason.BUDGET_LIMIT)
 
 
 @pytest.mark.parametrize(
-    ("gauge", "lowest", "usage"), [(TOLD, 0.6, 0.6), (SILENT, 0.72, None)], ids=["told", "silent"]
+    ("gauge", "lowest", "usage"),
+    [(TOLD, 0.6, 0.6), (SILENT, 0.72, None)],
+    ids=["reported", "silent"],
 )
 def test_use_is_the_mean_of_what_is_told_and_a_part_of_the_target_is_near_enough(
     gauge: Gauge, lowest: float, usage: float | None

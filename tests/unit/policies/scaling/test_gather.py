@@ -74,16 +74,16 @@ def test_agents_that_tell_no_parts_tell_the_length_of_a_step() -> None:
 
 def test_microbatches_and_who_they_are_dealt_to() -> None:
     job = with_readings(a_job(2, max=8).with_facts(requests=Resources(gpus=4)), READING, READING)
-    told = a_member(0, progress=Told(1, 100, microbatches=64))
-    found = facts(replace(job, workers={**job.workers, 0: told}))
+    reported = a_member(0, progress=Told(1, 100, microbatches=64))
+    found = facts(replace(job, workers={**job.workers, 0: reported}))
     assert (found.microbatches, found.processes) == (64, 4)
 
 
 def test_several_workers_that_hold_one_copy_share_its_microbatches() -> None:
     job = a_job(4, min=2, max=8, perReplica=2).with_facts(requests=Resources(gpus=4))
     job = with_readings(job, *[READING] * 4)
-    told = a_member(0, progress=Told(1, 100, microbatches=64))
-    found = facts(replace(job, workers={**job.workers, 0: told}))
+    reported = a_member(0, progress=Told(1, 100, microbatches=64))
+    found = facts(replace(job, workers={**job.workers, 0: reported}))
     assert (found.microbatches, found.processes) == (128, 1)
 
 

@@ -91,8 +91,10 @@ def test_it_is_said_after_a_while_and_told_once() -> None:
     assert said is not None
     assert (said.status, str(said.reason)) == (ConditionStatus.TRUE, Reason.NOTHING_USED.value)
     assert said.message.startswith("for 15 min 2 workers have used less than 5% of their GPUs")
-    told = [one for one in announcements(before, job.status) if one.reason is Reason.NOTHING_USED]
-    assert [(one.is_warning, one.message) for one in told] == [(True, said.message)]
+    reported = [
+        one for one in announcements(before, job.status) if one.reason is Reason.NOTHING_USED
+    ]
+    assert [(one.is_warning, one.message) for one in reported] == [(True, said.message)]
     after = job.decide(later(IDLE_SECONDS + 60)).status
     assert find(after, ConditionType.IDLE) == said
 
@@ -156,8 +158,8 @@ def test_it_says_what_was_found_and_how_to_go_on_in_message_condition_and_event(
     found = find(held, ConditionType.IDLE)
     assert found is not None
     assert (found.status, found.message) == (ConditionStatus.TRUE, words)
-    told = [one for one in announcements(job.status, held) if one.reason is Reason.IDLE]
-    assert [(one.is_warning, one.message) for one in told] == [(True, f"Idle: {words}")]
+    reported = [one for one in announcements(job.status, held) if one.reason is Reason.IDLE]
+    assert [(one.is_warning, one.message) for one in reported] == [(True, f"Idle: {words}")]
 
 
 def test_it_stays_suspended_until_somebody_has_suspended_it_and_let_it_go_on() -> None:

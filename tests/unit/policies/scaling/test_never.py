@@ -59,9 +59,9 @@ def test_a_steady_load_is_never_sized_to_and_fro(
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0, 1), st.integers(0, 4))
 def test_whatever_is_told_the_size_is_allowed(
-    told: list[float], compute: float, silent: int
+    reported: list[float], compute: float, silent: int
 ) -> None:
-    gauge = Gauge(TargetResource.CPU, 0.7, told=tuple(told), silent=silent)
+    gauge = Gauge(TargetResource.CPU, 0.7, reported=tuple(reported), silent=silent)
     step = replace(step_at(linear, 4), compute=compute, data=1 - compute, communicate=0.0)
     facts = facts_at(
         linear,
@@ -84,7 +84,7 @@ def test_more_utilization_never_asks_for_fewer_workers(one: float, other: float)
             TO_16,
             up_after_seconds=0.0,
             down_after_seconds=0.0,
-            gauges=(Gauge(TargetResource.CPU, 0.7, told=(used,)),),
+            gauges=(Gauge(TargetResource.CPU, 0.7, reported=(used,)),),
         )
         return choose_size(facts, NO_SCALING, NOW).size
 

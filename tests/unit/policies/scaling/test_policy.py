@@ -78,8 +78,8 @@ def test_a_busy_job_grows_and_says_why_with_numbers() -> None:
     assert {"reason", "workers", "utilization", "efficiency", "samplesPerSecond"} <= set(
         made.numbers
     )
-    [told] = [one for one in decision.announcements if one.reason in set(ScalingReason)]
-    assert (told.reason, told.message) == (ScalingReason.UTILIZATION_HIGH, made.why)
+    [reported] = [one for one in decision.announcements if one.reason in set(ScalingReason)]
+    assert (reported.reason, reported.message) == (ScalingReason.UTILIZATION_HIGH, made.why)
 
 
 def test_a_write_that_was_not_made_is_made_by_the_next_operator() -> None:
@@ -159,8 +159,8 @@ def test_scripts_that_tell_nothing_of_their_steps_keep_their_size() -> None:
 def mute(job: JobBuilder, size: int, used: float | None, **facts: Any) -> JobBuilder:
     """With a world of that size, whose script does not train through `Run`."""
     job = job.training(*range(size)).with_facts(is_mute=True, **facts)
-    told = Utilization(cpu=used) if used is not None else None
-    return replace(job, workers={n: replace(w, used=told) for n, w in job.workers.items()})
+    reported = Utilization(cpu=used) if used is not None else None
+    return replace(job, workers={n: replace(w, used=reported) for n, w in job.workers.items()})
 
 
 def test_of_scripts_that_tell_nothing_what_their_pods_use_decides() -> None:

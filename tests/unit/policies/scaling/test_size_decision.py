@@ -157,7 +157,7 @@ def test_a_growth_that_never_was_right_is_taken_back_as_soon_as_it_was_made(
 def test_a_break_begins_the_wait_anew() -> None:
     memory = choose_size(facts_at(linear, 4, TO_16), NO_SCALING, NOW).memory
     calm = replace(
-        facts_at(linear, 4, TO_16), gauges=(Gauge(TargetResource.GPU, 0.7, told=(0.7,)),)
+        facts_at(linear, 4, TO_16), gauges=(Gauge(TargetResource.GPU, 0.7, reported=(0.7,)),)
     )
     memory = choose_size(calm, memory, NOW + timedelta(seconds=60)).memory
     assert memory.more_since is None
@@ -222,7 +222,7 @@ def test_a_job_that_runs_with_what_there_is_is_not_kept_waiting() -> None:
 )
 def test_a_deadline_may_ask_for_more_than_utilization(needed: float, size: int) -> None:
     """`needed`: times the throughput of now. The job is as busy as it should be."""
-    calm = (Gauge(TargetResource.GPU, 0.7, told=(0.7,) * 4),)
+    calm = (Gauge(TargetResource.GPU, 0.7, reported=(0.7,) * 4),)
     rate = needed * step_at(linear, 4).samples_per_second
     facts = facts_at(
         linear, 4, TO_16, gauges=calm, needed_samples_per_second=rate, up_after_seconds=0.0

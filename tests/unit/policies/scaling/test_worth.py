@@ -15,7 +15,7 @@ TO_16 = range(1, 17)
 
 def test_fewer_workers_that_save_nothing_are_only_slower() -> None:
     """One process per worker that keeps a third of its CPUs busy: with half as many it is worse."""
-    idle = (Gauge(TargetResource.CPU, 0.7, told=(0.3,) * 4),)
+    idle = (Gauge(TargetResource.CPU, 0.7, reported=(0.3,) * 4),)
     choice = choose_size(
         facts_at(linear, 4, TO_16, gauges=idle, down_after_seconds=0.0), NO_SCALING, NOW
     )

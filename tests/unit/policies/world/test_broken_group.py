@@ -11,7 +11,7 @@ from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_RESTARTS
 from spotrun.state.world_members import CALM_SECONDS
 from spotrun.wire import Failure, Progress
-from tests.support.jobs.builders import JobBuilder, a_job, told, world
+from tests.support.jobs.builders import JobBuilder, a_job, decided_world, world
 
 AS_BEFORE = (2, "0-2", True, Entry.ABORT, "0-1")
 
@@ -27,7 +27,7 @@ def broken(*worker_ids: int, **others: object) -> JobBuilder:
 
 def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     job = broken(0, 1, 2)
-    assert told(job) == (3, "0-2", True, Entry.ABORT, "0-2")
+    assert decided_world(job) == (3, "0-2", True, Entry.ABORT, "0-2")
     decided = job.decide().status
     assert decided.world.breaks == 1
     assert decided.restarts == NO_RESTARTS  # it is no failure
@@ -39,31 +39,37 @@ def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
 
 @pytest.mark.parametrize("worker_ids", [(), (0,), (0, 1)])
 def test_as_long_as_one_has_not_said_so_it_may_be_lost(worker_ids: tuple[int, ...]) -> None:
-    assert told(broken(*worker_ids)) == AS_BEFORE
+    assert decided_world(broken(*worker_ids)) == AS_BEFORE
 
 
 def test_what_was_said_of_the_world_before_counts_for_nothing() -> None:
     job = broken().with_workers(0, 1, 2, ready=True, arrived=2, broken=1)
-    assert told(job) == AS_BEFORE
+    assert decided_world(job) == AS_BEFORE
 
 
 def test_a_loss_explains_it() -> None:
     job = broken(0, 1, 2).with_worker(2, node=Node("n", gone=True), broken=2)
-    assert told(job.with_facts(lost_seconds={2: 0.3})) == (3, "0-1", True, Entry.ABORT, "0-1")
+    assert decided_world(job.with_facts(lost_seconds={2: 0.3})) == (
+        3,
+        "0-1",
+        True,
+        Entry.ABORT,
+        "0-1",
+    )
 
 
 def test_a_failure_explains_it() -> None:
     job = broken(0, 1).with_worker(2, ready=True, arrived=2, failed=Failure(2, 1, "boom"))
-    assert told(job) == (3, "0-1", True, Entry.ABORT, "0-1")
+    assert decided_world(job) == (3, "0-1", True, Entry.ABORT, "0-1")
 
 
 def test_over_nccl_only_new_processes_can_go_on() -> None:
-    assert told(broken(0, 1, 2, needs_boundary=True)) == AS_BEFORE
+    assert decided_world(broken(0, 1, 2, needs_boundary=True)) == AS_BEFORE
 
 
 def test_who_has_no_state_yet_does_not_go_on_alone() -> None:
     job = broken(0, 1, 2, progress=Progress(1, 0)).with_world("0-2", 2, entry=Entry.RESTART)
-    assert told(job) == (2, "0-2", True, Entry.RESTART, None)
+    assert decided_world(job) == (2, "0-2", True, Entry.RESTART, None)
 
 
 def test_while_the_next_world_is_prepared_those_who_train_meet_anew() -> None:
@@ -72,7 +78,7 @@ def test_while_the_next_world_is_prepared_those_who_train_meet_anew() -> None:
     job = job.with_world(
         "0-2", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-1", training_number=1
     )
-    assert told(job) == (3, "0-1", True, Entry.ABORT, "0-1")
+    assert decided_world(job) == (3, "0-1", True, Entry.ABORT, "0-1")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from spotrun.wire import Progress
 from tests.support.jobs.builders import (
     JobBuilder,
     a_job,
-    told,
+    decided_world,
     world,
 )
 from tests.support.jobs.decided import removed
@@ -53,10 +53,10 @@ def test_who_is_late_is_left_out(entry: Entry, age: float, leaves_out: bool) -> 
 def test_a_world_that_nobody_enters_is_tried_harder(
     entry: Entry, seconds: float, next_how: Entry
 ) -> None:
-    before = told(entering(entry, seconds - 1))
+    before = decided_world(entering(entry, seconds - 1))
     assert before is not None
     assert before[0] == 5
-    after = told(entering(entry, seconds))
+    after = decided_world(entering(entry, seconds))
     assert after is not None
     assert (after[0], after[1], after[3]) == (6, "0-2", next_how)
     said = entering(entry, seconds).decide().status.decisions[-1]
@@ -72,7 +72,7 @@ def test_survivors_wait_for_a_replacement_until_its_process_has_started(
     job = job.with_worker(1, ready=True, arrived=3, arrived_for=seconds)
     job = job.with_worker(2, ready=True, in_process=False)
     waits, gives_up = (3, "1-2", True, Entry.ABORT, "1"), (4, "", False, Entry.RESTART, "1")
-    assert told(job) == (waits if is_waited_for else gives_up)
+    assert decided_world(job) == (waits if is_waited_for else gives_up)
 
 
 def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_restart() -> None:
@@ -81,7 +81,7 @@ def test_over_nccl_a_boundary_that_somebody_does_not_reach_is_followed_by_a_rest
     for worker_id in (0, 1):
         came = {"arrived": 5, "arrived_for": 3.0, "needs_boundary": True}
         job = job.with_worker(worker_id, ready=True, **came)
-    assert told(job) == (6, "0-2", True, Entry.RESTART, "0-2")
+    assert decided_world(job) == (6, "0-2", True, Entry.RESTART, "0-2")
 
 
 def test_where_too_few_come_in_process_they_keep_the_state() -> None:
@@ -89,7 +89,7 @@ def test_where_too_few_come_in_process_they_keep_the_state() -> None:
     job = job.with_world("0-2", 5, entry=Entry.ABORT, state_holders="0-2", formed=20.0, store="s:1")
     for worker_id in (0, 1):
         job = job.with_worker(worker_id, ready=True, arrived=5, arrived_for=3.0)
-    assert told(job) == (6, "", False, Entry.RESTART, "0-1")
+    assert decided_world(job) == (6, "", False, Entry.RESTART, "0-1")
 
 
 def test_whom_even_a_second_restart_does_not_bring_is_left_behind() -> None:
@@ -118,7 +118,7 @@ def test_where_only_a_joining_worker_comes_to_a_boundary_the_others_still_bring_
         "late_workers": late,
     }
     job = job.with_world("0-2", 5, entry=Entry.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
-    assert told(job) == (6, members, True, Entry.ABORT, holders)
+    assert decided_world(job) == (6, members, True, Entry.ABORT, holders)
 
 
 @pytest.mark.parametrize("entry", [Entry.BOUNDARY, Entry.ABORT])
@@ -137,7 +137,7 @@ def test_who_is_late_once_keeps_the_state_where_too_few_are_left(entry: Entry) -
     assert (new.members, new.state_holders, new.late_workers) == ((), (0,), (1, 1))
     status = replace(decided.status, next_worker_id=4)
     job = job.with_state(status).without(1).with_worker(3, ready=True)
-    assert told(job) == (7, "0,2-3", True, Entry.ABORT, "0")
+    assert decided_world(job) == (7, "0,2-3", True, Entry.ABORT, "0")
 
 
 def test_where_only_joining_workers_come_every_part_of_the_model_is_still_brought() -> None:
@@ -149,7 +149,7 @@ def test_where_only_joining_workers_come_every_part_of_the_model_is_still_brough
         job = job.with_worker(worker_id, ready=True, slot=worker_id - 2, **came)
     told_to_join: dict[str, Any] = {"state_holders": "0-1", "joining_workers": "2-3"}
     job = job.with_world("0-3", 5, entry=Entry.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
-    assert told(job) == (6, "0-3", True, Entry.ABORT, "0-1")
+    assert decided_world(job) == (6, "0-3", True, Entry.ABORT, "0-1")
 
 
 def one_starts(least: int, *arrived_for: float) -> JobBuilder:
@@ -171,7 +171,7 @@ def one_starts(least: int, *arrived_for: float) -> JobBuilder:
     ("least", "members"), [(1, "0-1"), (2, "0-1"), (3, "0-2")], ids=["one", "two", "all are needed"]
 )
 def test_nobody_waits_for_a_process_that_starts_and_is_not_needed(least: int, members: str) -> None:
-    after = told(one_starts(least, 20.0, 20.0))
+    after = decided_world(one_starts(least, 20.0, 20.0))
     assert after is not None
     assert after[1] == members
     assert after[3:] == (Entry.BOUNDARY if least == 3 else Entry.ABORT, "0-1")
@@ -198,7 +198,7 @@ def test_a_spare_that_holds_nobody_up_is_taken_into_the_harder_try(
 ) -> None:
     job = a_job(4, min=2).with_workers(0, 1, 2, ready=True, arrived=4)
     job = job.with_world("0-2", 5, entry=entry, state_holders="0-2", formed=30.0, store="s:1")
-    after = told(job.with_worker(3, ready=True, in_process=in_process))
+    after = decided_world(job.with_worker(3, ready=True, in_process=in_process))
     harder = Entry.ABORT if entry is Entry.BOUNDARY else Entry.RESTART
     assert after == (6, members, True, harder, "0-2")
 
@@ -214,7 +214,7 @@ def test_a_spare_that_has_to_start_is_taken_where_the_others_are_too_few() -> No
         "late_workers": "1",
     }
     job = job.with_world("0-2", 5, entry=Entry.BOUNDARY, formed=3.2, store="s:1", **told_to_join)
-    assert told(job) == (6, "0,2-3", True, Entry.ABORT, "0")
+    assert decided_world(job) == (6, "0,2-3", True, Entry.ABORT, "0")
 
 
 def test_who_is_late_twice_is_replaced() -> None:

@@ -8,9 +8,9 @@ from spotrun.wire import Failure
 from tests.support.jobs.builders import (
     a_job,
     ago,
+    decided_world,
     later,
     lost,
-    told,
     world,
 )
 
@@ -22,54 +22,54 @@ BROKEN = Failure(1, 1, "boom")
 
 def test_survivors_go_on_in_process() -> None:
     job = lost(a_job(4, min=2).training(0, 1, 2, 3), 0)
-    assert told(job) == (2, "1-3", True, Entry.ABORT, "1-3")
+    assert decided_world(job) == (2, "1-3", True, Entry.ABORT, "1-3")
 
 
 def test_more_losses_are_waited_for() -> None:
     job = lost(a_job(4, min=2).training(0, 1, 2, 3, in_process=False), 0, seen=0.1)
-    assert told(job) == (1, "0-3", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-3", True, Entry.RESTART, None)
     assert job.decide().wake_after_seconds == pytest.approx(0.2)
 
 
 def test_in_process_another_loss_is_hardly_waited_for() -> None:
     job = lost(a_job(4, min=2).training(0, 1, 2, 3), 0, seen=0.01)
-    assert told(job) == (1, "0-3", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-3", True, Entry.RESTART, None)
     assert job.decide().wake_after_seconds == pytest.approx(0.04)
 
 
 def test_scripts_that_cannot_go_on_in_process_start_again() -> None:
     job = lost(a_job(3, min=2).training(0, 1, 2, in_process=False), 2)
-    assert told(job) == (2, "0-1", True, Entry.RESTART, "0-1")
+    assert decided_world(job) == (2, "0-1", True, Entry.RESTART, "0-1")
 
 
 def test_over_nccl_a_boundary_is_gone_through_in_process_and_after_a_loss_all_start_again() -> None:
     job = a_job(3, min=1).training(0, 1, 2, needs_boundary=True)
-    assert told(lost(job, 2)) == (2, "0-1", True, Entry.RESTART, "0-1")
-    assert told(job.with_spec(2, max=3)) == (2, "0-1", True, Entry.BOUNDARY, "0-2")
+    assert decided_world(lost(job, 2)) == (2, "0-1", True, Entry.RESTART, "0-1")
+    assert decided_world(job.with_spec(2, max=3)) == (2, "0-1", True, Entry.BOUNDARY, "0-2")
 
 
 def test_too_few_survivors_keep_the_state_and_go_on_with_the_replacement() -> None:
     job = lost(a_job(2, min=2).training(0, 1), 0)
-    assert told(job) == (2, "", False, Entry.RESTART, "1")
+    assert decided_world(job) == (2, "", False, Entry.RESTART, "1")
     job = job.with_status(world=world(job)).without(0).with_worker(2, ready=True)
-    assert told(job) == (3, "1-2", True, Entry.ABORT, "1")
+    assert decided_world(job) == (3, "1-2", True, Entry.ABORT, "1")
 
 
 def test_a_spare_that_is_ready_takes_the_place() -> None:
     job = lost(a_job(2, min=2).training(0, 1).with_worker(2, ready=True), 0)
-    assert told(job) == (2, "1-2", True, Entry.ABORT, "1")
+    assert decided_world(job) == (2, "1-2", True, Entry.ABORT, "1")
 
 
 def test_a_joining_worker_without_state_never_goes_on_alone() -> None:
     job = a_job(2).with_world("0-1", 2, entry=Entry.BOUNDARY, state_holders="0")
     job = lost(job.with_worker(1, ready=True, arrived=1, progress=None), 0)
     job = job.with_worker(1, ready=True)
-    assert told(job) == (3, "1", True, Entry.RESTART, None)
+    assert decided_world(job) == (3, "1", True, Entry.RESTART, None)
 
 
 def test_a_new_leader_waits_to_hear_from_the_survivors() -> None:
     job = lost(a_job(3).training(0, 1).with_worker(1), 0).with_facts(leading_seconds=10.0)
-    assert told(job) == (1, "0-1", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)
     assert job.decide().wake_after_seconds <= 50
 
 
@@ -83,12 +83,12 @@ def test_a_new_leader_looks_again_when_who_has_not_come_had_time_to(
 
 def test_the_others_go_on_without_a_process_that_failed() -> None:
     job = a_job(3, min=2).training(0, 1, 2).with_worker(1, ready=False, arrived=1, failed=BROKEN)
-    assert told(job) == (2, "0,2", True, Entry.ABORT, "0,2")
+    assert decided_world(job) == (2, "0,2", True, Entry.ABORT, "0,2")
 
 
 def test_where_none_has_state_left_all_start_again_after_the_pause() -> None:
     job = a_job(2, min=2).training(0, 1, in_process=False, failed=BROKEN)
     job = job.with_status(restarts=PAUSING)
-    assert told(job) == (1, "0-1", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)
     after = job.with_status(restarts=replace(PAUSING, retry_at=ago(1)))
-    assert told(after) == (2, "0-1", True, Entry.RESTART, None)
+    assert decided_world(after) == (2, "0-1", True, Entry.RESTART, None)

@@ -147,12 +147,12 @@ def test_before_a_planned_restart_they_save() -> None:
     status = a_script().with_checkpoint(50).decide().status
     world = status.world
     assert (world.members, world.entry, world.is_active) == ((0, 2), Entry.RESTART, False)
-    told = a_script().with_checkpoint(50).with_status(world=world)
-    ordered = told.decide().status
+    reported = a_script().with_checkpoint(50).with_status(world=world)
+    ordered = reported.decide().status
     assert ordered.orders.checkpoint == 1
     assert not ordered.world.is_active
     order = Orders(1, ago(3))
-    saved = told.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
+    saved = reported.with_status(orders=order).with_checkpoint(100, 1).decide().status.world
     assert (saved.is_active, saved.restore) == (True, "step-100.g1")
 
 

@@ -3,7 +3,7 @@
 from spotrun.api.status import Entry
 from spotrun.state.actions import Create
 from spotrun.state.snapshot import Node
-from tests.support.jobs.builders import a_job, told, world
+from tests.support.jobs.builders import a_job, decided_world, world
 
 
 def test_what_is_prepared_gets_its_store_when_there_is_one() -> None:
@@ -21,9 +21,9 @@ def test_what_is_prepared_gets_its_store_when_there_is_one() -> None:
 def test_nobody_trains_in_a_world_whose_workers_are_gone_for_a_suspension() -> None:
     job = a_job(1, suspend=True).training(0)
     ended = job.without(0)
-    assert told(ended) == (2, "", False, Entry.RESTART, None)
+    assert decided_world(ended) == (2, "", False, Entry.RESTART, None)
     again = ended.with_status(world=world(ended))
-    assert told(again) == (2, "", False, Entry.RESTART, None)
+    assert decided_world(again) == (2, "", False, Entry.RESTART, None)
 
 
 def test_a_pod_made_anew_under_the_number_of_one_with_the_state_has_none() -> None:
@@ -31,12 +31,12 @@ def test_a_pod_made_anew_under_the_number_of_one_with_the_state_has_none() -> No
     job = job.with_world("0", 2, entry=Entry.BOUNDARY, state_holders="0-1").with_facts(
         lost_seconds={0: 1.0}
     )
-    assert told(job) == (3, "1", True, Entry.RESTART, None)
+    assert decided_world(job) == (3, "1", True, Entry.RESTART, None)
 
 
 def test_who_held_the_state_and_is_gone_is_forgotten_and_made_anew() -> None:
     job = a_job(2, min=2).with_worker(0).with_worker(1)
     job = job.with_world("", 2, is_active=False, state_holders="1").without(1)
     decision = job.decide()
-    assert told(job) == (2, "", False, Entry.RESTART, None)
+    assert decided_world(job) == (2, "", False, Entry.RESTART, None)
     assert decision.actions == (Create(1),)

@@ -58,8 +58,8 @@ def test_it_is_told_before_its_node_ends(
     job = a_plain_job(range(size), least, joining, checkpoint=ON_CLAIM)
     for seconds in SHORT_SECONDS:
         world = leaving(job, *worker_ids, seconds=seconds)
-        told = (world.members, world.is_active, world.is_planned)
-        assert told == (expected, bool(expected), True), seconds
+        decided = (world.members, world.is_active, world.is_planned)
+        assert decided == (expected, bool(expected), True), seconds
 
 
 @pytest.mark.parametrize("joining", [None, "unready"])

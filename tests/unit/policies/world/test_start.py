@@ -6,8 +6,8 @@ from spotrun.state.job_state import NO_WORLD
 from spotrun.state.stored.failures import Restarts
 from tests.support.jobs.builders import (
     a_job,
+    decided_world,
     later,
-    told,
     world,
 )
 
@@ -16,7 +16,7 @@ PAUSING = Restarts(failures=1, retry_at=later(5), last_world=1)
 
 def test_a_world_forms_as_soon_as_all_are_ready() -> None:
     job = a_job(2).with_workers(0, 1, ready=True)
-    assert told(job) == (1, "0-1", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_no_world_forms_in_the_pause_after_a_failure() -> None:
 
 def test_a_world_has_one_of_the_sizes_allowed() -> None:
     job = a_job(4, sizes=[2, 4]).with_workers(0, 1, 2, ready=True, ready_for=31)
-    assert told(job) == (1, "0-1", True, Entry.RESTART, None)
+    assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)
 
 
 def test_a_first_world_restores_the_acknowledged_checkpoint_and_spends_a_store() -> None:

@@ -19,7 +19,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View
-from spotrun.state.world_members import last_members, last_told, training
+from spotrun.state.world_members import last_members, last_progress, training
 from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
@@ -47,7 +47,7 @@ def count_useful(view: View, status: JobState) -> JobState:
     known = sums.useful_usd or NO_USD
     total = max(known, min(known + useful, spent.usd))
     sums = replace(sums, first_step=first, peak_step=now.step, useful_usd=total.as_stored)
-    sums = with_waited(sums, last_told(view, status), useful, total)
+    sums = with_waited(sums, last_progress(view, status), useful, total)
     return replace(status, accumulators=_with_samples(sums, view))
 
 
@@ -87,7 +87,7 @@ def _rate(view: View, status: JobState, spent: Bill) -> UsdPerHour:
 def _furthest(view: View) -> Progress | None:
     """Return the furthest report of those who trained; None where the script counts no samples."""
     # Of the world before this look: one that has ended by it is no more in the next status.
-    reports = (one for one in last_told(view, view.job.status) if one.step and one.samples)
+    reports = (one for one in last_progress(view, view.job.status) if one.step and one.samples)
     return max(reports, key=lambda one: one.step, default=None)
 
 

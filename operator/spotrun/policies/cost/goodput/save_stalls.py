@@ -14,13 +14,13 @@ from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, progress_told
+from spotrun.state.world_members import generation, reported_progress
 
 
 def saving_seconds(view: View, status: JobState) -> Decimal:
     """Return the median time that trainers have stood still to save in the present world."""
     present = generation(status)
-    reports = [one for one in progress_told(view, status) if one.generation == present]
+    reports = [one for one in reported_progress(view, status) if one.generation == present]
     known = [one.checkpoint_seconds for one in reports if one.checkpoint_seconds is not None]
     return Decimal(f"{median(known):.6f}") if known else Decimal(0)
 

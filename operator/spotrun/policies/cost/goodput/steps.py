@@ -22,7 +22,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import generation, last_members, last_told, training
+from spotrun.state.world_members import generation, last_members, last_progress, training
 from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
@@ -222,7 +222,7 @@ def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int
 
 def step_seconds(view: View, status: JobState) -> Decimal | None:
     """Return the duration of a step, as members report it or reported it, or as measured before."""
-    known = [told.step_seconds for told in last_told(view, status) if told.step_seconds]
+    known = [report.step_seconds for report in last_progress(view, status) if report.step_seconds]
     if known:
         return Decimal(f"{median(known):.6f}")
     return status.pace.step_seconds

@@ -36,7 +36,7 @@ def _gauge(target: Target, job: JobSnapshot, members: Sequence[Worker]) -> Gauge
         resource=target.resource,
         target=target.utilization_percent / 100,
         tolerance=target.tolerance_percent / 100,
-        told=known,
+        reported=known,
         silent=len(members) - len(known),
     )
 
@@ -56,13 +56,13 @@ def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
 
 
 def used_share(
-    resource: TargetResource, job: JobSnapshot, worker: Worker, told: Utilization
+    resource: TargetResource, job: JobSnapshot, worker: Worker, reported: Utilization
 ) -> float | None:
     """Return the share of what the worker may use, or requests; None if it does not report."""
     if resource is TargetResource.GPU:
-        return told.gpu
+        return reported.gpu
     name = _NAMES[resource]
-    share: float | None = getattr(told, name)
+    share: float | None = getattr(reported, name)
     part = _requested_part(worker, name)
     if share is None or part is None or _is_limited(job, name):
         return share

@@ -44,7 +44,7 @@ class Proposal:
 
 def proposal(gauges: tuple[Gauge, ...], running: int) -> Proposal | None:
     """The size that utilization asks for; None if the workers tell too little to say."""
-    asked = [(_asked(gauge, running), gauge) for gauge in gauges if gauge.told]
+    asked = [(_asked(gauge, running), gauge) for gauge in gauges if gauge.reported]
     if not asked or not running:
         return None
     size, gauge = max(asked, key=lambda one: one[0])
@@ -67,5 +67,5 @@ def _asked(gauge: Gauge, running: int) -> int:
 
 
 def _ratio(gauge: Gauge, *, assumed: float | None) -> float:
-    told, silent = sum(gauge.told), 0 if assumed is None else gauge.silent
-    return (told + silent * (assumed or 0.0)) / (len(gauge.told) + silent) / gauge.target
+    reported, silent = sum(gauge.reported), 0 if assumed is None else gauge.silent
+    return (reported + silent * (assumed or 0.0)) / (len(gauge.reported) + silent) / gauge.target

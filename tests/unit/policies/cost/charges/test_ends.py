@@ -143,8 +143,8 @@ def test_a_lost_worker_is_charged_until_it_was_last_known_to_run(case: Case, pha
 def test_a_later_finding_is_shown_as_a_correction(phase: str) -> None:
     lost = looked_at(start(phase), phase, later(1), UNREACHABLE)
     still = looked_at(lost, phase, later(1800), UNREACHABLE)
-    told = looked_at(still, phase, later(3600), BACK, **LATER_TOLD)
-    shown = [cost_of(status).corrected_usd for status in (lost, still, told)]
+    reported = looked_at(still, phase, later(3600), BACK, **LATER_TOLD)
+    shown = [cost_of(status).corrected_usd for status in (lost, still, reported)]
     assert shown == [None, None, "0.5"]
 
 
@@ -173,13 +173,13 @@ def test_that_an_end_is_told_a_moment_late_is_no_news() -> None:
 STEPS = {ago(600): 100, NOW: 160}
 
 
-def a_told_job(before: JobState, now: datetime, node: Node, **pod: Any) -> Decision:
+def a_published_job(before: JobState, now: datetime, node: Node, **pod: Any) -> Decision:
     """The first worker says that it is complete after 200 of 200 steps; the second is lost."""
     step = STEPS.get(now, 200)
-    told = Progress(1, step, 200, samples=step * 32, epoch_samples=1600, step_seconds=10.0)
+    reported = Progress(1, step, 200, samples=step * 32, epoch_samples=1600, step_seconds=10.0)
     budget = {"maxCostUsd": "10", "onExceeded": "Warn"}
     job = a_job(2, min=1, budget=budget).with_facts(**DUE).with_state(before)
-    first: dict[str, Any] = {"ready": True, "arrived": 1, "progress": told}
+    first: dict[str, Any] = {"ready": True, "arrived": 1, "progress": reported}
     if now == later(1):
         first |= {"completed": True, "ended_at": later(1), **an_end(Ending.COMPLETED)}
     if now <= later(1):  # later its pod is gone, and what it told with it
@@ -191,9 +191,9 @@ def a_told_job(before: JobState, now: datetime, node: Node, **pod: Any) -> Decis
 
 def a_finished_job() -> Decision:
     status = a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1").status
-    status = a_told_job(status, ago(600), WELL).status
-    status = a_told_job(status, NOW, UNREACHABLE).status
-    return a_told_job(status, later(1), UNREACHABLE)
+    status = a_published_job(status, ago(600), WELL).status
+    status = a_published_job(status, NOW, UNREACHABLE).status
+    return a_published_job(status, later(1), UNREACHABLE)
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_all_that_is_said_of_a_cost_follows_its_correction(
 ) -> None:
     finished = a_finished_job().status
     end = {**LATER_TOLD, "ended_at": ended_at}
-    told = a_told_job(finished, later(3600), BACK, **end).status
-    before, after = cost_of(finished), cost_of(told)
-    assert (finished.phase, told.phase) == (Phase.SUCCEEDED, Phase.SUCCEEDED)
+    reported = a_published_job(finished, later(3600), BACK, **end).status
+    before, after = cost_of(finished), cost_of(reported)
+    assert (finished.phase, reported.phase) == (Phase.SUCCEEDED, Phase.SUCCEEDED)
     assert (before.usd, after.usd, after.corrected_usd) == ("2.0003", usd, correction)
     assert (before.forecast_usd, after.forecast_usd) == (before.usd, after.usd)
     assert (before.budget_used_percent, after.budget_used_percent) == ("20%", percent)
@@ -231,7 +231,7 @@ def test_the_last_word_on_a_finished_job_waits_for_no_node_that_is_never_removed
     assert said == [
         "the job has cost $2.00 in all; its useful work on demand: $1.11; saved: -$0.89"
     ]
-    after = a_told_job(finished.status, later(3600), UNREACHABLE)
+    after = a_published_job(finished.status, later(3600), UNREACHABLE)
     assert after.announcements == ()
     assert after.status.cost == finished.status.cost
 

@@ -19,11 +19,11 @@ STEP_SECONDS, SAMPLES = 10.0, 32
 def at_step(
     step: int, job: JobBuilder | None = None, samples: int = SAMPLES, **told_too: Any
 ) -> JobBuilder:
-    told = Progress(
+    reported = Progress(
         1, step, total=1000, samples=step * samples, step_seconds=STEP_SECONDS, **told_too
     )
     job = job or a_job(2).training(0, 1).with_world("0,1", formed=2000.0, store="x:1")
-    trains = at_work(job, 0, 1, node=a_node(), ready=True, arrived=1, progress=told)
+    trains = at_work(job, 0, 1, node=a_node(), ready=True, arrived=1, progress=reported)
     return trains.with_facts(written_seconds=91.0)
 
 
@@ -55,9 +55,9 @@ def test_new_steps_count_and_what_comes_between_does_not() -> None:
 
 def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
     before = at_step(200).decide()
-    told = Progress(1, 308, total=308, samples=308 * SAMPLES, step_seconds=STEP_SECONDS)
+    reported = Progress(1, 308, total=308, samples=308 * SAMPLES, step_seconds=STEP_SECONDS)
     job, end = at_step(200).with_state(before.status), later(1440)
-    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    ended = {"ready": True, "arrived": 1, "progress": reported, "completed": True}
     gone = at_work(job, 0, 1, node=a_node(), **ended, **an_end(Ending.COMPLETED), ended_at=end)
     last = gone.decide(end)
     assert last.status.phase is Phase.SUCCEEDED
@@ -82,7 +82,7 @@ def test_a_script_that_tells_of_no_samples_has_no_price_for_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "usd"),
+    ("reported", "usd"),
     [
         # $2 for 200 steps of 32 samples.
         pytest.param({"epoch_samples": 1_600}, "0.5", id="many epochs"),
@@ -92,8 +92,8 @@ def test_a_script_that_tells_of_no_samples_has_no_price_for_them() -> None:
         pytest.param({}, None, id="a dataset without a length"),
     ],
 )
-def test_what_an_epoch_costs(told: dict[str, int], usd: str | None) -> None:
-    cost = cost_of(at_step(200, **told).decide().status)  # type: ignore[arg-type]
+def test_what_an_epoch_costs(reported: dict[str, int], usd: str | None) -> None:
+    cost = cost_of(at_step(200, **reported).decide().status)  # type: ignore[arg-type]
     assert cost.usd_per_epoch == usd
 
 
@@ -111,8 +111,8 @@ def test_the_forecast_has_a_range(spent_hours: int) -> None:
         moved = at_step(step, job.with_state(decision.status))
         decision = moved.decide(NOW + timedelta(seconds=seconds))
     cost = cost_of(decision.status)
-    told = (cost.forecast_low_usd, cost.forecast_usd, cost.forecast_high_usd)
-    low, middle, high = (one.decimal for one in told if one is not None)
+    shown = (cost.forecast_low_usd, cost.forecast_usd, cost.forecast_high_usd)
+    low, middle, high = (one.decimal for one in shown if one is not None)
     assert low < middle < high
     # The cheapest of late: 36 steps for $0.20.
     assert cost.usd is not None

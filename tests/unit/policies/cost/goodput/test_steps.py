@@ -67,8 +67,8 @@ def test_the_steps_before_the_first_report_count_if_the_job_has_done_them(
 def test_the_steps_that_are_told_with_the_end_count_as_well() -> None:
     job = training_at(100)
     job = after(job, job.decide())
-    told = Progress(1, 136, total=136, samples=136, step_seconds=10.0)
-    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    reported = Progress(1, 136, total=136, samples=136, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": reported, "completed": True}
     end, later = an_end(Ending.COMPLETED), NOW + timedelta(seconds=360)
     last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
     assert last.status.phase is Phase.SUCCEEDED
@@ -93,8 +93,8 @@ def test_of_a_training_that_is_over_before_a_second_look_is_told_what_it_saved(
     first: Progress,
 ) -> None:
     job, later = short_training(first), NOW + timedelta(seconds=54)
-    told = Progress(1, 5, total=5, samples=5, step_seconds=10.0)
-    ended = {"ready": True, "arrived": 1, "progress": told, "completed": True}
+    reported = Progress(1, 5, total=5, samples=5, step_seconds=10.0)
+    ended = {"ready": True, "arrived": 1, "progress": reported, "completed": True}
     end = an_end(Ending.COMPLETED)
     last = at_work(job, 0, 1, node=NODE, **ended, **end, ended_at=later).decide(later)
     assert last.status.phase is Phase.SUCCEEDED
@@ -107,9 +107,9 @@ def test_of_a_training_that_is_over_before_a_second_look_is_told_what_it_saved(
 
 def test_of_a_training_that_its_user_suspends_as_soon_the_same_is_told() -> None:
     job, later = short_training(Progress(1, 0, 50)), NOW + timedelta(seconds=54)
-    told = Progress(1, 5, total=50, samples=5, step_seconds=10.0)
-    held = at_work(job.with_spec(2, suspend=True), 0, 1, ready=True, arrived=1, progress=told)
-    held = at_work(held, 0, 1, ready=True, arrived=1, progress=told, node=NODE)
+    reported = Progress(1, 5, total=50, samples=5, step_seconds=10.0)
+    held = at_work(job.with_spec(2, suspend=True), 0, 1, ready=True, arrived=1, progress=reported)
+    held = at_work(held, 0, 1, ready=True, arrived=1, progress=reported, node=NODE)
     assert cost(held.decide(later)).on_demand_usd == "0.0833"
 
 
@@ -210,8 +210,8 @@ def test_a_night_in_which_a_job_is_held_back_makes_nothing_dearer(held: dict[str
     assert str(night.status.settled) == "0-1"
     rested = night.without(0).without(1).with_spec(2).with_world("2-3", 2, store="x:1")
     for step, seconds in ((136, 0), (172, 360)):
-        told = Progress(2, step, total=1000, samples=step, step_seconds=10.0)
-        trains = {"ready": True, "arrived": 2, "progress": told, "scheduled_at": morning}
+        reported = Progress(2, step, total=1000, samples=step, step_seconds=10.0)
+        trains = {"ready": True, "arrived": 2, "progress": reported, "scheduled_at": morning}
         rested = at_work(rested, 2, 3, node=NODE, **trains)
         decision = rested.decide(morning + timedelta(seconds=seconds))
         rested = after(rested, decision)

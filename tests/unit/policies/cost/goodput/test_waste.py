@@ -40,8 +40,8 @@ def test_waiting_inside_of_steps_is_a_part_of_what_useful_steps_cost() -> None:
 def test_waiting_that_is_told_with_the_end_counts_as_well() -> None:
     shares: dict[str, Any] = {"compute": 0.7, "data": 0.1, "communicate": 0.2}
     before, end = at_step(0, **shares).decide(), later(1800)
-    told = Progress(1, 180, total=180, step_seconds=10.0, **shares)
-    ended = {"ready": True, "arrived": 1, "progress": told, **an_end(Ending.COMPLETED)}
+    reported = Progress(1, 180, total=180, step_seconds=10.0, **shares)
+    ended = {"ready": True, "arrived": 1, "progress": reported, **an_end(Ending.COMPLETED)}
     job = at_step(0).with_state(before.status)
     last = at_work(job, 0, 1, completed=True, ended_at=end, **ended).decide(end)
     # $1 for new steps.

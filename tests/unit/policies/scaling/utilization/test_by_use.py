@@ -21,8 +21,8 @@ from tests.support.jobs.builders import NOW
 TO_16 = tuple(range(1, 17))
 
 
-def a_gauge(*told: float, silent: int = 0) -> Gauge:
-    return Gauge(TargetResource.CPU, 0.7, told=told, silent=silent)
+def a_gauge(*reported: float, silent: int = 0) -> Gauge:
+    return Gauge(TargetResource.CPU, 0.7, reported=reported, silent=silent)
 
 
 def mute(running: int, used: float, sizes: tuple[int, ...] = TO_16, **facts: Any) -> SizingFacts:
@@ -66,7 +66,7 @@ def test_only_what_is_allowed_is_chosen(
 
 
 def test_no_more_than_twice_as_many_at_once() -> None:
-    low_target = Gauge(TargetResource.CPU, 0.2, told=(1.0, 1.0))
+    low_target = Gauge(TargetResource.CPU, 0.2, reported=(1.0, 1.0))
     assert by_use(mute(2, 1.0, gauges=(low_target,)), None).size == 4
 
 

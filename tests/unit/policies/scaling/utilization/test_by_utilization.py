@@ -24,8 +24,8 @@ def measured_at(steps: Steps, size: int) -> Point:
 
 
 def using(share: float | None) -> tuple[Gauge, ...]:
-    told = () if share is None else (share,) * 4
-    return (Gauge(TargetResource.CPU, 0.7, told=told),)
+    reported = () if share is None else (share,) * 4
+    return (Gauge(TargetResource.CPU, 0.7, reported=reported),)
 
 
 def proposed(

@@ -33,7 +33,7 @@ def test_targets_are_the_users_or_what_the_workers_have(
     scaling = {"targets": targets} if targets else {}
     job = a_job(2, max=8, scaling=scaling).with_facts(requests=Resources(gpus=gpus))
     found = facts(with_readings(job, READING, READING)).gauges
-    assert [(one.resource, one.target, one.told) for one in found] == expected
+    assert [(one.resource, one.target, one.reported) for one in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_cpu_counts_against_the_limit_or_the_request(resources: Any, used: float
     job = with_readings(a_job(1, max=8, template=template), READING)
     worker = a_member(0, node=a_node(), requests=QUARTER)
     [gauge] = facts(replace(job, workers={0: worker})).gauges
-    assert gauge.told == (used,)
+    assert gauge.reported == (used,)
 
 
 @pytest.mark.parametrize(
-    ("target", "told", "silent"),
+    ("target", "reported", "silent"),
     [
         pytest.param("CPU", (0.5, 0.9), 1, id="as metrics.k8s.io says, of nothing but the pod"),
         pytest.param("Memory", (0.25,), 2, id="of whom it says that"),
@@ -63,7 +63,7 @@ def test_cpu_counts_against_the_limit_or_the_request(resources: Any, used: float
     ],
 )
 def test_where_scripts_tell_nothing_it_counts_what_their_pods_use(
-    target: str, told: tuple[float, ...], silent: int
+    target: str, reported: tuple[float, ...], silent: int
 ) -> None:
     used = (Utilization(cpu=0.5, memory=0.25), Utilization(cpu=0.9), None)
     job = with_readings(
@@ -73,10 +73,10 @@ def test_where_scripts_tell_nothing_it_counts_what_their_pods_use(
     workers = {n: replace(a_member(n, None), used=one) for n, one in enumerate(used)}
     found = facts(replace(job, workers=workers))
     [gauge] = found.gauges
-    assert (gauge.told, gauge.silent) == (told, silent)
+    assert (gauge.reported, gauge.silent) == (reported, silent)
     assert (found.is_mute, found.use_unknown, found.has_checkpoints) == (True, "because", False)
 
 
 def test_members_that_tell_nothing_are_counted() -> None:
     [gauge] = facts(with_readings(a_job(3, max=8), READING, None, None)).gauges
-    assert (gauge.told, gauge.silent) == ((0.5,), 2)
+    assert (gauge.reported, gauge.silent) == ((0.5,), 2)

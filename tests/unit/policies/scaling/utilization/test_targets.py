@@ -9,8 +9,8 @@ from spotrun.policies.scaling.facts import Gauge
 from spotrun.policies.scaling.utilization.targets import proposal
 
 
-def gauge(*told: float, silent: int = 0, target: float = 0.7, tolerance: float = 0.1) -> Gauge:
-    return Gauge(TargetResource.GPU, target, tolerance, told, silent)
+def gauge(*reported: float, silent: int = 0, target: float = 0.7, tolerance: float = 0.1) -> Gauge:
+    return Gauge(TargetResource.GPU, target, tolerance, reported, silent)
 
 
 def asked(*gauges: Gauge, running: int = 4) -> int | None:
@@ -40,7 +40,7 @@ def test_the_target_that_asks_for_most_workers_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "silent", "size"),
+    ("reported", "silent", "size"),
     [
         pytest.param((1.0,) * 5, 1, 5, id="who is silent may use nothing"),
         pytest.param((1.0, 1.0), 2, 4, id="so few tell that it may be nothing"),
@@ -49,9 +49,9 @@ def test_the_target_that_asks_for_most_workers_counts() -> None:
     ],
 )
 def test_of_silent_workers_the_worse_is_assumed(
-    told: tuple[float, ...], silent: int, size: int
+    reported: tuple[float, ...], silent: int, size: int
 ) -> None:
-    assert asked(gauge(*told, silent=silent)) == size
+    assert asked(gauge(*reported, silent=silent)) == size
 
 
 def test_nothing_is_proposed_where_nothing_is_told() -> None:
@@ -67,11 +67,11 @@ def test_fewer_are_proposed_only_if_every_target_is_known() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(0, 6), st.integers(1, 50))
 def test_what_is_not_known_never_makes_a_change_larger(
-    told: list[float], silent: int, running: int
+    reported: list[float], silent: int, running: int
 ) -> None:
     known, unsure = (
-        asked(gauge(*told), running=running),
-        asked(gauge(*told, silent=silent), running=running),
+        asked(gauge(*reported), running=running),
+        asked(gauge(*reported, silent=silent), running=running),
     )
     assert known is not None
     assert unsure is not None
