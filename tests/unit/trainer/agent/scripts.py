@@ -1,8 +1,13 @@
-"""A script in a file, and how torchrun starts it."""
+"""Scripts in files, and how torchrun starts them."""
 
 import sys
 import textwrap
+from multiprocessing.connection import wait
 from pathlib import Path
+
+from spotrun_trainer.agent.processes.warm_pool import Interpreters
+
+IMPORT_SECONDS = 120.0  # of torch, on a machine that is busy with other tests
 
 
 def command_of(folder: Path, script: str) -> list[str]:
@@ -10,3 +15,10 @@ def command_of(folder: Path, script: str) -> list[str]:
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
     return [sys.executable, "-u", str(file), "--size=2", "ä"]
+
+
+def until_ready(interpreters: Interpreters) -> None:
+    """Wait for interpreters to have imported; torchrun would give up on one that is slow."""
+    for one in interpreters._waiting:
+        if not one.is_ready:
+            assert wait([one.control], IMPORT_SECONDS), "nothing to import"

@@ -13,6 +13,7 @@ from spotrun_trainer.agent.processes.warm_pool import Interpreters
 from spotrun_trainer.hooks.python_path import SITE, watch_processes, with_site
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.telemetry.trace import Trace
+from tests.unit.trainer.agent.scripts import until_ready
 
 TRAINING = """
     import torch
@@ -174,6 +175,7 @@ def test_an_interpreter_that_was_begun_ahead_counts_too(
     interpreters = Interpreters(Trace(None), room=lambda: 1e12)
     interpreters._not_before = 0.0
     interpreters.look()
+    until_ready(interpreters)
     env = {**os.environ, "SPOTRUN_GENERATION": "4"}
     process = interpreters.start([sys.executable, "-u", str(file)], env, 1, 2)
     assert process is not None
@@ -198,6 +200,7 @@ def test_a_script_that_fails_after_it_has_set_a_variable_runs_once(
     )
     interpreters._not_before = 0.0
     interpreters.look()
+    until_ready(interpreters)
     env = {**os.environ, "TORCHELASTIC_ERROR_FILE": str(noted)}
     process = interpreters.start([sys.executable, "-u", str(file)], env, 1, 2)
     assert process is not None

@@ -11,7 +11,7 @@ import pytest
 from spotrun_trainer.agent.processes import warm_pool as module
 from spotrun_trainer.agent.processes.warm_pool import Interpreters, Process
 from spotrun_trainer.telemetry.trace import Trace
-from tests.unit.trainer.agent.scripts import command_of
+from tests.unit.trainer.agent.scripts import command_of, until_ready
 
 ITSELF = """
     import importlib.util, os, sys
@@ -111,6 +111,7 @@ def _ahead(folder: Path, script: str) -> Outcome:
     imported = module.IMPORTED if "torch" in script else ("multiprocessing",)
     interpreters = Interpreters(Trace(None), imported=imported)
     interpreters.look()
+    until_ready(interpreters)
 
     def start(command: list[str], environment: dict[str, str], *outputs: int) -> Process:
         process = interpreters.start(command, environment, *outputs)

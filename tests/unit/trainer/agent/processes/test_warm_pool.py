@@ -29,7 +29,7 @@ from spotrun_trainer.agent.processes.warm_pool import (
 )
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
-from tests.unit.trainer.agent.scripts import command_of
+from tests.unit.trainer.agent.scripts import command_of, until_ready
 
 PATIENCE_SECONDS = 60
 PLENTY = 10 * ROOM_BYTES
@@ -63,9 +63,7 @@ class Kept:
 
     def until_ready(self) -> None:
         """Wait for the one that imports."""
-        for one in self.interpreters._waiting:
-            if not one.is_ready:
-                assert wait([one.control], PATIENCE_SECONDS), "nothing to import"
+        until_ready(self.interpreters)
 
 
 @pytest.fixture
