@@ -3,8 +3,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Two workers, each with a control plane of its own: what two cores carry.
 WORKERS ?= 2
+# Where tests wait for processes and for clusters more than they compute; each takes up to 1.5 GB of memory.
+WAITING ?= $(shell expr 2 \* $(WORKERS))
+# Those of a module have one control plane, or start one: they stay together.
+BY_MODULE := --dist worksteal
 PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
@@ -77,25 +80,25 @@ chart: setup ## write manifests/, the chart's README and docs/configuration.md f
 
 ##@ Test
 
-test: test-unit test-trainer test-integration bench-smoke ## what every change has to pass: test-unit, test-trainer, test-integration, bench-smoke ~ 25 min
+test: test-unit test-trainer test-integration bench-smoke ## what every change has to pass: test-unit, test-trainer, test-integration, bench-smoke ~ 30 min
 
-test-unit: setup ## pure tests ~ 1.5 min
+test-unit: setup ## pure tests ~ 2.5 min
 	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
 
-test-trainer: setup ## the trainer alone: real processes and collectives on the CPU ~ 4 min
-	$(PYTEST) tests/unit/trainer -n $(WORKERS)
+test-trainer: setup ## the trainer alone: real processes and collectives on the CPU ~ 6 min
+	$(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2
 
-test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler
-	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WORKERS)
+test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler ~ 15 min
+	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WAITING) $(BY_MODULE)
 
 test-lives: binaries ## part of test-integration: whole lives of spot jobs, undisturbed and with the operator killed ~ minutes
-	$(PYTEST) tests/integration/spot/test_lives.py -n $(WORKERS)
+	$(PYTEST) tests/integration/spot/test_lives.py -n $(WAITING)
 
 test-panels: binaries ## part of test-integration: alerts and panels, also asked of a live Prometheus ~ 1 min
 	$(PYTEST) tests/integration/monitoring -n $(WORKERS)
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans; ALL=1: every plan ~ 3 min
-	$(PYTEST) tests/integration/faults -n $(WORKERS) $(if $(ALL),--all-plans)
+	$(PYTEST) tests/integration/faults -n $(WAITING) $(if $(ALL),--all-plans)
 
 test-demo: binaries ## the demo as a process, by what it shows and leaves behind ~ minutes
 	$(PYTEST) tests/integration/demo
@@ -108,11 +111,11 @@ test-deep: setup ## the properties among the unit tests, with thousands of examp
 
 test-oldest: setup ## API, admission and lives of jobs on the oldest supported Kubernetes; builds a second set of binaries
 	$(BIN)/python -m devcluster build --kubernetes oldest
-	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests tests/integration/controller tests/integration/process -n $(WORKERS)
+	SPOTRUN_KUBERNETES=oldest $(PYTEST) tests/integration/api tests/integration/manifests tests/integration/controller tests/integration/process -n $(WAITING) $(BY_MODULE)
 
 test-oldest-torch: setup ## the trainer on the oldest supported torch; fetches it: 7 GB
 	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
-	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WORKERS)
+	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2
 
 # Several processes on CPUs are devices `cpu:0` to an older accelerate, where torch loads nothing to.
 test-oldest-frameworks: setup ## adapters on the oldest transformers, accelerate and lightning that are supported ~ 2 min
@@ -131,7 +134,7 @@ e2e-down: setup ## remove a kind cluster that was left up
 ##@ Measure
 
 bench-smoke: binaries ## every bench in a small size ~ minutes
-	$(PYTEST) tests/integration/bench
+	$(PYTEST) tests/integration/bench -n $(WORKERS) --maxschedchunk 1
 
 bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum, as JSON lines ~ 1 h
 	$(BIN)/python bench/market.py --jobs $(WORKERS)
