@@ -93,7 +93,8 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
     """harmless: strangers are kept few, and where they are many they give way to a newcomer"""
     number = most_connections()
     record_property("connections", number)
-    limits = Limits(arrivals_per_address=FREELY)
+    # Where it takes longer for all of them to come, the first ones would be gone by then.
+    limits = Limits(arrivals_per_address=FREELY, authentication_seconds=60)
     async with replica(limits=limits) as there, Caller(there) as known:
         there.board.publish(job(world("0-2")), version=1)
         assert (await known.poll(worker(1), "pod-uid-1")).status == 200
