@@ -34,7 +34,6 @@ from spotrun.observe.prices.tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.sync import Following
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.observe.telemetry.metrics_server import Usage
-from spotrun.policies.failures.fixed_size import keep_to_its_size
 from spotrun.policies.fallback_chain import undecided
 from spotrun.policies.queueing.gang import wants_nodes
 from spotrun.state.snapshot import JobSnapshot, Node
@@ -175,8 +174,7 @@ class Caches(Following):
             turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
         )
-        may_hold_nodes = self._gangs.may_hold_nodes(keep_to_its_size(seen))
-        return replace(seen, may_hold_nodes=may_hold_nodes)
+        return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
     async def survey(self) -> None:
         """Look once at all jobs that may stand in line, before the first is decided.

@@ -20,7 +20,7 @@ from spotrun.policies.cost.unused_nodes import UNUSED_NODES
 from spotrun.policies.deadline.eta import ETA
 from spotrun.policies.deadline.measurements import MEASUREMENTS
 from spotrun.policies.deadline.policy import DEADLINE
-from spotrun.policies.failures.fixed_size import FIXED_SIZE, keep_to_its_size
+from spotrun.policies.failures.fixed_size import FIXED_SIZE
 from spotrun.policies.failures.node_rejections import NODE_REJECTIONS
 from spotrun.policies.failures.policy import FAILED_WORKERS, FAILURE_COUNT
 from spotrun.policies.fallback_chain import let_go
@@ -123,7 +123,7 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     """
     if job.deleting or job.broken is not None:
         return let_go(job, now)
-    view = _limited(View(keep_to_its_size(job), now))
+    view = _limited(View(job, now))
     status = job.status
     for policy in POLICIES:
         if is_read or not policy.is_for_readers:

@@ -30,7 +30,7 @@ def by_slot(those: Iterable[Worker], workers: Workers) -> list[list[Worker]]:
 
 def whole(view: View, candidates: Sequence[Worker]) -> list[Worker]:
     """The largest world of those that is wanted and allowed: of each slot the first so many."""
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     slots = by_slot(candidates, workers)
     there = min(map(len, slots)) * workers.per_replica
     replicas = largest(workers, min(there, view.limited_size)) // workers.per_replica

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
+from spotrun.api.spec.workers import Workers
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.price_history import PriceHistory
 from spotrun.money.price_rows import Offering
@@ -15,6 +16,7 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
+from spotrun.state.sizes import allowed
 from spotrun.wire import LastWords, Report, Utilization
 
 _GRACE_SECONDS = 120  # that every worker has at least, to end
@@ -269,6 +271,26 @@ class JobSnapshot:
     def processes(self) -> int:
         """The number of training processes of each worker."""
         return self.spec.workers.processes or self.requests.gpus or self.claimed or 1
+
+    @property
+    def held_size(self) -> int | None:
+        """The only size that its script takes; None where it has refused none that is allowed."""
+        known = self.status.restarts.sizes
+        if known.held is None or known.template != self.template:
+            return None
+        return known.held if known.held in allowed(self.spec.workers) else None
+
+    @property
+    def effective_workers(self) -> Workers:
+        """`spec.workers` as sizes are chosen by it: of a script that refuses others, one is left.
+
+        It is no `SizeLimit`, since it raises the least size as well, and since the gangs of other
+        jobs are measured by it, of which there is no view.
+        """
+        held = self.held_size
+        if held is None or self.broken is not None:
+            return self.spec.workers
+        return self.spec.workers.model_copy(update={"sizes": (held,)})
 
     @property
     def grace_seconds(self) -> int:

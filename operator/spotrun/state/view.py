@@ -80,7 +80,7 @@ class View:
     @cached_property
     def limited_size(self) -> int:
         """The size of a complete world: what the user asked for, within all limits."""
-        return within(self.job.spec.workers, self.limits)
+        return within(self.job.effective_workers, self.limits)
 
     @cached_property
     def tightest_limit(self) -> SizeLimit | None:

@@ -68,7 +68,7 @@ def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict 
     if still is not None:
         return still
     limit, size = UsdPerHour.of(budget.max_usd_per_hour), size_within(view, status, budget, now)
-    fewest = smallest(view.job.spec.workers)
+    fewest = smallest(view.job.effective_workers)
     least = least_rate(view, status)
     if size < fewest or (least is not None and least > limit):
         message = f"the fewest workers, {fewest}, cost more than {limit}: raise maxUsdPerHour"
@@ -81,7 +81,7 @@ def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict 
 
 def rate_limit(view: View) -> SizeLimit | None:
     """Keep to the workers that maxUsdPerHour can pay, and to as many of them on what stays."""
-    budget, workers = view.job.spec.budget, view.job.spec.workers
+    budget, workers = view.job.spec.budget, view.job.effective_workers
     if budget is None or budget.max_usd_per_hour is None:
         return None
     status, limit = meter(view, view.job.status), UsdPerHour.of(budget.max_usd_per_hour)
@@ -110,12 +110,12 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
     staying = [worker for worker in now.running if worker.worker_id in view.staying_worker_ids]
     rates = sorted(_rates(staying, book))
     if not rates:
-        return smallest(view.job.spec.workers)
+        return smallest(view.job.effective_workers)
     fit = affordable(limit, rates)
     if fit < len(rates):
         return fit
     left, dearest = limit - now.usd_per_hour, rates[-1]
-    sizes = [size for size in allowed(view.job.spec.workers) if size > len(rates)]
+    sizes = [size for size in allowed(view.job.effective_workers) if size > len(rates)]
     number = bisect_right(
         sizes, left, key=lambda size: rate_of_missing(view, status, size, limit, dearest)
     )

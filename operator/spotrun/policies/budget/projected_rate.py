@@ -26,7 +26,7 @@ def least_rate(view: View, status: JobState) -> UsdPerHour | None:
     """Return the rate of the smallest world; None: some of it is there, or no price is known."""
     if view.staying:
         return None
-    places = missing(view, status, smallest(view.job.spec.workers))
+    places = missing(view, status, smallest(view.job.effective_workers))
     known = _all_known(_cheapest(view.job, place) for place in places)
     return sum(known, NO_RATE) if known is not None else None
 

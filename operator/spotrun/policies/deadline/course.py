@@ -72,7 +72,7 @@ def full_step_seconds(view: View, status: JobState) -> float | None:
 def full_size(view: View) -> int:
     """The wanted size, also while no more are asked for than can train."""
     limits = (one for one in view.limits if one.reason is not Reason.WAITING_FOR_CAPACITY)
-    return within(view.job.spec.workers, limits)
+    return within(view.job.effective_workers, limits)
 
 
 def changeovers(pace: Pace) -> tuple[float, float]:

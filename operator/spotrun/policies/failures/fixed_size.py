@@ -18,8 +18,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import state, unsay
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import allowed
-from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import generation, has_stepped_in, training, world_members
@@ -34,28 +33,11 @@ _SAYS_NOTHING = re.compile(
 """An end without a word of the script's own: it is the same whatever the cause."""
 
 
-def keep_to_its_size(job: JobSnapshot) -> JobSnapshot:
-    """Return the job with the only size that its script takes, if it has refused another."""
-    held = held_size(job)
-    if held is None or job.broken is not None:
-        return job
-    workers = job.spec.workers.model_copy(update={"sizes": (held,)})
-    return replace(job, spec=job.spec.model_copy(update={"workers": workers}))
-
-
-def held_size(job: JobSnapshot) -> int | None:
-    """Return the size that a job keeps to; None where its spec or its template has changed."""
-    known = job.status.restarts.sizes
-    if known.held is None or known.template != job.template:
-        return None
-    return known.held if known.held in allowed(job.spec.workers) else None
-
-
 def note_size(view: View, status: JobState) -> JobState:
     """Remember the size at which a plain script trains; forget a refusal that holds no more."""
     known = status.restarts.sizes
     found = known if known.template == view.job.template else NO_SIZES
-    if found.held is not None and held_size(view.job) is None:
+    if found.held is not None and view.job.held_size is None:
         found = without_suspicion(replace(found, held=None))
     if _trains_plainly(view, status):
         found = after_steps(found, len(training(status)), view.job.template)

@@ -170,5 +170,5 @@ def _next(way: Course, kept: Course) -> float | None:
 
 def _size_at(view: View, size: int, share: float) -> int:
     """The smallest size that is fast enough."""
-    least, sizes = math.ceil(size * share), allowed(view.job.spec.workers)
+    least, sizes = math.ceil(size * share), allowed(view.job.effective_workers)
     return min((one for one in sizes if least <= one <= size), default=size)

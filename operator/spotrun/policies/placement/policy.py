@@ -113,7 +113,7 @@ def _of_no_pool(view: View) -> Placed:
 
 def _of_no_use(view: View, number: int) -> int:
     """Return how many of so many could not train, where limits of pools or zones allow no more."""
-    usable = largest(view.job.spec.workers, number)
+    usable = largest(view.job.effective_workers, number)
     return number - usable if usable else 0
 
 
@@ -127,7 +127,7 @@ def _in_full_slots(view: View, status: JobState, size: int) -> int:
 
     They may hold the state, too, so that they cannot go before there is a world without them.
     """
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     if workers.per_replica == 1:
         return 0
     slots = by_slot(remaining(view, status, size), workers)

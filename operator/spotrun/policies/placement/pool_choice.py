@@ -71,7 +71,7 @@ def shares(view: View) -> Shares:
     placement = view.job.spec.placement
     found = Shares(
         view.limited_size,
-        smallest(view.job.spec.workers),
+        smallest(view.job.effective_workers),
         placement.max_percent_per_pool,
         placement.max_percent_per_zone,
     )

@@ -87,7 +87,7 @@ def _rank(view: View, status: JobState, pool: PoolFacts, market: Sequence[PoolFa
 def _interruption_usd(view: View, status: JobState, usd_per_hour: float) -> float:
     """A replacement that does not train yet; where the rest cannot go on, all of them wait."""
     size = view.limited_size
-    waiting = size if size - 1 < smallest(view.job.spec.workers) else 1
+    waiting = size if size - 1 < smallest(view.job.effective_workers) else 1
     usual_seconds, _ = changeovers(status.pace)
     return usd_per_hour * waiting * usual_seconds / 3600
 

@@ -100,7 +100,9 @@ def lacks_nodes(job: JobSnapshot) -> bool:
 def lacks_quota(job: JobSnapshot) -> bool:
     """Whether a quota leaves a gang fewer workers than its smallest world has."""
     return (
-        is_over_quota(job) and is_incomplete(job) and len(_there(job)) < smallest(job.spec.workers)
+        is_over_quota(job)
+        and is_incomplete(job)
+        and len(_there(job)) < smallest(job.effective_workers)
     )
 
 
@@ -123,7 +125,7 @@ def is_incomplete(job: JobSnapshot) -> bool:
     if job.deleting or not wants_nodes(job.spec, job.status):
         return False
     placed = sum(worker.pod.node is not None for worker in _there(job))
-    return placed < smallest(job.spec.workers)
+    return placed < smallest(job.effective_workers)
 
 
 def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:

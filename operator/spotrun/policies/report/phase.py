@@ -148,7 +148,7 @@ def _held_up(view: View, status: JobState) -> tuple[Reason, str] | None:
 
 def _asks_in_vain(view: View, status: JobState) -> tuple[Reason, str] | None:
     undone, refusal = why_undone(view.job), view.job.refusal
-    if undone is not None and len(view.alive) < smallest(view.job.spec.workers):
+    if undone is not None and len(view.alive) < smallest(view.job.effective_workers):
         return Reason.WRITE_FAILED, undone
     if refusal is not None and not is_over_quota(view.job):
         return _refused(refusal)
@@ -177,7 +177,7 @@ def _behind(refusal: Refusal | None) -> str:
 def _over_quota(view: View, status: JobState) -> str:
     if view.job.refusal is None:
         return status.message or Reason.QUOTA_EXCEEDED.purpose  # as an earlier leader was told
-    words, workers = view.job.refusal.message, smallest(view.job.spec.workers)
+    words, workers = view.job.refusal.message, smallest(view.job.effective_workers)
     needed = f"at least {workers} workers are needed at once"
     if amount := need(words, workers):
         needed += f", which is {amount}"
@@ -190,7 +190,7 @@ def _over_quota(view: View, status: JobState) -> str:
 def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
     scheduled = sum(worker.pod.node is not None for worker in view.alive)
     ready = sum(worker.is_ready for worker in view.alive)
-    needed = smallest(view.job.spec.workers)
+    needed = smallest(view.job.effective_workers)
     message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
     if scheduled < needed:
         rejected = why_rejected(view, status)
@@ -234,7 +234,7 @@ def _allowed(view: View, status: JobState, size: int) -> Allowed:
     reason = limit.reason if limit is not None else None
     if lack is not None and lack.status is ConditionStatus.FALSE:
         placed = sum(worker.node is not None for worker in view.staying)
-        had = largest(view.job.spec.workers, placed)
+        had = largest(view.job.effective_workers, placed)
         if had < size:
             size, reason = had, Reason.WAITING_FOR_CAPACITY
     return Allowed(size=size, reason=reason or "Replicas")

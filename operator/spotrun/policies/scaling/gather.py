@@ -39,7 +39,7 @@ def sizing_facts(view: View, status: JobState) -> SizingFacts:
     step = step_times(members, generation(status)) if is_whole else None
     worth = scaling.hour_worth_usd
     return SizingFacts(
-        sizes=tuple(allowed(job.spec.workers)),
+        sizes=tuple(allowed(job.effective_workers)),
         wanted=asked_size(job),
         running=len(training(status)),
         gauges=gauges(job, members),
@@ -68,7 +68,7 @@ def sizing_facts(view: View, status: JobState) -> SizingFacts:
 
 def asked_size(job: JobSnapshot) -> int:
     """The size that `replicas` stands for, whatever limits it at present."""
-    return wanted(job.spec.workers)
+    return wanted(job.effective_workers)
 
 
 def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:

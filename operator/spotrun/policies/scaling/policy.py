@@ -9,7 +9,6 @@ from datetime import timedelta
 
 from spotrun.api.names import ScalingReason
 from spotrun.api.spec.workers import ScalingMode
-from spotrun.policies.failures.fixed_size import held_size
 from spotrun.policies.policy import Policy
 from spotrun.policies.scaling.gather import asked_size, needed_in_seconds, sizing_facts
 from spotrun.policies.scaling.size_decision import Choice, choose_size
@@ -32,7 +31,7 @@ def choose_workers(view: View, status: JobState) -> JobState:
     """Conclude how many workers are justified; in mode Manual somebody else does."""
     if not _is_auto(view.job) or status.phase in FINISHED or holds_back(status):
         return status
-    if held_size(view.job) is not None:  # whatever is written meanwhile is heard afterwards
+    if view.job.held_size is not None:  # whatever is written meanwhile is heard afterwards
         return _remember(status, replace(status.scaling, more_since=None, fewer_since=None))
     status = _hear(view, status)
     memory = status.scaling
@@ -47,7 +46,7 @@ def choose_workers(view: View, status: JobState) -> JobState:
 def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
     """Write the size that was decided, unless somebody has written another one since."""
     memory = status.scaling
-    if not _is_auto(view.job) or status.phase in FINISHED or held_size(view.job) is not None:
+    if not _is_auto(view.job) or status.phase in FINISHED or view.job.held_size is not None:
         return ()
     if memory.size is None or memory.replaces != view.job.spec.workers.replicas:
         return ()

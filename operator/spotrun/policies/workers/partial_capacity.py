@@ -60,7 +60,7 @@ def capacity_limit(view: View) -> SizeLimit | None:
     known = _remembered(view.job)
     if not _is_pausing(view, known) or known.size >= view.limited_size:
         return None
-    fewest = smallest(view.job.spec.workers)
+    fewest = smallest(view.job.effective_workers)
     return SizeLimit(Reason.WAITING_FOR_CAPACITY, max(known.size, fewest))
 
 
@@ -113,7 +113,9 @@ def _is_pausing(view: View, known: Unused) -> bool:
     if known.retry_at is None or view.now >= known.retry_at:
         return False
     free = _room(view)
-    return free <= known.room or largest(view.job.spec.workers, known.size + free) <= known.size
+    return (
+        free <= known.room or largest(view.job.effective_workers, known.size + free) <= known.size
+    )
 
 
 def _room(view: View) -> int:
@@ -168,7 +170,7 @@ def _since(view: View, status: JobState) -> datetime | None:
 
 def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
     """Return how long unused nodes cost as much as doing unsaved steps again."""
-    holders, workers = state_holders(view, status), view.job.spec.workers
+    holders, workers = state_holders(view, status), view.job.effective_workers
     if some_unheard(view, holders):
         return None
     holders = [w for w in holders if w.worker_id in view.staying_worker_ids and w.agent is not None]

@@ -77,7 +77,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     nodes, places = avoided(view, status), missing(view, status, size)
     taken_back = {one.worker_id for one in withdrawals(view, status, size)}
     staying = [one for one in remaining(view, status, size) if one.worker_id not in taken_back]
-    slots = new_slots(staying, view.job.spec.workers, len(new))
+    slots = new_slots(staying, view.job.effective_workers, len(new))
     return tuple(
         Create(worker_id, nodes, place, slot)
         for worker_id, place, slot in zip(new, places, slots, strict=False)
@@ -118,7 +118,7 @@ def _surplus(view: View, status: JobState) -> Iterable[Remove]:
     size = size_for_now(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.worker_id not in needed]
-    workers, why = view.job.spec.workers, "the job needs fewer workers"
+    workers, why = view.job.effective_workers, "the job needs fewer workers"
     if asks_for_fewer(status):
         why = _OF_NO_USE
         yield from (_remove(w, Reason.RESIZING, why) for w in free if w.worker_id in replaced)

@@ -35,7 +35,7 @@ def has_lost_touch(view: View, status: JobState) -> bool:
     if not all(one is not None and one.report.broken == present for one in agents):
         return False
     holders = state_holders(view, status)
-    return all_outlive_a_break(members) and holds_all(holders, view.job.spec.workers)
+    return all_outlive_a_break(members) and holds_all(holders, view.job.effective_workers)
 
 
 def meet_anew(view: View, status: JobState) -> JobState:

@@ -71,7 +71,7 @@ def _hands_over(view: View, status: JobState) -> bool:
     """Whether a part of the state is with those only who leave, and others wait to go on."""
     size, training_now = view.limited_size, set(training(status))
     going = retiring(view, status, size) | (training_now - view.staying_worker_ids)
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     stay = [view.by_worker_id[n] for n in training_now - going if n in view.by_worker_id]
     if not training_now or holds_all(stay, workers) or is_saved(view, status):
         return False

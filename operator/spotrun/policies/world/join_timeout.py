@@ -113,7 +113,7 @@ def let_go_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
     """Whether those who came have all of the newest state, and keep it until there are enough."""
-    brings_all = bring_all(state_holders(view, status), present, view.job.spec.workers)
+    brings_all = bring_all(state_holders(view, status), present, view.job.effective_workers)
     return brings_all and all_outlive_a_break(present)
 
 
@@ -150,7 +150,7 @@ def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], entry: En
         return True
     inside = {worker.worker_id for worker in chosen}
     holders = [worker for worker in state_holders(view, status) if worker.worker_id in inside]
-    return holds_all(holders, view.job.spec.workers) and all_outlive_a_break(holders)
+    return holds_all(holders, view.job.effective_workers) and all_outlive_a_break(holders)
 
 
 def _step_allowance(view: View, status: JobState) -> float:

@@ -90,7 +90,7 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
     """The largest world of whom there is; those with the state come first, for it must be in."""
     holders = [worker for worker in state_holders(view, status) if worker.agent is not None]
     in_process = _goes_on_in_process(view, holders)
-    if holders and not holds_all(holders, view.job.spec.workers):
+    if holders and not holds_all(holders, view.job.effective_workers):
         why += "; a part of the model is lost with them"
     broken = {worker.worker_id for worker in failed(view, status)} if in_process else set()
     kept = {worker.worker_id for worker in holders}
@@ -109,7 +109,7 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
     ]
     if not in_process:
         return _enter(view, status, next_members, Entry.RESTART, why)
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     if not bring_all(holders, whole(view, next_members), workers):
         next_members = led_by(holders, next_members, workers)
     return _enter(view, status, next_members, Entry.ABORT, why)
@@ -117,7 +117,7 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
 
 def _goes_on_in_process(view: View, holders: list[Worker]) -> bool:
     """Whether those with the state have all of it, and none needs to be started again."""
-    return holds_all(holders, view.job.spec.workers) and all_outlive_a_break(holders)
+    return holds_all(holders, view.job.effective_workers) and all_outlive_a_break(holders)
 
 
 def _without_failed_joining_workers(view: View, status: JobState) -> list[Worker]:

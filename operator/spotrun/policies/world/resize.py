@@ -202,7 +202,7 @@ def _hand_over(
 
     None while that cannot be: then those who train go on.
     """
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     if len(chosen) > workers.per_replica and all_in_process(world_members(view, status)):
         handed = whole(view, led_by(holders, chosen, workers))
         if _with_the_state(view, status, handed):
@@ -249,7 +249,7 @@ def _joining_workers(
 def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
     """Whether those who have the state, all of it, are in the next world, if there are such."""
     holders = state_holders(view, status)
-    return not holders or bring_all(holders, chosen, view.job.spec.workers)
+    return not holders or bring_all(holders, chosen, view.job.effective_workers)
 
 
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:

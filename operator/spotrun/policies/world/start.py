@@ -29,7 +29,7 @@ def start(view: View, status: JobState) -> JobState:
     survivors = [
         w for w in holders if w.worker_id in view.staying_worker_ids and w.agent is not None
     ]
-    workers = view.job.spec.workers
+    workers = view.job.effective_workers
     goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
     known = {worker.worker_id for worker in survivors} if goes_on else set()
     passed = known | just_left_out(view, status)
@@ -61,11 +61,11 @@ def _forget_lost_holders(view: View, status: JobState) -> JobState:
 def start_wake_after_seconds(view: View) -> float | None:
     """Return when the gather window ends; None while too few are ready for one."""
     ready = sum(worker.is_ready for worker in view.staying)
-    return _gathers_seconds(view) if ready >= smallest(view.job.spec.workers) else None
+    return _gathers_seconds(view) if ready >= smallest(view.job.effective_workers) else None
 
 
 def _gathers_seconds(view: View) -> float:
     """The rest of the window, which began when the smallest world was ready."""
     ages = [w.agent.ready_seconds or 0.0 for w in view.staying if w.agent and w.is_ready]
     ages.sort(reverse=True)
-    return GATHER_SECONDS - ages[smallest(view.job.spec.workers) - 1]
+    return GATHER_SECONDS - ages[smallest(view.job.effective_workers) - 1]

@@ -14,8 +14,10 @@ from spotrun.policies.failures.fixed_size import (
     is_refusal,
 )
 from spotrun.state.conditions import find
+from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
+from spotrun.state.view import View
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import NOW, TEMPLATE, JobBuilder, a_job, ago, later
 
@@ -287,3 +289,22 @@ def test_at_the_size_that_trained_failures_count_as_ever() -> None:
     ).with_status(restarts=Restarts(failures=1, counted_since=ago(30), sizes=sizes))
     restarts = job.decide(NOW).status.restarts
     assert (restarts.failures, restarts.last_reason) == (2, "ExitCode")
+
+
+@pytest.mark.parametrize(
+    ("held", "template", "sizes"),
+    [
+        pytest.param(3, TEMPLATE, [3], id="one that is allowed"),
+        pytest.param(5, TEMPLATE, [1, 2, 3], id="one that is not allowed any more"),
+        pytest.param(3, "older", [1, 2, 3], id="of another template"),
+        pytest.param(None, TEMPLATE, [1, 2, 3], id="none"),
+    ],
+)
+def test_sizes_are_chosen_by_the_one_that_is_left_and_the_spec_stays(
+    held: int | None, template: str, sizes: list[int]
+) -> None:
+    known = Restarts(sizes=TriedSizes((3,), held=held, template=template))
+    job = a_job(1, min=1, max=3).with_status(restarts=known).snapshot()
+    assert list(allowed(job.effective_workers)) == sizes
+    assert View(job, NOW).limited_size == sizes[0]
+    assert list(allowed(job.spec.workers)) == [1, 2, 3]
