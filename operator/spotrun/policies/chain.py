@@ -29,7 +29,7 @@ from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRU
 from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
-from spotrun.policies.placement.supply import there
+from spotrun.policies.placement.supply import staying_workers
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.report.cost import COST
 from spotrun.policies.report.cost_announcements import COST_ANNOUNCEMENTS
@@ -148,12 +148,12 @@ def _depends_on_looks(view: View) -> bool:
 
     That a pool has rested, that stable workers may give way, or that nodes are of no use.
     """
-    job, placed = view.job, there(view).num_placed
+    job, placed = view.job, staying_workers(view).num_placed
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
     return (
         job.status.unused != NOTHING_UNUSED
         or placed < view.limited_size
-        or (is_mixed and bool(there(view).stable))
+        or (is_mixed and bool(staying_workers(view).stable))
         or any(has_just_lost(view, pool) for pool in job.market.pools)
     )
 

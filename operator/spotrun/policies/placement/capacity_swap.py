@@ -12,7 +12,7 @@ from spotrun.policies.deadline.course import changeovers, course, works
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import paid_off_seconds
 from spotrun.policies.placement.on_demand_need import Needs
-from spotrun.policies.placement.supply import Supply, There
+from spotrun.policies.placement.supply import StayingWorkers, Supply
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
@@ -25,15 +25,15 @@ _LAUNCHES = 3.0
 
 
 def returnable(
-    view: View, status: JobState, size: int, now: There, had: Supply
+    view: View, status: JobState, size: int, now: StayingWorkers, available: Supply
 ) -> tuple[Worker, ...]:
     """The stable workers that have been there long enough to be given back, the longest first."""
     placement = view.job.spec.placement
     is_begun = len(view.staying) > size  # then it goes on, whatever becomes of the market
-    if placement.capacity is not CapacityPolicy.MIXED or not (had.has_spot_now or is_begun):
+    if placement.capacity is not CapacityPolicy.MIXED or not (available.has_spot_now or is_begun):
         return ()
     stays_seconds = _stays_seconds(view, status)
-    dearer = [worker for worker in now.stable if _is_dearer(had, worker)]
+    dearer = [worker for worker in now.stable if _is_dearer(available, worker)]
     oldest_first = sorted(dearer, key=lambda w: -_age_seconds(view, w))
     old = [worker for worker in oldest_first if _age_seconds(view, worker) >= stays_seconds]
     # While a gang is broken none of it goes; one that trains is seldom disturbed.
@@ -41,7 +41,9 @@ def returnable(
     return tuple(old) if is_begun or (trains and _may_move(view, status)) else ()
 
 
-def given_up(view: View, status: JobState, size: int, now: There, needed: Needs) -> frozenset[int]:
+def given_up(
+    view: View, status: JobState, size: int, now: StayingWorkers, needed: Needs
+) -> frozenset[int]:
     """Spot workers in whose place stable ones are needed; those that do not train yet first."""
     too_many = needed.stable + len(now.spot) - size
     if too_many <= 0 or not needed.replaces_spot:
@@ -52,7 +54,7 @@ def given_up(view: View, status: JobState, size: int, now: There, needed: Needs)
     return frozenset(worker.worker_id for worker in chosen[:too_many])
 
 
-def given_back(now: There, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
+def given_back(now: StayingWorkers, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
     """Return those of the stable workers that may be given back and are not needed."""
     excess = max(len(now.stable) - needed.stable, 0)
     return frozenset(worker.worker_id for worker in old[:excess])
@@ -64,13 +66,13 @@ def stays_wake_after_seconds(view: View, status: JobState, stable: Sequence[Work
     return [stays_seconds - _age_seconds(view, worker) for worker in stable]
 
 
-def _is_dearer(had: Supply, worker: Worker) -> bool:
+def _is_dearer(available: Supply, worker: Worker) -> bool:
     """Whether spot is cheaper than where a worker is: a reserved node may cost next to nothing."""
-    known = {one.pool.name: one for one in had.stable}
+    known = {one.pool.name: one for one in available.stable}
     mine = known.get(worker.node.pool) if worker.node is not None else None
     if mine is None or not mine.score.is_price_known:
         return True
-    return any(spot.usd_per_work < mine.usd_per_work for spot in had.spot)
+    return any(spot.usd_per_work < mine.usd_per_work for spot in available.spot)
 
 
 def _stays_seconds(view: View, status: JobState) -> float:

@@ -14,26 +14,26 @@ from spotrun.policies.placement.pool_choice import (
     without_traffic,
 )
 from spotrun.policies.placement.ranking import Ranked, main_zone, rank, whereabouts
-from spotrun.policies.placement.supply import offered, supply, there
+from spotrun.policies.placement.supply import offered, staying_workers, supply
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 
 def why_left_out(view: View, status: JobState, size: int) -> str:
     """Say of the best of these nodes why it is left out; empty where none is."""
-    now = there(view)
+    now = staying_workers(view)
     if not now.waiting_for_spot or view.job.spec.placement.zones is Zones.ANY:
         return ""
     new = size - now.num_placed
-    had = supply(view, status, new)
+    available = supply(view, status, new)
     asked = {name for worker in now.waiting_for_spot for name in worker.pod.pools}
-    asked |= {one.pool.name for one in acceptable(view, list(had.spot))}
+    asked |= {one.pool.name for one in acceptable(view, list(available.spot))}
     ranked = rank(view, status, offered(view).spot, new)
     left = [one for one in ranked if one.pool.free_slots > 0 and one.pool.name not in asked]
     if view.job.spec.placement.zones is Zones.SINGLE:
         words = map(_in_words_of_single, _outside(view, ranked, left))
     else:
-        free = {one.pool.name for one in _if_traffic_were_free(view, ranked, had.stable)}
+        free = {one.pool.name for one in _if_traffic_were_free(view, ranked, available.stable)}
         words = map(_in_words_of_auto, (one for one in left if one.pool.name in free))
     why = next(words, "")
     return f"{why}{_what_follows(view, status)}" if why else ""

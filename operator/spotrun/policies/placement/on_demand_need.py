@@ -22,7 +22,7 @@ from spotrun.policies.deadline.pacing import (
     saved,
     spare_seconds,
 )
-from spotrun.policies.placement.supply import SCALED_SECONDS, Supply, There
+from spotrun.policies.placement.supply import SCALED_SECONDS, StayingWorkers, Supply
 from spotrun.policies.queueing.gang import lacks_since
 from spotrun.state.job_state import NOTHING_UNUSED, JobState
 from spotrun.state.sizes import allowed
@@ -44,25 +44,27 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Hope:
+class ExpectedSpot:
     """The nodes that spot capacity may still bring soon."""
 
     size: int  # wanted workers
     spot: int  # workers that spot pools may still give within their usual time
 
 
-def needs(view: View, status: JobState, supply: Supply, now: There, hope: Hope) -> Needs:
+def needs(
+    view: View, status: JobState, supply: Supply, now: StayingWorkers, expected: ExpectedSpot
+) -> Needs:
     """Count the stable workers that are needed."""
     placement = view.job.spec.placement
     if placement.capacity is CapacityPolicy.SPOT:
         return Needs(0)
     if placement.capacity is CapacityPolicy.ON_DEMAND:
-        return Needs(hope.size, "placement.capacity is OnDemand")
+        return Needs(expected.size, "placement.capacity is OnDemand")
     if not supply.spot:
         why = "no spot pool can take a worker" if supply.knows_spot else "no spot pool is known"
-        return Needs(hope.size, why)
-    base = min(placement.on_demand_base, hope.size)
-    found = _asked_for(view, status, now, hope)
+        return Needs(expected.size, why)
+    base = min(placement.on_demand_base, expected.size)
+    found = _asked_for(view, status, now, expected)
     if found.stable > base:
         return found
     why = "placement.onDemandBase" if base else ""
@@ -79,11 +81,11 @@ def checkpoint_would_help(view: View, status: JobState) -> bool:
     return any(spare_seconds(way, n) <= 0 < spare_seconds(saved(way), n) for n in (1, 2))
 
 
-def _asked_for(view: View, status: JobState, now: There, hope: Hope) -> Needs:
+def _asked_for(view: View, status: JobState, now: StayingWorkers, expected: ExpectedSpot) -> Needs:
     way = course(view, status)
     if way is None or not _is_worth_it(view, way):
-        return _by_patience(view, status, now, hope)
-    return _by_deadline(view, status, way, now, hope)
+        return _by_patience(view, status, now, expected)
+    return _by_deadline(view, status, way, now, expected)
 
 
 def _is_worth_it(view: View, way: Course) -> bool:
@@ -99,17 +101,19 @@ def _is_worth_it(view: View, way: Course) -> bool:
     return missed_by_seconds(way) < MOST_MISSED * way.allowed_seconds
 
 
-def _by_patience(view: View, status: JobState, now: There, hope: Hope) -> Needs:
+def _by_patience(
+    view: View, status: JobState, now: StayingWorkers, expected: ExpectedSpot
+) -> Needs:
     """Return the on-demand workers needed once spot has not arrived within `fallbackAfter`."""
     since, after = lacks_since(view.job), view.job.spec.placement.fallback_after
-    if since is None or now.num_placed >= hope.size:
+    if since is None or now.num_placed >= expected.size:
         return Needs(0)
     left = after.seconds - (view.now - since) / timedelta(seconds=1)
     left = max(left, _seconds_until_asked_again(view, status))
     if left > 0:
         return Needs(0, wake_after_seconds=left)
     why = f"no spot capacity was to be had for {after}"
-    return Needs(hope.size - len(now.spot), why, Reason.FALLBACK)
+    return Needs(expected.size - len(now.spot), why, Reason.FALLBACK)
 
 
 def _seconds_until_asked_again(view: View, status: JobState) -> float:
@@ -125,7 +129,9 @@ def _seconds_until_asked_again(view: View, status: JobState) -> float:
     return min(after, SCALED_SECONDS) - waited / timedelta(seconds=1)
 
 
-def _by_deadline(view: View, status: JobState, way: Course, now: There, hope: Hope) -> Needs:
+def _by_deadline(
+    view: View, status: JobState, way: Course, now: StayingWorkers, expected: ExpectedSpot
+) -> Needs:
     """The safety net first, then the pace: both on what is done, where that can be saved in time.
 
     Before it matters whether it is saved a checkpoint is ordered.
@@ -134,18 +140,18 @@ def _by_deadline(view: View, status: JobState, way: Course, now: There, hope: Ho
     kept = saved(way) if view.job.spec.checkpoint is not None else way
     if not _may_rely_on_spot(way):
         why = "no time is left to lose a spot worker"
-        return Needs(hope.size, why, Reason.FALLBACK, replaces_spot=True)
+        return Needs(expected.size, why, Reason.FALLBACK, replaces_spot=True)
     if spare_seconds(kept, 2) <= 0:
         # Who starts may be lost once more, if then nobody else has to start after it.
-        is_whole = len(now.spot) >= hope.size and spare_seconds(way, 1) > 0
+        is_whole = len(now.spot) >= expected.size and spare_seconds(way, 1) > 0
         starting = len(now.spot) - working if is_whole else 0
         why = "no time is left to wait for spot capacity"
-        needed = hope.size - working - starting
+        needed = expected.size - working - starting
         return Needs(needed, why, Reason.FALLBACK, _next(way, kept), replaces_spot=True)
     if not is_behind(kept):
         return Needs(0, wake_after_seconds=_next(way, kept))
-    size = _size_at(view, hope.size, needed_share(kept))
-    stable = max(size - len(now.spot) - hope.spot, 0)
+    size = _size_at(view, expected.size, needed_share(kept))
+    stable = max(size - len(now.spot) - expected.spot, 0)
     return Needs(stable, "the job is behind its pace", Reason.FALLBACK, _next(way, kept))
 
 

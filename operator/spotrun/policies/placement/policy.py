@@ -18,17 +18,17 @@ from spotrun.policies.placement.capacity_swap import (
     stays_wake_after_seconds,
 )
 from spotrun.policies.placement.free_capacity import untried_room
-from spotrun.policies.placement.on_demand_need import Hope, Needs, needs
+from spotrun.policies.placement.on_demand_need import ExpectedSpot, Needs, needs
 from spotrun.policies.placement.pool_choice import acceptable, places, shares
 from spotrun.policies.placement.ranking import describe
 from spotrun.policies.placement.supply import (
+    StayingWorkers,
     Supply,
-    There,
     offered,
     patience_seconds,
     scheduler_seconds_left,
+    staying_workers,
     supply,
-    there,
     waits_seconds,
 )
 from spotrun.state.actions import Placed, Withdraw
@@ -61,19 +61,20 @@ def plan(view: View, status: JobState, size: int) -> Plan:
 
 
 def _plan(view: View, status: JobState, size: int) -> Plan:
-    now = there(view)
-    had = supply(view, status, size - now.num_placed)
-    if had.is_empty:
-        return Plan(supply=had)
-    old = returnable(view, status, size, now, had)
+    now = staying_workers(view)
+    available = supply(view, status, size - now.num_placed)
+    if available.is_empty:
+        return Plan(supply=available)
+    old = returnable(view, status, size, now, available)
     needed = _within_rate(
-        view, needs(view, status, had, now, _hope(view, size, now, had, len(old)))
+        view,
+        needs(view, status, available, now, _expected_spot(view, size, now, available, len(old))),
     )
     leaving = given_up(view, status, size, now, needed) or given_back(now, needed, old)
     open_places = max(size - now.num_placed + len(leaving), 0)
     staying = sum(worker.worker_id not in leaving for worker in now.stable)
     stable = min(max(needed.stable - staying, 0), open_places)
-    return Plan(open_places - stable, stable, leaving, needed, had)
+    return Plan(open_places - stable, stable, leaving, needed, available)
 
 
 def _within_rate(view: View, needed: Needs) -> Needs:
@@ -88,7 +89,7 @@ def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
         return ()
     too_many = _in_full_slots(view, status, size)
     size += too_many
-    now, found = there(view), plan(view, status, size)
+    now, found = staying_workers(view), plan(view, status, size)
     if found.supply.is_empty:
         return (_of_no_pool(view),) * max(size - len(view.staying), 0)
     any_left = len(now.waiting_for_any)
@@ -152,9 +153,9 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
     if forbidden := why_forbidden(view):
         waiting = (worker for worker in view.staying if worker.node is None)
         return tuple(_withdraw(w, Reason.WAITING_FOR_CAPACITY, forbidden) for w in waiting)
-    if not view.job.market.pools or there(view).num_placed == len(view.staying):
+    if not view.job.market.pools or staying_workers(view).num_placed == len(view.staying):
         return ()
-    now, found = there(view), plan(view, status, size)
+    now, found = staying_workers(view), plan(view, status, size)
     if found.supply.is_empty:
         if not offered(view).excludes_spot:
             return ()
@@ -206,7 +207,7 @@ def placement_wake_after_seconds(view: View, status: JobState, size: int) -> flo
         return _FORBIDDEN_SECONDS
     if not view.job.market.pools or not size:
         return None
-    found, now = plan(view, status, size), there(view)
+    found, now = plan(view, status, size), staying_workers(view)
     waiting = (*now.waiting_for_spot, *now.waiting_for_stable)
     waits = [found.needs.wake_after_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
@@ -220,38 +221,40 @@ def placement_wake_after_seconds(view: View, status: JobState, size: int) -> flo
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
 
-def _places(view: View, had: Supply, number: int, *, is_stable: bool) -> list[Placed]:
+def _places(view: View, available: Supply, number: int, *, is_stable: bool) -> list[Placed]:
     if number <= 0:
         return []
-    ranked = acceptable(view, list(had.stable if is_stable else had.spot))
+    ranked = acceptable(view, list(available.stable if is_stable else available.spot))
     capacity = Capacity.ON_DEMAND if is_stable else Capacity.SPOT
     if not ranked:  # nobody knows such a pool, but an autoscaler may
         return [Placed(capacity=capacity)] * number
     taken = shares(view)
     found = places(view, ranked, capacity, number, taken)
-    if had.knows_spot or taken.are_limited or not _is_plain(view, had):
+    if available.knows_spot or taken.are_limited or not _is_plain(view, available):
         return found
     # Some node group without nodes may be cheaper than all that are known.
     return [replace(one, required=(), pinned=False, capacity=None) for one in found]
 
 
-def _is_plain(view: View, had: Supply) -> bool:
+def _is_plain(view: View, available: Supply) -> bool:
     """Whether all workers may go anywhere: it makes no difference but in price."""
     placement = view.job.spec.placement
     if placement.capacity is not CapacityPolicy.MIXED or placement.zones is Zones.SINGLE:
         return False
-    return len({one.pool.accelerator for one in had.stable}) == 1
+    return len({one.pool.accelerator for one in available.stable}) == 1
 
 
-def _hope(view: View, size: int, now: There, had: Supply, returnable: int) -> Hope:
+def _expected_spot(
+    view: View, size: int, now: StayingWorkers, available: Supply, returnable: int
+) -> ExpectedSpot:
     """Return what spot may still give: nothing where it was awaited in vain, or is dry."""
     is_over = any(
         waits_seconds(view, worker) >= patience_seconds(view, worker)
         for worker in now.waiting_for_spot
     )
-    if is_over or not had.has_spot_now:
-        return Hope(size, 0)
-    return Hope(size, max(size - now.num_placed, 0) + returnable)
+    if is_over or not available.has_spot_now:
+        return ExpectedSpot(size, 0)
+    return ExpectedSpot(size, max(size - now.num_placed, 0) + returnable)
 
 
 def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:

@@ -36,7 +36,7 @@ class Supply:
 
 
 @dataclass(frozen=True)
-class There:
+class StayingWorkers:
     """The workers that stay, by capacity and by whether they have a node."""
 
     spot: tuple[Worker, ...] = ()
@@ -75,15 +75,15 @@ def _supply(view: View, status: JobState, new: int) -> Supply:
     )
 
 
-def there(view: View) -> There:
+def staying_workers(view: View) -> StayingWorkers:
     """Sort the workers that stay."""
-    return view.once_unlimited("there", (), lambda: _there(view))
+    return view.once_unlimited("staying workers", (), lambda: _staying_workers(view))
 
 
-def _there(view: View) -> There:
+def _staying_workers(view: View) -> StayingWorkers:
     placed = [w for w in view.staying if w.node is not None]
     waiting = [w for w in view.staying if w.node is None]
-    return There(
+    return StayingWorkers(
         spot=tuple(w for w in placed if w.node and w.node.capacity is Capacity.SPOT),
         stable=tuple(w for w in placed if w.node and w.node.capacity is not Capacity.SPOT),
         waiting_for_spot=tuple(w for w in waiting if w.pod.asked is Capacity.SPOT),

@@ -16,7 +16,7 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.pool.eligibility import holds, offers
-from spotrun.policies.queueing.partial_capacity_status import rests
+from spotrun.policies.queueing.partial_capacity_status import waits_before_asking_again
 from spotrun.policies.queueing.quota import is_over_quota, over_quota_since
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
@@ -130,7 +130,9 @@ def is_incomplete(job: JobSnapshot) -> bool:
 
 def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:
     """Whether a job is to train, and does not yet."""
-    return not (spec.suspend or holds_back(status) or training(status) or rests(status))
+    return not (
+        spec.suspend or holds_back(status) or training(status) or waits_before_asking_again(status)
+    )
 
 
 def must_wait(view: View, status: JobState) -> bool:
@@ -140,7 +142,7 @@ def must_wait(view: View, status: JobState) -> bool:
     """
     if training(status):
         return False
-    if rests(status):
+    if waits_before_asking_again(status):
         return True
     if view.job.may_hold_nodes:
         return False

@@ -12,7 +12,7 @@ def asks_for_fewer(status: JobState) -> bool:
     return status.unused.retry_at is not None
 
 
-def rests(status: JobState) -> bool:
+def waits_before_asking_again(status: JobState) -> bool:
     """Whether it keeps to none at all, for what it was given was too little to train."""
     return asks_for_fewer(status) and not status.unused.size
 

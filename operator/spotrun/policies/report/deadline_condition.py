@@ -57,11 +57,14 @@ def _about(view: View, way: Course, seconds: float) -> str:
 def _why_missed(view: View, status: JobState, way: Course) -> str:
     """Say how late it will be, and what either way out costs."""
     late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
-    hours, had = way.remaining_seconds / 3600, supply(view, status, 0)
+    hours, available = way.remaining_seconds / 3600, supply(view, status, 0)
     size = full_size(view)
     costs = [
         f"about ${_round(hours * size * best.score.usd_per_hour)} {how}"
-        for best, how in ((_first(had.stable), "on on-demand"), (_first(had.spot), "on spot"))
+        for best, how in (
+            (_first(available.stable), "on on-demand"),
+            (_first(available.spot), "on spot"),
+        )
         if best is not None and best.score.is_price_known
     ]
     work = f"{_round(hours)} h of work at {size} workers are left"

@@ -14,7 +14,7 @@ from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import gives_back, lacks_quota, must_wait, only_asks
-from spotrun.policies.queueing.partial_capacity_status import rests, why_fewer
+from spotrun.policies.queueing.partial_capacity_status import waits_before_asking_again, why_fewer
 from spotrun.policies.queueing.quota import is_over_quota, need
 from spotrun.policies.report.write_failures import why_undone
 from spotrun.policies.workers.capacity_condition import left_out, no_node, no_start, not_asked
@@ -152,7 +152,7 @@ def _asks_in_vain(view: View, status: JobState) -> tuple[Reason, str] | None:
         return Reason.WRITE_FAILED, undone
     if refusal is not None and not is_over_quota(view.job):
         return _refused(refusal)
-    if rests(status):
+    if waits_before_asking_again(status):
         return Reason.WAITING_FOR_CAPACITY, why_fewer(status) or ""
     if must_wait(view, status) and not gives_back(view.job, view.now):
         return Reason.WAITING_FOR_GANG, _behind(refusal)
@@ -234,9 +234,9 @@ def _allowed(view: View, status: JobState, size: int) -> Allowed:
     reason = limit.reason if limit is not None else None
     if lack is not None and lack.status is ConditionStatus.FALSE:
         placed = sum(worker.node is not None for worker in view.staying)
-        had = largest(view.job.effective_workers, placed)
-        if had < size:
-            size, reason = had, Reason.WAITING_FOR_CAPACITY
+        possible = largest(view.job.effective_workers, placed)
+        if possible < size:
+            size, reason = possible, Reason.WAITING_FOR_CAPACITY
     return Allowed(size=size, reason=reason or "Replicas")
 
 

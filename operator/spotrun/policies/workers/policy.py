@@ -19,7 +19,10 @@ from spotrun.policies.placement.policy import (
 )
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import gives_back, must_wait
-from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer, rests
+from spotrun.policies.queueing.partial_capacity_status import (
+    asks_for_fewer,
+    waits_before_asking_again,
+)
 from spotrun.policies.workers.device_claims import lacks_processes
 from spotrun.policies.workers.node_avoidance import avoided, kept_away_in_vain
 from spotrun.policies.workers.settlement import owed
@@ -170,7 +173,7 @@ def _why_all_go(status: JobState) -> tuple[Reason, str]:
 
 
 def _why_it_waits(view: View, status: JobState) -> tuple[Reason, str]:
-    if rests(status):
+    if waits_before_asking_again(status):
         return Reason.WAITING_FOR_CAPACITY, _OF_NO_USE
     if gives_back(view.job, view.now):
         return Reason.QUOTA_EXCEEDED, "the quota has no room for all of the smallest world"

@@ -4,7 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer, rests, why_fewer
+from spotrun.policies.queueing.partial_capacity_status import (
+    asks_for_fewer,
+    waits_before_asking_again,
+    why_fewer,
+)
 from spotrun.state.job_state import NOTHING_UNUSED, JobState, Unused
 from tests.support.jobs.builders import later
 
@@ -42,4 +46,8 @@ def test_what_a_job_keeps_to_is_said(
     unused: Unused, expected: tuple[bool, bool, str | None]
 ) -> None:
     status = JobState(unused=unused)
-    assert (asks_for_fewer(status), rests(status), why_fewer(status)) == expected
+    assert (
+        asks_for_fewer(status),
+        waits_before_asking_again(status),
+        why_fewer(status),
+    ) == expected
