@@ -83,7 +83,7 @@ async def test_where_spot_does_not_come_on_demand_takes_over(world: World) -> No
         job = await world.job()
     assert job["status"]["settled"] == "0"
     (why,) = (why for what, why in decisions(job) if what == "Fallback")
-    assert why.endswith("(no spot capacity was to be had for 2s)")
+    assert why.endswith("(no spot capacity was available for 2s)")
 
 
 async def test_spot_takes_over_again_when_it_is_to_be_had(world: World) -> None:
@@ -136,7 +136,7 @@ async def test_a_job_waits_for_the_pools_that_it_chose_and_takes_no_other(world:
     async with world.operator():
         await until_pools(world, 1)
         await create_job(world, 1, placement={"poolSelector": {"matchLabels": {"tier": "cheap"}}})
-        job = await world.until_job(lambda status: "none more is asked for" in lack(status))
+        job = await world.until_job(lambda status: "no further worker is requested" in lack(status))
         assert "no CapacityPool has the labels of placement.poolSelector" in lack(job["status"])
         assert await world.pods() == []
 

@@ -69,7 +69,7 @@ async def test_a_job_that_is_well_used_stays_and_says_so_once(world: World) -> N
         job = await until_reason(world, "WithinTolerance")
         assert job["spec"]["workers"]["replicas"] == 2
         stays = [one["why"] for one in job["status"]["decisions"] if one["what"] == "Stay"]
-        assert stays == ["2 workers: CPU 70% of a target of 70%; as near as is asked"]
+        assert stays == ["2 workers: CPU 70% of a target of 70%; within its tolerance"]
 
 
 async def test_a_job_that_waits_for_its_data_gives_workers_back(world: World) -> None:

@@ -112,7 +112,7 @@ def _by_patience(
     left = max(left, _seconds_until_asked_again(view, status))
     if left > 0:
         return Needs(0, wake_after_seconds=left)
-    why = f"no spot capacity was to be had for {after}"
+    why = f"no spot capacity was available for {after}"
     return Needs(expected.size - len(now.spot), why, Reason.FALLBACK)
 
 
@@ -139,13 +139,13 @@ def _by_deadline(
     working = sum(works(view, status, worker) for worker in now.spot)
     kept = saved(way) if view.job.spec.checkpoint is not None else way
     if not _may_rely_on_spot(way):
-        why = "no time is left to lose a spot worker"
+        why = "the deadline leaves no time to lose a spot worker"
         return Needs(expected.size, why, Reason.FALLBACK, replaces_spot=True)
     if spare_seconds(kept, 2) <= 0:
         # Who starts may be lost once more, if then nobody else has to start after it.
         is_whole = len(now.spot) >= expected.size and spare_seconds(way, 1) > 0
         starting = len(now.spot) - working if is_whole else 0
-        why = "no time is left to wait for spot capacity"
+        why = "the deadline leaves no time to wait for spot capacity"
         needed = expected.size - working - starting
         return Needs(needed, why, Reason.FALLBACK, _next(way, kept), replaces_spot=True)
     if not is_behind(kept):

@@ -65,7 +65,7 @@ def left_out(view: View, status: JobState) -> str | None:
 def not_asked(view: View) -> str | None:
     """Why no node is asked for at all; None if one is."""
     why = why_forbidden(view)
-    return f"none more is asked for: {why}" if why else None
+    return f"no further worker is requested: {why}" if why else None
 
 
 def no_start(view: View) -> str | None:

@@ -40,7 +40,7 @@ def has_lost_touch(view: View, status: JobState) -> bool:
 
 def meet_anew(view: View, status: JobState) -> JobState:
     """Make another world of the same members, who go on from the last committed step."""
-    why = "the workers lost touch with each other, and none of them is lost"
+    why = "the connections between the workers broke, though no worker is lost"
     breaks = breaks_in_a_row(view, status) + 1
     members = world_members(view, status)
     return publish(view, status, members, Entry.ABORT, why, is_active=True, breaks=breaks)

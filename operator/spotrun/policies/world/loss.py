@@ -60,7 +60,7 @@ def after_hang(view: View, status: JobState) -> JobState:
     """
     members = world_members(view, status)
     if len(members) > 1 and _goes_on_in_process(view, members) and not _hangs_again(view, status):
-        why = "no step was finished for long; who hangs is left out"
+        why = "no step was finished for long; workers that hang are left out"
         return publish(view, status, members, Entry.ABORT, why, is_active=True)
     if waits_for_retry(view, status):
         return status

@@ -40,12 +40,12 @@ def start(view: View, status: JobState) -> JobState:
         return status
     if goes_on:
         new = sum(worker.worker_id not in known for worker in chosen)
-        why = f"{len(chosen) - new} with the state, {new} others"
+        why = f"{len(chosen) - new} workers have the training state, {new} others join them"
         return publish(view, status, chosen, Entry.ABORT, why, is_active=True)
     everybody = len(chosen) >= view.limited_size
     if not everybody and _gathers_seconds(view) > 0:
         return status
-    why = "all workers are ready" if everybody else "the rest did not come in time"
+    why = "all workers are ready" if everybody else "the other workers were not ready in time"
     return publish(view, status, chosen, Entry.RESTART, why, is_active=True)
 
 

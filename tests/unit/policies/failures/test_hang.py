@@ -133,7 +133,7 @@ def test_all_break_off_at_once_so_that_who_hangs_is_found() -> None:
     world = status.world
     assert (world.entry, world.members, world.state_holders) == (Entry.ABORT, (0, 1, 2), (0, 1, 2))
     decision = status.decisions[-1]
-    assert decision.why == "no step was finished for long; who hangs is left out"
+    assert decision.why == "no step was finished for long; workers that hang are left out"
 
 
 def broken_off(*worker_ids: int, workers: int = 3, least: int = 1) -> JobBuilder:

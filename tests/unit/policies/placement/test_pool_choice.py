@@ -100,8 +100,8 @@ def test_no_node_is_asked_for_that_a_rule_forbids(
     lack = find(status, ConditionType.CAPACITY_AVAILABLE)
     assert lack is not None
     assert (status.reason, lack.reason) == ("WaitingForCapacity", "WaitingForCapacity")
-    assert lack.message == f"of 1 workers none more is asked for: {why}"
-    assert (status.message or "").endswith(f"none more is asked for: {why}")
+    assert lack.message == f"of 1 workers no further worker is requested: {why}"
+    assert (status.message or "").endswith(f"no further worker is requested: {why}")
     assert decision.wake_after_seconds <= 60
 
 

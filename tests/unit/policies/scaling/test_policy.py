@@ -171,7 +171,7 @@ def test_of_scripts_that_tell_nothing_what_their_pods_use_decides() -> None:
     assert made.what == "Grow"
     assert made.why == (
         "2 -> 3 workers: CPU 100% of a target of 70%; it asks for 3, "
-        "and nobody tells of steps by which to judge that"
+        "and no worker reports steps, by which that could be judged"
     )
 
 

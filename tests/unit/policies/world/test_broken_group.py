@@ -33,7 +33,7 @@ def test_the_same_members_meet_anew_and_go_on_in_process() -> None:
     assert decided.restarts == NO_RESTARTS  # it is no failure
     assert decided.decisions
     assert decided.decisions[-1].why == (
-        "the workers lost touch with each other, and none of them is lost"
+        "the connections between the workers broke, though no worker is lost"
     )
 
 

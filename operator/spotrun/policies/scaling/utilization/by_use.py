@@ -73,4 +73,4 @@ def _fewer(facts: SizingFacts, asked: Proposal) -> Wish:
 
 
 def _asks(asked: Proposal) -> str:
-    return f"it asks for {asked.size}, and nobody tells of steps by which to judge that"
+    return f"it asks for {asked.size}, and no worker reports steps, by which that could be judged"

@@ -46,7 +46,7 @@ def _more(those: Options, asked: Proposal) -> Wish:
         why = "no larger size makes a step shorter"
         return Wish(those.base, ScalingReason.AT_LARGEST_SIZE, why)
     if larger[0] not in those.larger and those.tried is not None:
-        why = f"{those.tried} workers were in vain of late"
+        why = f"{those.tried} workers were tried a while ago and brought too little"
         return Wish(those.base, ScalingReason.TRIED_BEFORE, why)
     good = [n for n in those.larger if n in those.fit and _uses_enough(those, asked.gauge, n)]
     if not good:
@@ -61,7 +61,7 @@ def _brings(those: Options, size: int, compared: int, reason: ScalingReason) -> 
     share = those.curve.efficiency(those.base, compared)
     why = f"{compared} workers would bring {share:.2f} of what they add"
     if reason is ScalingReason.NOT_REPAID:
-        why += ", too late to pay for the change"
+        why += ", but the training ends before a change pays off"
     return Wish(size, reason, why, {"efficiency": f"{share:.2f}"})
 
 
@@ -84,7 +84,7 @@ def _if_repaid(those: Options, found: Wish) -> Wish:
     """Keep the size if shrinking, which is to save money, would cost more than it saves."""
     if found.size == those.base or those.repaid(Worth.money(those.facts), [found.size]):
         return found
-    why = f"{found.why}, too late to pay for the change"
+    why = f"{found.why}, but the training ends before a change pays off"
     return Wish(those.base, ScalingReason.NOT_REPAID, why, found.numbers)
 
 

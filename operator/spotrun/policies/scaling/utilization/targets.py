@@ -33,8 +33,8 @@ class Proposal:
         """Why neither more nor fewer are proposed."""
         silent = self.gauge.silent
         if not silent:
-            return "as near as is asked"
-        return f"nothing is known of {silent} workers, and nothing is changed on a guess"
+            return "within its tolerance"
+        return f"{silent} workers have not reported their use, so the size stays"
 
     @property
     def numbers(self) -> dict[str, str]:

@@ -99,7 +99,7 @@ def test_of_workers_that_are_not_in_the_answer_the_worse_is_assumed() -> None:
     half = mute(4, 0.0, gauges=(a_gauge(0.5, 0.5, silent=2),))
     found = by_use(half, None)
     assert (found.size, found.reason) == (4, ScalingReason.WITHIN_TOLERANCE)
-    assert found.why.endswith("nothing is known of 2 workers, and nothing is changed on a guess")
+    assert found.why.endswith("2 workers have not reported their use, so the size stays")
 
 
 def test_a_change_has_to_be_justified_for_a_while_and_within_limits() -> None:
