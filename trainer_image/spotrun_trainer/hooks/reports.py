@@ -13,6 +13,7 @@ from time import monotonic, perf_counter_ns
 from typing import Any, SupportsFloat
 
 from spotrun.wire import MOST_METRIC, MOST_METRICS, Utilization, metric_name
+from spotrun_trainer.hooks.imported import note_imported
 from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.time_shares import Moment, Shares, TimeShares, busy_nanoseconds
 from spotrun_trainer.process.ipc_files import PROGRESS_FILE
@@ -44,6 +45,7 @@ class Reports:
         self._idle_looks = 0
         self._values: dict[str, SupportsFloat] = {}
         self._refused = set[str]()  # names of values that were no numbers
+        self._has_noted_imports = False
         self._lock_file: int | None = None
         self._asked_at = float("-inf")
         self._is_first = os.getpid() == os.getsid(0)  # torchrun's own process of the rank
@@ -73,6 +75,9 @@ class Reports:
         self._facts.update(facts)
         if self.counter.counted and self._speaks_for_the_worker():
             self._reporter.update(step=self.counter.step, signs=self._signs, **self._facts)
+            if not self._has_noted_imports:
+                self._has_noted_imports = True
+                note_imported(self._directory)
 
     def close(self) -> None:
         """Write the last steps."""

@@ -1,9 +1,9 @@
 """A Python that has imported PyTorch and waits for the script that it is to run.
 
 torchrun's side is `warm_pool.py`. For the script nothing differs from `python -u SCRIPT`, except
-that imports of PyTorch and NumPy take no time. Both read environment variables when they are
-imported. A script that sets such a variable before it imports them is started again, by a Python
-that has imported nothing.
+that its imports take no time: those of PyTorch and NumPy, and of what its last process imported
+from installed packages. These read environment variables when they are imported. A script that
+sets such a variable before it imports them is started again, by a Python that has imported nothing.
 """
 
 import builtins
@@ -23,18 +23,30 @@ from typing import NoReturn
 
 from typing_extensions import override
 
+from spotrun_trainer.agent.processes.imports_ahead import (
+    Batch,
+    UnfitError,
+    correct_ranks,
+    import_ahead,
+)
+from spotrun_trainer.agent.processes.shown_command import show
+from spotrun_trainer.hooks.imported import Imported
 from spotrun_trainer.telemetry import cgroup, trace
 
 _HIDDEN = ("torch", "numpy", "spotrun_trainer")
 """Packages that a script does not see before it imports one of them."""
 _ALONE = "numpy"
 """The only one of them that imports none of the others; all others import it."""
+_NUMPY, _OTHERS = 0, 1
+"""The parts in which they are shown; those that a script's last process imported follow."""
 _OF_OTHERS = ("HF_", "MLFLOW_", "TOKENIZERS_", "TRANSFORMERS_", "WANDB_")
 """Prefixes of variables that these packages do not read. They read hundreds, and libraries below
 them more, so every other variable may be one of those."""
 _FIRST_TO_GO = "1000"
 _OOM_SCORE = Path("proc/self/oom_score_adj")
 _DONE = b"."
+UNFIT = b"!"
+"""The word for torchrun's side that this one must not run the script, for what that imports."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +67,58 @@ class Launch:
         return Launch(command, environment)
 
 
-def main(descriptor: int, *modules: str) -> None:
+@dataclass(frozen=True)
+class Ahead:
+    """What else to import ahead: what the script's last process noted in a directory."""
+
+    directory: str = ""  # none: nothing else
+    given: Sequence[str] = ()  # variables that torchrun gives to each process
+
+    def to_text(self) -> str:
+        """Return the argument for the command line."""
+        return json.dumps(vars(self))
+
+    @staticmethod
+    def of(text: str) -> "Ahead":
+        """Read the argument."""
+        return Ahead(**json.loads(text))
+
+    def imported(self) -> list[Batch]:
+        """Import it; raise UnfitError where a script could tell."""
+        noted = Imported.read(Path(self.directory)) if self.directory else Imported()
+        if noted.is_too_late or not noted.installed:
+            return []
+        return import_ahead(noted.installed, noted.own, self.given)
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What was imported ahead besides PyTorch."""
+
+    directory: str
+    batches: Sequence[Batch]
+
+
+def main(descriptor: int, ahead: str, *modules: str) -> None:
     """Import, wait, and run the command that comes through the socket; end if none comes."""
     score = _let_die_first()
     for name in modules:
         with suppress(Exception):  # the script's own import will raise it again
             importlib.import_module(name)
+    asked = Ahead.of(ahead)
     with socket.socket(fileno=descriptor) as control:
+        try:
+            batches = asked.imported()
+        except UnfitError as error:
+            print(f"spotrun: only PyTorch is imported ahead, for {error}", file=sys.stderr)
+            with suppress(OSError):
+                control.sendall(UNFIT)
+            return
         launch = _await_launch(control, score)
     if launch is not None:
         trace.begin()
-        _run(launch)
+        show(launch.command, launch.environment)
+        _run(launch, Hidden(asked.directory, batches))
 
 
 def _let_die_first(root: Path = Path("/")) -> str | None:
@@ -116,7 +169,7 @@ def _wait(control: socket.socket) -> Launch | None:
     return Launch.of(bytes(content))
 
 
-def _run(launch: Launch) -> None:
+def _run(launch: Launch, hidden: Hidden) -> None:
     """Run the script as `python -u script ...` would."""
     script = launch.command[2]
     os.environ.clear()
@@ -124,7 +177,8 @@ def _run(launch: Launch) -> None:
     sys.argv = list(launch.command[2:])
     if not getattr(sys.flags, "safe_path", False):  # of Python 3.11
         sys.path.insert(0, os.path.dirname(os.path.realpath(script)))  # noqa: PTH120 - as Python does
-    sys.meta_path.insert(0, _HiddenModules(launch))
+    correct_ranks()
+    sys.meta_path.insert(0, _HiddenModules(launch, hidden))
     main = ModuleType("__main__")
     main.__file__ = script
     main.__loader__ = SourceFileLoader("__main__", script)
@@ -143,14 +197,30 @@ def _run(launch: Launch) -> None:
 
 
 class _HiddenModules(MetaPathFinder, Loader):
-    """Hides the modules that were imported ahead, until the script imports them."""
+    """Hides the modules that were imported ahead, until the script imports them.
 
-    def __init__(self, launch: Launch) -> None:
+    They are divided into parts, in the order in which the script's last process imported them: who
+    imports a module of one gets those before it too, for it may need them.
+    """
+
+    def __init__(self, launch: Launch, hidden: Hidden) -> None:
         self._launch = launch
-        self._hidden = {
-            name: module for name, module in sys.modules.items() if _package(name) in _HIDDEN
+        self._directory = hidden.directory
+        first = {name: _OTHERS for name in sys.modules if _package(name) in _HIDDEN}
+        numpys = {name: _NUMPY for name in first if _package(name) == _ALONE}
+        later = {
+            name: number
+            for number, batch in enumerate(hidden.batches, start=_OTHERS + 1)
+            for name in batch.modules & sys.modules.keys()
+            if _package(name) not in sys.stdlib_module_names
         }
-        self._specs = {name: module.__spec__ for name, module in self._hidden.items()}
+        self._part_of = {**later, **first, **numpys}
+        self._variables = {
+            number: batch.variables
+            for number, batch in enumerate(hidden.batches, start=_OTHERS + 1)
+        }
+        self._hidden = {name: sys.modules[name] for name in self._part_of}
+        self._specs = {name: getattr(one, "__spec__", None) for name, one in self._hidden.items()}
         for name in self._hidden:
             del sys.modules[name]
 
@@ -167,26 +237,54 @@ class _HiddenModules(MetaPathFinder, Loader):
 
     @override
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        if _of_theirs(os.environ) != _of_theirs(self._launch.environment):
+        part = self._part_of[spec.name]
+        is_first_of_torch = any(of <= _OTHERS for of in self._part_of.values())
+        if is_first_of_torch and _of_theirs(os.environ) != _of_theirs(self._launch.environment):
             self._begin_anew()
+        changed = self._changed_until(part)
+        if changed and not _is_in_group():
+            if self._directory:
+                Imported(is_too_late=True).write(Path(self._directory))
+            self._begin_anew()
+        elif changed:
+            print(
+                f"spotrun: {spec.name} was imported ahead, and does not see {min(changed)}; "
+                "SPOTRUN_BEGIN_AHEAD=torch imports PyTorch only",
+                file=sys.stderr,
+            )
         return self._hidden[spec.name]
 
     @override
     def exec_module(self, module: ModuleType) -> None:
         """Make the module visible; it was executed when it was imported ahead."""
         module.__spec__ = self._specs[module.__name__]
-        if module.__name__ == _ALONE:
-            sys.modules.update(
-                {name: one for name, one in self._hidden.items() if _package(name) == _ALONE}
-            )
-        else:
-            sys.modules.update(self._hidden)
+        part = self._part_of[module.__name__]
+        shown = [name for name, of in self._part_of.items() if of <= part]
+        for name in shown:
+            sys.modules[name] = self._hidden.pop(name)
+            del self._part_of[name], self._specs[name]
+        if not self._hidden:
             sys.meta_path.remove(self)
+
+    def _changed_until(self, part: int) -> frozenset[str]:
+        """Return the variables that hidden modules of a part, or before it, read otherwise."""
+        hidden = set(self._part_of.values())
+        read = (names for of, names in self._variables.items() if of <= part and of in hidden)
+        given = self._launch.environment
+        return frozenset(
+            name for names in read for name in names if os.environ.get(name) != given.get(name)
+        )
 
     def _begin_anew(self) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(sys.executable, list(self._launch.command), dict(self._launch.environment))  # noqa: S606 - itself
+
+
+def _is_in_group() -> bool:
+    """Whether the script has met the other ranks, after which it cannot begin anew."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and bool(distributed.is_initialized())
 
 
 def _package(name: str) -> str:
