@@ -203,7 +203,10 @@ def test_the_parts_of_a_step_are_told(
     assert telling.utilization.memory is not None
 
 
-def test_a_worker_has_one_who_tells(watch: Watch, tmp_path: Path) -> None:
+def test_a_worker_has_one_who_tells(
+    watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spotrun_trainer.telemetry.reporter.CALM_SECONDS", 3600.0)
     gradient_accumulation(nn.Linear(3, 1))
     other = Watch()
     end = watch_optimizers(OPTIMIZERS, other)

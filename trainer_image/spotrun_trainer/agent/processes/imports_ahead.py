@@ -23,7 +23,7 @@ _OF_THE_LANGUAGE = ("os", "_collections_abc", "collections.abc")
 
 
 class UnfitError(Exception):
-    """What a script imports cannot be imported ahead of it."""
+    """The modules of a script cannot be imported ahead of it."""
 
 
 @dataclass(frozen=True)

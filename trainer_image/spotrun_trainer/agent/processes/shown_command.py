@@ -1,4 +1,4 @@
-"""What `ps` and `/proc/PID/environ` show of a process that was begun before its command was known.
+"""The command in `ps`, and /proc/PID/environ, of a process that was begun before it was known.
 
 The kernel shows the memory in which it put arguments and environment at the start. A process may
 name other memory of its own, without a capability, where the kernel can checkpoint processes

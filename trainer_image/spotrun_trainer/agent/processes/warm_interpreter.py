@@ -69,7 +69,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What else to import ahead: what the script's last process noted in a directory."""
+    """The order to import more than PyTorch: all that a script's last process has noted."""
 
     directory: str = ""  # none: nothing else
     given: Sequence[str] = ()  # variables that torchrun gives to each process
@@ -93,7 +93,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Hidden:
-    """What was imported ahead besides PyTorch."""
+    """The modules that were imported ahead besides PyTorch."""
 
     directory: str
     batches: Sequence[Batch]

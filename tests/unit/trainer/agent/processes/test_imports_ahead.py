@@ -1,4 +1,4 @@
-"""What a script imports besides PyTorch is imported ahead of it, and it cannot tell."""
+"""A script cannot tell that its libraries were imported ahead of it."""
 
 import json
 import os
@@ -193,7 +193,7 @@ def test_modules_are_noted_by_where_they_come_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted = imported_in(
-        _modules({"a.b": "/site/a/b.py", "mine.x": "/home/mine/x.py"}), [Path("/site")]
+        _modules({"a.b": "/site/a/b.py", "mine.x": "/own/mine/x.py"}), [Path("/site")]
     )
     assert noted == Imported(("a.b",), ("mine",))
 
