@@ -75,9 +75,7 @@ class StepBoundary:
             return
         if threading.current_thread() is threading.main_thread():
             # In place of a framework's own: Lightning's waits for other ranks inside of it.
-            before = signal.signal(signal.SIGTERM, self._told)
-            if before != self._told:  # a training that raised has not closed it
-                self._handler_before = before
+            self._take_over(signal.signal(signal.SIGTERM, self._told))
         else:
             log.warning("no save on SIGTERM: only the main thread of Python can handle a signal")
         if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
@@ -142,6 +140,19 @@ class StepBoundary:
         if self._group is not None:
             dist.destroy_process_group(self._group)
             self._group = None
+
+    def _take_over(self, before: Any) -> None:  # noqa: ANN401 - whatever handled it
+        """Keep what handled SIGTERM before; a training that raised has not closed its boundary."""
+        of = getattr(before, "__self__", None)
+        if not isinstance(of, StepBoundary):
+            self._handler_before = before
+        elif of is not self:
+            self._take_from(of)
+
+    def _take_from(self, other: "StepBoundary") -> None:
+        # Of its own class, and it is told nothing any more.
+        self._handler_before, other._handler_before = other._handler_before, None  # noqa: SLF001
+        self._is_told_to_end = self._is_told_to_end or other._is_told_to_end  # noqa: SLF001
 
     def _told(self, _number: int, _frame: FrameType | None) -> None:
         self._is_told_to_end = True

@@ -185,3 +185,16 @@ def a_step_takes(seconds: float) -> Callable[[], float]:
         return clock.now
 
     return now
+
+
+def test_another_training_after_one_that_raised_takes_its_place() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    raised, other = StepBoundary(env=IN_JOB), StepBoundary(env=IN_JOB)
+    raised.open()
+    os.kill(os.getpid(), signal.SIGTERM)
+    other.open()
+    assert other.look() is Order.SAVE_AND_END, "it was told to end before it began"
+    raised.close()
+    assert signal.getsignal(signal.SIGTERM) == other._told
+    other.close()
+    assert signal.getsignal(signal.SIGTERM) == before
