@@ -12,13 +12,14 @@ PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
 OLDEST_FRAMEWORKS = .oldest-frameworks
+TORCHTITAN = .torchtitan
 # The lower bounds of the extra `integrations`, and what they need in versions of their time.
 FRAMEWORKS = $(shell sed -n '/^integrations = /,/^]/s/.*"\([a-z]*\)>=\([0-9.]*\),.*/\1==\2.*/p' pyproject.toml) 'huggingface-hub<1' 'tokenizers>=0.22,<0.23'
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 ##@ Set up
 
@@ -121,6 +122,11 @@ test-oldest-torch: setup ## the trainer on the oldest supported torch; fetches i
 test-oldest-frameworks: setup ## adapters on the oldest transformers, accelerate and lightning that are supported ~ 2 min
 	@[ -f $(OLDEST_FRAMEWORKS)/.ready ] || { echo "fetching $(FRAMEWORKS) into $(OLDEST_FRAMEWORKS)"; rm -rf $(OLDEST_FRAMEWORKS); $(INSTALL) --no-deps --target $(OLDEST_FRAMEWORKS) $(FRAMEWORKS) && touch $(OLDEST_FRAMEWORKS)/.ready; }
 	ACCELERATE_TORCH_DEVICE=cpu PYTHONPATH=$(CURDIR)/$(OLDEST_FRAMEWORKS) $(PYTEST) tests/unit/trainer/integrations -n $(WORKERS)
+
+# It needs older versions of packages that transformers needs newer, so it stands beside .venv.
+test-torchtitan: setup ## the adapter with torchtitan's own loop and checkpointer; fetches it: 280 MB ~ 2 min
+	@[ -f $(TORCHTITAN)/.ready ] || { echo "fetching torchtitan into $(TORCHTITAN)"; rm -rf $(TORCHTITAN); $(INSTALL) --no-deps --target $(TORCHTITAN) -r locks/torchtitan.txt && touch $(TORCHTITAN)/.ready; }
+	PYTHONPATH=$(CURDIR)/$(TORCHTITAN) $(PYTEST) tests/unit/trainer/integrations/test_torchtitan.py
 
 e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up; CLUSTER=existing: on a cluster of yours, see tests/e2e/README.md)
 	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
