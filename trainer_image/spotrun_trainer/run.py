@@ -113,7 +113,10 @@ class Run:
 
     @property
     def mesh(self) -> "DeviceMesh":
-        """The processes of one copy of the model, as torch's fully_shard and others take them."""
+        """The processes of one copy of the model, as torch's fully_shard and others take them.
+
+        Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" beside it.
+        """
         if self._context.mesh is None:
             raise ValueError(
                 "run.mesh is there where several processes hold a copy of the model together: "
@@ -208,7 +211,8 @@ class Run:
         schedule_check.check_tracked(self._context.things)
         batch = Batch(global_batch, microbatch)
         if self._context.mesh is not None:
-            batch.check_parts(self._context.rank_info.shards)
+            rank_info = self._context.rank_info
+            batch.check_parts(rank_info.shards // rank_info.tensor)
             check_optimizers(self._context.things)
             sum_gradients(self._context.things)
         if self._context.deterministic:

@@ -8,11 +8,12 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -67,6 +68,8 @@ class Group:
         peers: "Group | None" = None,
         replica: "Group | None" = None,
         own_microbatches: bool = False,
+        tensor: int = 1,
+        axes: "Mapping[tuple[int, ...], Group]" = MappingProxyType({}),
     ) -> None:
         self.rank = rank
         self.size = size
@@ -76,6 +79,8 @@ class Group:
         self.lost: PeerLostError | None = None  # noticed where it could not be raised
         self._peers = peers
         self.own_microbatches = own_microbatches  # of each part of a copy
+        self.tensor = tensor  # neighbours in a copy that compute the same microbatches
+        self.axes = axes  # of a copy: groups of some of its processes, by their numbers in it
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # torch's works, of which some may not have ended
@@ -130,7 +135,13 @@ class Group:
         peers, replica = self.peers, self.replica
         if replica is None or not self.own_microbatches:
             return Share(peers.size, peers.rank, peers.idle)
-        return Share(peers.size, peers.rank, peers.idle, replica.size, replica.rank)
+        places, place = replica.size // self.tensor, replica.rank // self.tensor
+        return Share(peers.size, peers.rank, peers.idle, places, place)
+
+    @property
+    def counts(self) -> bool:
+        """Whether what this process sums is its own: of those that compute the same, the first."""
+        return self.replica is None or self.replica.rank % self.tensor == 0
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
@@ -140,7 +151,7 @@ class Group:
 
     def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
         """Begin a collective of torch's own on the backend."""
-        assert self.size > 1, "a single process has no backend"
+        assert self._backend is not None, "a single process has no backend"
         return self._begin(lambda: collective(self._backend), tensor)
 
     def all_reduce(self, tensor: Tensor) -> Pending:
@@ -206,7 +217,7 @@ class Group:
 
     def close(self) -> None:
         """Close the connections."""
-        for part in (self.replica, self._peers):
+        for part in (*self.axes.values(), self.replica, self._peers):
             if part is not None:
                 part.close()
         free_ended()
@@ -254,10 +265,8 @@ def _connect(
 ) -> Group:
     """Connect to the others, by NCCL if each has a GPU."""
 
-    def group(
-        name: str, rank: int, size: int, peers: Group | None = None, replica: Group | None = None
-    ) -> Group:
-        if size == 1:
+    def group(name: str, rank: int, size: int, **parts: Any) -> Group:  # noqa: ANN401
+        if size == 1 and not name.startswith("axis"):  # torch may ask for collectives of one
             return Group(connections=connections)
         own = PrefixStore(name, store)
         return Group(
@@ -266,22 +275,29 @@ def _connect(
             _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu),
             is_nccl=gpu is not None,
             connections=connections,
-            peers=peers,
-            replica=replica,
             own_microbatches=rank_info.own_microbatches,
+            tensor=rank_info.tensor,
+            **parts,
         )
 
     if rank_info.shards == 1:
         return group("world", rank_info.rank, rank_info.size)
     peers = group(f"shard{rank_info.shard}", rank_info.replica, rank_info.replicas)
-    replica = group(f"replica{rank_info.replica}", rank_info.shard, rank_info.shards)
+    axes = {
+        tuple(ranks): group(
+            f"axis{rank_info.replica}.{[*ranks]}", ranks.index(rank_info.shard), len(ranks)
+        )
+        for ranks in rank_info.axes
+    }
+    name = f"replica{rank_info.replica}"
+    replica = group(name, rank_info.shard, rank_info.shards, axes=axes)
     return group("world", rank_info.rank, rank_info.size, peers=peers, replica=replica)
 
 
 def _num_connections(rank_info: RankInfo) -> int:
     """Return the number of gloo's connections: each to each in every group of `_connect`."""
     in_parts = rank_info.replicas + rank_info.shards - 2 if rank_info.shards > 1 else 0
-    return rank_info.size - 1 + in_parts
+    return rank_info.size - 1 + in_parts + sum(len(one) - 1 for one in rank_info.axes)
 
 
 def _gloo(store: Store, rank: int, size: int) -> Any:  # noqa: ANN401

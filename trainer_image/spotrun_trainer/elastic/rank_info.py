@@ -32,7 +32,8 @@ class RankInfo:
     elastic: bool = False  # under spotrun: another world follows one that broke
     joins: bool = False  # the others have the state
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
-    own_microbatches: bool = False  # each of these computes microbatches of its own
+    own_microbatches: bool = False  # each of these, or of them by `tensor`, has others
+    tensor: int = 1  # neighbours of a copy that compute the same microbatches together
 
     @property
     def shard(self) -> int:
@@ -45,12 +46,26 @@ class RankInfo:
         return self.rank // self.shards
 
     @property
+    def axes(self) -> list[range]:
+        """The processes of its copy that this one forms groups of its own with.
+
+        Those in its row and in its column, where a mesh has two dimensions; else none.
+        """
+        row, column = divmod(self.shard, self.tensor)
+        rows = range(row * self.tensor, (row + 1) * self.tensor)
+        columns = range(column, self.shards, self.tensor)
+        is_mesh = self.own_microbatches and self.tensor > 1
+        return [one for one in (columns, rows) if is_mesh and len(one) < self.shards]
+
+    @property
     def replicas(self) -> int:
         """The number of copies of the model."""
         return self.size // self.shards
 
 
-def with_shards(rank_info: RankInfo, shards: int, *, own_microbatches: bool = False) -> RankInfo:
+def with_shards(
+    rank_info: RankInfo, shards: int, *, own_microbatches: bool = False, tensor: int = 1
+) -> RankInfo:
     """Return the rank info with so many processes for a copy; raises ValueError if it is wrong."""
     if shards < 1:
         raise ValueError(f"shards={shards}: at least one process holds the model")
@@ -60,7 +75,8 @@ def with_shards(rank_info: RankInfo, shards: int, *, own_microbatches: bool = Fa
             "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
             "workers.perReplica, so that it always has whole copies"
         )
-    return replace(rank_info, shards=shards, own_microbatches=own_microbatches and shards > 1)
+    own_microbatches = own_microbatches and shards > 1
+    return replace(rank_info, shards=shards, own_microbatches=own_microbatches, tensor=tensor)
 
 
 def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch._C._distributed_c10d import _create_work_from_future
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.pending_collectives import Done, Pending
+from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.process.rng import key_of
 
@@ -35,6 +36,8 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         self._group: Group | None = None
         self._raises_later = raises_later
         self._name = ""
+        self._lost_in: Group | None = None  # where the loss of a peer is noted
+        self._axes: dict[tuple[int, ...], ReplicaGroup] = {}
 
     @classmethod
     def make_default(cls, shard: int, shards: int, *, raises_later: bool = False) -> "ReplicaGroup":
@@ -46,7 +49,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
             )
         group = cls(shard, shards, raises_later=raises_later)
         distributed.Backend.register_backend(
-            _BACKEND, lambda *_: group, extended_api=True, devices=["cpu", "cuda"]
+            _BACKEND, group._of, extended_api=True, devices=["cpu", "cuda"]
         )
         # A store of this process alone: the others are known when a world is entered.
         distributed.init_process_group(_BACKEND, store=HashStore(), rank=shard, world_size=shards)
@@ -54,7 +57,22 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 
     def enter(self, group: Group | None) -> None:
         """Use another world's group from now on; None: none until there is another world."""
-        self._group = group
+        self._enter(group, group)
+        for ranks, axis in self._axes.items():
+            axis._enter(group.axes[ranks] if group is not None else None, group)  # noqa: SLF001 - of its own class
+
+    def _enter(self, group: Group | None, lost_in: Group | None) -> None:
+        self._group, self._lost_in = group, lost_in
+
+    def _of(self, options: Any, _more: Any) -> "ReplicaGroup":  # noqa: ANN401 - torch's
+        """Return the group that torch makes: this one, or one for a dimension of its mesh."""
+        ranks = tuple(options.global_ranks_in_group)
+        if not ranks or len(ranks) == self.size():
+            return self
+        axis = ReplicaGroup(options.group_rank, options.group_size, raises_later=True)
+        axis.name_as(options.group_id)
+        self._axes[ranks] = axis
+        return axis
 
     def allreduce(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin to sum, or to reduce as the options say."""
@@ -86,6 +104,18 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
 
+    def allgather_into_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
+        """Begin several of these, as torch's own layers on parts of a tensor ask for one."""
+        return self._each(self.all_gather_single, outputs, tensors, options)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
+        """Begin several of these."""
+        return self._each(self.reduce_scatter_single, outputs, tensors, options)
+
+    def _each(self, begin: Callable[..., Any], outputs: Any, tensors: Any, options: Any) -> Any:  # noqa: ANN401
+        works = [begin(*pair, options) for pair in zip(outputs, tensors, strict=True)]
+        return works[-1]  # each has been waited for
+
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to send a tensor to one process."""
         return self._begin(lambda backend: backend.send(tensors, rank, tag), tensors)
@@ -111,14 +141,14 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         self._name = name
 
     def _begin(self, collective: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
-        if self._group is None:
+        if self._group is None or self._lost_in is None:
             raise ValueError(
                 "the processes that hold the model together meet when the first step begins: call "
                 "what needs all of them inside `with step:` or run.evaluate"
             )
         if not self._raises_later:
             return self._group.begin(collective, tensors[0])
-        return _begin_and_raise_later(self._group, collective, tensors[0])
+        return _begin_and_raise_later(self._group, collective, tensors[0], self._lost_in)
 
 
 def _all_gather(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
@@ -130,15 +160,17 @@ def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
 
 
 def _begin_and_raise_later(
-    group: Group, collective: Callable[[Any], Any], tensor: Tensor
-) -> Pending:
+    group: Group, collective: Callable[[Any], Any], tensor: Tensor, lost_in: Group
+) -> Any:  # noqa: ANN401 - torch's work
     """Wait for a collective here, for torch's modules wait for works of their own kind only."""
-    if group.lost is None:
+    if lost_in.lost is None:
         try:
             group.begin(collective, tensor).wait()
         except PeerLostError as error:
-            group.lost = error
-    return Done()
+            lost_in.lost = error
+    ended = torch.futures.Future[list[Tensor]]()
+    ended.set_result([tensor])
+    return _create_work_from_future(ended)
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped

@@ -247,6 +247,7 @@ def open_context(
         _find_rank_info(env, world_file),
         parallel.size if parallel else shards,
         own_microbatches=parallel is not None,
+        tensor=parallel.tensor if parallel else 1,
     )
     if rank_info.elastic:
         wait_shortly(os.environ)

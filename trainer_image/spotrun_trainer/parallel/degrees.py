@@ -8,15 +8,18 @@ class Parallel:
     """The number of processes that hold one copy of the model, by how they divide the work.
 
     shard   each holds a part of every tensor, and trains on samples of its own (FSDP2)
+    tensor  these compute on the same samples together, each a part of every layer that the script
+            divides (`parallelize_module`); neighbours, for they exchange the most
     """
 
     shard: int = 1
+    tensor: int = 1
 
     def __post_init__(self) -> None:
-        if self.shard < 1:
-            raise ValueError(f"Parallel(shard={self.shard}): at least one process holds the model")
+        if min(self.shard, self.tensor) < 1:
+            raise ValueError(f"{self}: at least one process holds the model")
 
     @property
     def size(self) -> int:
         """The number of processes of a copy."""
-        return self.shard
+        return self.shard * self.tensor

@@ -22,6 +22,12 @@ def is_divided(tensor: object) -> bool:
     return type(tensor) not in PLAIN_KINDS and hasattr(tensor, "device_mesh")
 
 
+def is_sharded(tensor: object) -> bool:
+    """Whether the processes of the mesh's dimension "shard" hold other parts of a tensor."""
+    mesh: Any = getattr(tensor, "device_mesh", None)
+    return mesh is not None and "shard" in mesh.mesh_dim_names
+
+
 def local(tensor: Tensor) -> Tensor:
     """Return this process's part of a tensor; of an undivided one the tensor itself."""
     if not is_divided(tensor):
@@ -30,6 +36,30 @@ def local(tensor: Tensor) -> Tensor:
     with torch.no_grad():  # else autograd would note it
         part: Tensor = divided.to_local()
     return part
+
+
+def local_gradient(parameter: Tensor) -> Tensor | None:
+    """Return the gradient of the part of a parameter that this process holds.
+
+    Where layers compute on parts of a sample, each process of these has a summand of it.
+    """
+    gradient: Any = parameter.grad
+    if gradient is None or not is_divided(gradient):
+        return gradient
+    own: Any = parameter
+    if is_divided(parameter) and gradient.placements != own.placements:
+        with torch.no_grad():
+            gradient = gradient.redistribute(own.device_mesh, own.placements)
+    return local(gradient)
+
+
+def holders(tensor: Tensor, size: int) -> int:
+    """Return how many of `size` processes of a copy hold the same part of a tensor."""
+    if not is_divided(tensor):
+        return size
+    whole: Any = tensor
+    sizes = zip(whole.device_mesh.shape, whole.placements, strict=True)
+    return size // math.prod(count for count, one in sizes if not one.is_replicate())
 
 
 def division_of(tensor: Tensor) -> Division:

@@ -18,4 +18,15 @@ def make_mesh(device: torch.device, plan: Parallel) -> "DeviceMesh":
     group: Any = distributed.group.WORLD
     name = distributed.distributed_c10d._world.pg_names[group]  # noqa: SLF001 - given to it, unknown to it
     group.name_as(name)
-    return init_device_mesh(device.type, (plan.shard,), mesh_dim_names=("shard",))
+    if plan.tensor == 1:
+        return init_device_mesh(device.type, (plan.shard,), mesh_dim_names=("shard",))
+    sizes = (plan.shard, plan.tensor)
+    return init_device_mesh(device.type, sizes, mesh_dim_names=("shard", "tensor"))
+
+
+def is_within(mesh: "DeviceMesh", whole: "DeviceMesh") -> bool:
+    """Whether a mesh is another, or has some of its dimensions."""
+    names, all_names = mesh.mesh_dim_names, whole.mesh_dim_names
+    if names is None or all_names is None or not set(names) <= set(all_names):
+        return False
+    return mesh == (whole if names == all_names else whole[names])

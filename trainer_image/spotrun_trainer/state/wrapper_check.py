@@ -2,10 +2,12 @@
 
 import gc
 from collections.abc import Iterable
+from typing import Any
 
 from torch import distributed, nn
 
 from spotrun_trainer.parallel.local import is_divided
+from spotrun_trainer.parallel.mesh import is_within
 
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
 """Wrappers by name, for importing the second takes a quarter of a second."""
@@ -21,8 +23,10 @@ def check_plain(name: str, thing: object, mesh: object = None) -> None:
     for part in thing.modules():
         if kind := _wrapper(type(part)):
             raise ValueError(_refusal(name, kind))
-    divided = [one for one in thing.parameters() if is_divided(one)]
-    if any(getattr(one, "device_mesh", None) != mesh for one in divided):
+    whole: Any = mesh
+    found: list[Any] = [one for one in thing.parameters() if is_divided(one)]
+    meshes = {id(one.device_mesh): one.device_mesh for one in found}
+    if any(whole is None or not is_within(one, whole) for one in meshes.values()):
         raise ValueError(
             f"{name} has parameters that torch has divided (DTensor) over other processes than "
             "those of run.mesh: make the run with Run(parallel=Parallel(shard=...)) first, and "

@@ -8,7 +8,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.parallel.local import local
+from spotrun_trainer.parallel.local import local, local_gradient
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
 
@@ -56,9 +56,9 @@ class Bucket:
         new: list[tuple[Tensor, Tensor]] = []
         more: list[tuple[Tensor, Tensor]] = []
         for index, parameter in enumerate(self.parameters):
-            if parameter.grad is not None:
+            if (gradient := local_gradient(parameter)) is not None:
                 check_dense(parameter)
-                pair = (self.views[index], local(parameter.grad))
+                pair = (self.views[index], gradient)
                 (more if self._has[index] else new).append(pair)
                 self._has[index] = True
                 parameter.grad = None

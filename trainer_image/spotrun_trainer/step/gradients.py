@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.parallel.local import is_divided, local
+from spotrun_trainer.parallel.local import is_divided, local_gradient
 from spotrun_trainer.step.gradient_buckets import (
     BUCKET_BYTES,
     Bucket,
@@ -90,10 +90,7 @@ class LocalGradients:
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """Return the gradients themselves."""
-        return [
-            None if parameter.grad is None else local(parameter.grad)
-            for parameter in self.parameters
-        ]
+        return [local_gradient(parameter) for parameter in self.parameters]
 
     def drop(self) -> None:
         """Drop the gradients."""

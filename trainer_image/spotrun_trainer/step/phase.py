@@ -1,5 +1,6 @@
 """One pass over a step's microbatches, up to one update: gradients, commit, apply."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from spotrun_trainer.data.sharding import deal_to
+from spotrun_trainer.parallel.local import holders
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import vote
@@ -239,8 +241,15 @@ class Phase:
         is_needed = clip is not None or context.looks_at_gradients
         if replica is None or not context.group.own_microbatches or not is_needed:
             return None
-        sums = [one for each in gradients for one in each.sums(some_missing=False)]
-        square = get_total_norm([one for one in sums if one is not None]).double().pow(2).reshape(1)
+        alike = defaultdict[int, list[Tensor]](list)  # by the number that has the same part
+        for each in gradients:
+            sums = each.sums(some_missing=False)
+            for parameter, one in zip(each.parameters, sums, strict=True):
+                if one is not None:
+                    alike[holders(parameter, replica.size)].append(one)
+        square = torch.zeros(1, dtype=torch.float64, device=context.device)
+        for count, parts in alike.items():
+            square += get_total_norm(parts).double().pow(2) / count
         replica.all_reduce(square).wait()
         return square
 
@@ -274,8 +283,10 @@ class Phase:
 
     def _totals(self, vectors: list[Tensor]) -> Tensor:
         if not self._context.deterministic:
-            self._context.group.addends.all_reduce(vectors[0]).wait()
-            return vectors[0]
+            group = self._context.group
+            vector = vectors[0] if group.counts else torch.zeros_like(vectors[0])
+            group.addends.all_reduce(vector).wait()
+            return vector
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):
             tree.push(Node(number, 1, vector))

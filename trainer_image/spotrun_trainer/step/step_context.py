@@ -12,7 +12,7 @@ from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel import fsdp
-from spotrun_trainer.parallel.local import is_divided, local
+from spotrun_trainer.parallel.local import is_sharded, local
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
@@ -226,7 +226,7 @@ class StepContext:
 
     def _open(self, parameters: Sequence[nn.Parameter]) -> Gradients:
         peers = self.group.peers
-        if self.group.own_microbatches and not all(map(is_divided, parameters)):
+        if self.group.share.parts > 1 and not all(map(is_sharded, parameters)):
             raise ValueError(
                 "an optimizer updates parameters that torch has not divided among the processes of "
                 "a copy, whose gradients would not be added up: with parallel= call "

@@ -15,10 +15,16 @@ from tests.unit.trainer.run.sharded import SharedModel, losses_of
 
 @dataclass(frozen=True)
 class FullySharded(SharedModel):
-    """A training, and the number of processes that hold a copy of the model."""
+    """A training, and the processes that hold a copy of the model."""
 
     shard: int = 2
+    tensor: int = 1
     clip: float | None = 0.5
+
+    @property
+    def processes(self) -> int:
+        """The number of processes of a copy."""
+        return self.shard * self.tensor
 
 
 class Blocks(nn.Module):
@@ -47,11 +53,35 @@ class Blocks(nn.Module):
 
 def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     """Make what is trained, as users write it."""
-    run = Run(1, parallel=Parallel(shard=plan.shard), checkpoint=plan.checkpoint, every=plan.every)
-    model = run.prepare(Blocks(), shard=True)
+    parallel = Parallel(shard=plan.shard, tensor=plan.tensor)
+    run = Run(1, parallel=parallel, checkpoint=plan.checkpoint, every=plan.every)
+    model = Blocks()
+    if plan.tensor > 1:
+        divide_layers(model, run)
+    model = run.prepare(model, shard=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
     return run, model, optimizer
+
+
+def divide_layers(model: Blocks, run: Run) -> None:
+    """Divide layers by columns and by rows in turns; the scale stays whole."""
+    # Not for all processes of these tests: it takes them a second.
+    from torch.distributed.tensor import Replicate  # noqa: PLC0415
+    from torch.distributed.tensor.parallel import (  # noqa: PLC0415
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    plan = {
+        "first": ColwiseParallel(),
+        "blocks.0.0": RowwiseParallel(),
+        "blocks.1.0": ColwiseParallel(),
+        "blocks.2.0": RowwiseParallel(),
+        "last": ColwiseParallel(output_layouts=Replicate()),
+    }
+    parallelize_module(model, run.mesh["tensor"], plan, src_data_rank=None)
 
 
 def train_fully_sharded(plan: FullySharded, before: Callable[[], None] = lambda: None) -> Trained:
@@ -70,10 +100,20 @@ class Piece:
     tensor: Tensor
 
 
-def train_and_show(plan: FullySharded) -> tuple[dict[str, Piece], int]:
-    """Train, from a checkpoint if there is one; return all that is tracked, and the steps done."""
+@dataclass(frozen=True)
+class Shown:
+    """What a process has after a training."""
+
+    pieces: dict[str, Piece]  # of all that is tracked
+    step: int
+    losses: list[float]
+
+
+def train_and_show(plan: FullySharded, before: Callable[[], None] = lambda: None) -> Shown:
+    """Train, from a checkpoint if there is one, and show everything."""
+    before()
     run, model, optimizer = begun(plan)
-    losses_of(run, model, optimizer, plan)
+    losses = losses_of(run, model, optimizer, plan)
     flat = run._context.tracked.flatten()
     divisions = divisions_in(flat.values, lambda path: tuple(flat.tensors[path].shape))
     pieces = {}
@@ -82,17 +122,17 @@ def train_and_show(plan: FullySharded) -> tuple[dict[str, Piece], int]:
         shape = tuple(tensor.shape)
         where = (known.shape, known.box.offsets) if known else (shape, (0,) * len(shape))
         pieces[path] = Piece(*where, tensor.detach().clone())
-    return pieces, run.step
+    return Shown(pieces, run.step, losses)
 
 
-def whole_state(parts: Sequence[dict[str, Piece]]) -> dict[str, Tensor]:
+def whole_state(parts: Sequence[Shown]) -> dict[str, Tensor]:
     """Put the tensors of a copy together; what several processes hold is the same in each."""
     state = {}
-    for path, first in parts[0].items():
+    for path, first in parts[0].pieces.items():
         whole = state[path] = torch.empty(first.whole, dtype=first.tensor.dtype)
         filled = torch.zeros(first.whole, dtype=torch.bool)
         for part in parts:
-            piece = part[path]
+            piece = part.pieces[path]
             place = tuple(
                 map(slice, piece.offsets, map(int.__add__, piece.offsets, piece.tensor.shape))
             )

@@ -25,6 +25,8 @@ MESHES = {
     "2 shards": (2, FullySharded(shard=2)),
     "2 copies of 2 shards": (4, FullySharded(shard=2)),
     "3 shards": (3, FullySharded(shard=3)),
+    "2 tensor": (2, FullySharded(shard=1, tensor=2)),
+    "2 x 2": (4, FullySharded(shard=2, tensor=2)),
     "4 shards": (4, FullySharded(shard=4)),
 }
 SAMPLES = 24  # a step's, dealt in twos to as many as 4 parts
@@ -35,6 +37,9 @@ PAIRS = [
     ("2 copies of 2 shards", "3 shards"),
     ("3 shards", "4 shards"),
     ("two copies", "4 shards"),
+    ("2 x 2", "one"),
+    ("2 tensor", "2 x 2"),
+    ("3 shards", "2 tensor"),
 ]
 
 
@@ -55,15 +60,16 @@ def test_the_whole_state_has_the_same_bits(tmp_path: Path, there: str, here: str
     size, plan = MESHES[there]
     plan = replace(plan, total=3, global_batch=SAMPLES, checkpoint=str(tmp_path))
     saved = in_world(size, plan)
-    assert {step for _, step in saved} == {3}
+    assert {one.step for one in saved} == {3}
     size, other = MESHES[here]
-    loaded = in_world(size, replace(plan, shard=other.shard))  # no step is left
-    assert {step for _, step in loaded} == {3}
-    expected = whole_state([pieces for pieces, _ in saved][: plan.shard])
+    loaded = in_world(
+        size, replace(plan, shard=other.shard, tensor=other.tensor)
+    )  # no step is left
+    assert {one.step for one in loaded} == {3}
+    expected = whole_state(saved[: plan.processes])
     assert "optimizer/state/0/exp_avg" in expected
-    for first in range(0, size, other.shard):
-        parts = [pieces for pieces, _ in loaded[first : first + other.shard]]
-        state = whole_state(parts)
+    for first in range(0, size, other.processes):
+        state = whole_state(loaded[first : first + other.processes])
         assert set(state) == set(expected)
         for path, tensor in expected.items():
             assert torch.equal(state[path], tensor), path
@@ -85,10 +91,10 @@ def test_a_checkpoint_without_offsets_is_read(tmp_path: Path) -> None:
     plan = FullySharded(shard=2, total=3, global_batch=SAMPLES, checkpoint=str(tmp_path))
     saved = in_world(2, plan)
     forget_offsets(tmp_path)
-    expected = whole_state([pieces for pieces, _ in saved])
+    expected = whole_state(saved)
     for size, shard in ((2, 2), (3, 3)):
         loaded = in_world(size, replace(plan, shard=shard))
-        state = whole_state([pieces for pieces, _ in loaded])
+        state = whole_state(loaded)
         assert all(torch.equal(state[path], expected[path]) for path in expected)
 
 
