@@ -112,9 +112,10 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         """Begin several of these."""
         return self._each(self.reduce_scatter_single, outputs, tensors, options)
 
-    def _each(self, begin: Callable[..., Any], outputs: Any, tensors: Any, options: Any) -> Any:  # noqa: ANN401
+    def _each(self, begin: Callable[..., Any], outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         works = [begin(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        return works[-1]  # each has been waited for
+        last: Pending = works[-1]  # each has been waited for
+        return last
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to send a tensor to one process."""
@@ -161,7 +162,7 @@ def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
 
 def _begin_and_raise_later(
     group: Group, collective: Callable[[Any], Any], tensor: Tensor, lost_in: Group
-) -> Any:  # noqa: ANN401 - torch's work
+) -> Pending:
     """Wait for a collective here, for torch's modules wait for works of their own kind only."""
     if lost_in.lost is None:
         try:
@@ -170,7 +171,8 @@ def _begin_and_raise_later(
             lost_in.lost = error
     ended = torch.futures.Future[list[Tensor]]()
     ended.set_result([tensor])
-    return _create_work_from_future(ended)
+    work: Pending = _create_work_from_future(ended)
+    return work
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped

@@ -43,14 +43,15 @@ def local_gradient(parameter: Tensor) -> Tensor | None:
 
     Where layers compute on parts of a sample, each process of these has a summand of it.
     """
-    gradient: Any = parameter.grad
+    gradient = parameter.grad
     if gradient is None or not is_divided(gradient):
         return gradient
     own: Any = parameter
-    if is_divided(parameter) and gradient.placements != own.placements:
+    summand: Any = gradient
+    if is_divided(parameter) and summand.placements != own.placements:
         with torch.no_grad():
-            gradient = gradient.redistribute(own.device_mesh, own.placements)
-    return local(gradient)
+            summand = summand.redistribute(own.device_mesh, own.placements)
+    return local(summand)
 
 
 def holders(tensor: Tensor, size: int) -> int:
@@ -59,7 +60,8 @@ def holders(tensor: Tensor, size: int) -> int:
         return size
     whole: Any = tensor
     sizes = zip(whole.device_mesh.shape, whole.placements, strict=True)
-    return size // math.prod(count for count, one in sizes if not one.is_replicate())
+    num_parts = math.prod(int(count) for count, one in sizes if not one.is_replicate())
+    return size // num_parts
 
 
 def division_of(tensor: Tensor) -> Division:
