@@ -171,8 +171,9 @@ def _begin_and_raise_later(
             lost_in.lost = error
     ended = torch.futures.Future[list[Tensor]]()
     ended.set_result([tensor])
-    work: Pending = _create_work_from_future(ended)
-    return work
+    work: Any = _create_work_from_future(ended)
+    pending: Pending = work
+    return pending
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped

@@ -25,6 +25,14 @@ PRINTED = {
         "meter_span_microseconds",
         "trace_span_microseconds",
     },
+    "parallel": {
+        "parallel_mismatches",
+        "reshard_mismatches",
+        "copy_lost_stall_seconds",
+        "steps_lost",
+        "throughput_vs_fsdp2",
+        "memory_vs_fsdp2",
+    },
 }
 
 

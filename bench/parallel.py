@@ -1,0 +1,242 @@
+"""Models that several processes hold together (Run(parallel=...)): are they right, and how fast.
+
+    parallel_mismatches      losses of steps and evaluations that differ by more than rounding from
+                             those of one process, over all meshes
+    reshard_mismatches       tensors of which a bit differs after a checkpoint of one mesh was read
+                             into another, over random pairs of meshes; and steps that differ
+    copy_lost_stall_seconds  a process of one of two copies of two shards gets SIGKILL: the longest
+                             gap between two steps of the other copy, less a usual one
+    steps_lost               steps that the other copy computed again
+    throughput_vs_fsdp2      steps of Run in the time that torch's fully_shard takes for one, and
+    memory_vs_fsdp2          the greatest resident memory of both: see bench/parallel_fsdp2.py
+
+Real processes on gloo and a model of 260 parameters whose rows do not divide evenly. Who is lost is
+noticed here, and the next world is told at once: what an operator adds is in bench/recovery.py.
+
+Run as `.venv/bin/python bench/parallel.py [--quick] [--pairs 30] [--only reshard]`.
+"""
+
+import argparse
+import random
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from bench.operator_bench import say
+from bench.parallel_fsdp2 import measure_throughput
+from devcluster.argument_types import how_many
+from spotrun.wire import How
+from tests.support.processes.trainer_world import Ended, run_alone, run_world
+from tests.unit.trainer.run.elastic import Jobs
+from tests.unit.trainer.run.fully_sharded import (
+    FullySharded,
+    Shown,
+    begun,
+    train_and_show,
+    whole_state,
+)
+from tests.unit.trainer.run.scripts import dataset
+
+GLOBAL_BATCH = 24  # dealt in twos to as many as 4 parts
+ROUNDING = 1e-5
+WARM_STEPS, STEPS = 30, 100
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Copies of the model, and the processes that hold each."""
+
+    copies: int
+    shard: int
+    tensor: int = 1
+
+    def run(self, plan: FullySharded) -> list[Shown]:
+        """Train with this mesh; returns what each process has."""
+        plan = replace(plan, shard=self.shard, tensor=self.tensor)
+        size = self.copies * plan.processes
+        ended = (
+            [run_alone(train_and_show, plan)]
+            if size == 1
+            else run_world(size, train_and_show, plan)
+        )
+        return [_shown(one) for one in ended]
+
+    def copies_of(self, shown: Sequence[Shown]) -> list[Sequence[Shown]]:
+        """Return the processes of each copy."""
+        size = self.shard * self.tensor
+        return [shown[first : first + size] for first in range(0, len(shown), size)]
+
+
+MESHES = [
+    Mesh(1, 1),
+    Mesh(2, 1),
+    Mesh(1, 2),
+    Mesh(1, 3),
+    Mesh(2, 2),
+    Mesh(1, 4),
+    Mesh(1, 1, 2),
+    Mesh(1, 2, 2),
+    Mesh(2, 1, 2),
+]
+QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, 2)]
+
+
+def main() -> None:
+    """Measure what the arguments name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few meshes, one pair, one loss")
+    parser.add_argument("--pairs", type=how_many, default=30)
+    parser.add_argument("--repeats", type=how_many, default=5)
+    parser.add_argument("--only", default="", choices=["", *PARTS])
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.pairs = arguments.repeats = 1
+    for name, part in PARTS.items():
+        if arguments.only in {"", name}:
+            with tempfile.TemporaryDirectory() as scratch:
+                part(Path(scratch), arguments)
+
+
+def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
+    """Say how many losses differ from those of one process."""
+    plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, evaluates=True)
+    meshes = QUICK_MESHES if arguments.quick else MESHES
+    (alone,) = MESHES[0].run(plan)
+    num_wrong = num_losses = 0
+    worst = 0.0
+    for mesh in meshes[1:]:
+        for one in mesh.run(plan):
+            apart = [abs(a - b) for a, b in zip(one.losses, alone.losses, strict=True)]
+            num_wrong += sum(each > ROUNDING for each in apart)
+            num_losses += len(apart)
+            worst = max(worst, *apart)
+    say(
+        "parallel_mismatches",
+        num_wrong,
+        "losses",
+        of=num_losses,
+        meshes=len(meshes),
+        most_apart=float(f"{worst:.1g}"),
+    )
+
+
+def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
+    """Say how many tensors differ after a checkpoint was read into another mesh."""
+    chosen = random.Random(1)  # noqa: S311 - the same pairs in each run
+    num_wrong = num_tensors = 0
+    for number in range(arguments.pairs):
+        there, here = chosen.sample(QUICK_MESHES if arguments.quick else MESHES, 2)
+        plan = FullySharded(
+            total=chosen.randint(1, 4),
+            global_batch=GLOBAL_BATCH,
+            checkpoint=str(scratch / f"{number}"),
+        )
+        saved = there.run(plan)
+        expected = whole_state(there.copies_of(saved)[0])
+        loaded = here.run(plan)  # no step is left
+        num_wrong += sum(one.step != saved[0].step for one in loaded)
+        for copy in here.copies_of(loaded):
+            state = whole_state(copy)
+            num_wrong += len(set(state) ^ set(expected))
+            num_wrong += sum(not torch.equal(state[one], expected[one]) for one in expected)
+            num_tensors += len(expected)
+    say("reshard_mismatches", num_wrong, "tensors", of=num_tensors, pairs=arguments.pairs)
+
+
+def lose_copies(scratch: Path, arguments: argparse.Namespace) -> None:
+    """Say what the loss of a process costs the other copy."""
+    stalls, lost = [], []
+    for number in range(arguments.repeats):
+        folder = scratch / f"{number}"
+        folder.mkdir()
+        stall, again = _lose_a_copy(folder)
+        stalls.append(stall)
+        lost.append(again)
+    say("copy_lost_stall_seconds", stalls, "s", copies=2, shard=2)
+    say("steps_lost", lost, "steps", worst=max(lost))
+
+
+def _lose_a_copy(folder: Path) -> tuple[float, int]:
+    jobs = Jobs(folder)
+    try:
+        job = jobs.start(train_and_stamp, str(folder), workers=("a0", "a1", "b0", "b1"))
+        job.until(lambda: len(_stamps(folder / "a0.steps")) > WARM_STEPS)
+        job.signal("b1", signal.SIGKILL)
+        killed = time.monotonic()
+        job.until_dead("b1")
+        job.publish(How.ABORT, "a0", "a1")
+        for one in job.ended("a0", "a1"):
+            _check(one)
+    finally:
+        jobs.close()
+    stalls, again = [], 0
+    for worker in ("a0", "a1"):
+        stamps = _stamps(folder / f"{worker}.steps")
+        gaps = [(after, after - before) for (_, before), (_, after) in pairwise(stamps)]
+        usual = statistics.median(gap for at, gap in gaps if at > killed)
+        stalls.append(max(gap for at, gap in gaps if at > killed) - usual)
+        steps = [step for step, _ in stamps]
+        again += len(steps) - len(set(steps))
+        if sorted(set(steps)) != list(range(1, STEPS + 1)):
+            raise RuntimeError(f"{worker} did not take each step: {steps}")
+    return max(stalls), again
+
+
+def train_and_stamp(folder: str) -> None:
+    """Train, and note the moment at which each step was applied."""
+    import os  # noqa: PLC0415 - of a process of its own
+
+    plan = FullySharded(global_batch=GLOBAL_BATCH)
+    run, model, optimizer = begun(plan)
+    with (Path(folder) / f"{os.environ['SPOTRUN_WORKER']}.steps").open("a", buffering=1) as stamps:
+        for step in run.steps(
+            dataset(), global_batch=GLOBAL_BATCH, microbatch=2, total=STEPS, num_workers=0
+        ):
+            with step:
+                for features, classes in step:
+                    loss = cross_entropy(model(features), classes, reduction="sum")
+                    step.backward(loss, weight=len(classes))
+                step.update(optimizer, clip=plan.clip)
+            if run.every(1):  # else it was dropped, and is computed again
+                stamps.write(f"{run.step} {time.monotonic()}\n")
+
+
+def _stamps(file: Path) -> list[tuple[int, float]]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(step), float(at)) for step, at in map(str.split, lines)]
+
+
+def compare_throughput(scratch: Path, arguments: argparse.Namespace) -> None:
+    """Say how fast Run is beside torch's own."""
+    measure_throughput(scratch, turns=3 if arguments.quick else 20)
+
+
+def _shown(ended: Ended) -> Shown:
+    _check(ended)
+    shown: Shown = ended.value
+    return shown
+
+
+def _check(ended: Ended) -> None:
+    if ended.error:
+        raise RuntimeError(ended.said)
+
+
+PARTS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
+    "losses": compare_losses,
+    "reshard": reshard,
+    "copies": lose_copies,
+    "throughput": compare_throughput,
+}
+
+
+if __name__ == "__main__":
+    main()
