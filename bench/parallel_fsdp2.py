@@ -54,6 +54,7 @@ def measure_throughput(scratch: Path, *, turns: int) -> None:
                     raise RuntimeError("\n".join(one.ended(0.0).said for one in processes))
                 time.sleep(LOOK_SECONDS)
             taken[side].append(max(float(file.read_text()) for file in files))
+    (scratch / "over").touch()
     ended = [one.ended(until) for one in processes]
     if errors := [one.said for one in ended if one.error]:
         raise RuntimeError(errors[0])
@@ -96,6 +97,8 @@ def take_turns(side: str, folder: str, turns: int) -> float:
         part = done.with_suffix(".part")
         part.write_text(str(seconds))
         part.rename(done)
+    while not (Path(folder) / "over").exists():
+        time.sleep(LOOK_SECONDS)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
