@@ -102,7 +102,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a process has after a training."""
+    """The state of a process after a training."""
 
     pieces: dict[str, Piece]  # of all that is tracked
     step: int
