@@ -21,6 +21,8 @@ from spotrun_trainer.loop.evaluate import (
 )
 from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
+from spotrun_trainer.loop.memory.blocks import Checkpointing, checkpoint_blocks, compile_blocks
+from spotrun_trainer.loop.memory.needs import Needs, is_planned, needs_of
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
@@ -37,6 +39,8 @@ from spotrun_trainer.telemetry.console import Value
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+    from spotrun_trainer.loop.memory.measure import Planner
 
 M = TypeVar("M", bound=nn.Module)
 P = ParamSpec("P")
@@ -89,6 +93,8 @@ class Run:
     ) -> None:
         if parallel is not None:
             _check_parallel(shards, deterministic=deterministic)
+        if is_planned():  # the whole model in one process, on tensors without content
+            parallel, shards, checkpoint, deterministic, device = None, 1, None, False, "cpu"
         WATCH.turn_off()  # steps are told by the loop, which knows more of them
         self._context = open_context(
             seed,
@@ -103,8 +109,18 @@ class Run:
             every = os.environ.get("SPOTRUN_CHECKPOINT_EVERY", "auto")
         self._saving = Saving(self._context, SaveSchedule(every))
         self._loop: Loop | None = None
+        self._planner: Planner | None = None
         self._onces = 0
         self._sources = Sources(seed, self._context.rank_info.local_size)
+
+    @staticmethod
+    def plan(script: str | Path, *arguments: str) -> Needs:
+        """Return the memory that a training script needs, without computing anything.
+
+        It is run in a process of its own up to its first step, on tensors without content. `kubectl
+        tjob plan --script` says which machines have that memory, and what they cost.
+        """
+        return needs_of(script, *arguments)
 
     @property
     def device(self) -> torch.device:
@@ -151,15 +167,34 @@ class Run:
             self._context.rank_info, self._onces, lambda: prepare(*args, **kwargs)
         )
 
-    def prepare(self, model: M, *, shard: bool = False) -> M:
+    def prepare(
+        self,
+        model: M,
+        *,
+        shard: bool = False,
+        checkpointing: Checkpointing | None = None,
+        compile: bool = False,  # noqa: A002 - torch's word
+    ) -> M:
         """Move a model to this process's device, and return it.
 
         `shard=True` divides it among the processes of `parallel`: each entry of an `nn.ModuleList`
         by itself, then all that is left, as torch's `fully_shard` does. With one process for a copy
         it stays whole.
+
+        `checkpointing="full"` keeps of each of these blocks only its input for the backward pass,
+        and computes the rest again; "selective" keeps the results of matrix products and attention
+        as well. `compile=True` compiles each block by itself.
         """
         check_plain("the model", model, self._context.mesh)
+        if is_planned():
+            from spotrun_trainer.loop.memory.fakes import fake_module  # noqa: PLC0415 - takes long
+
+            fake_module(model)
         model = model.to(self._context.device)
+        if checkpointing is not None:
+            checkpoint_blocks(model, checkpointing)
+        if compile and not is_planned():
+            compile_blocks(model)
         if shard and self._context.mesh is not None:
             shard_blocks(model, self._context.mesh)
         return model
@@ -222,6 +257,11 @@ class Run:
             data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
         end = total_steps(batch, source.length, total, epochs)
+        if is_planned():
+            from spotrun_trainer.loop.memory.measure import Planner  # noqa: PLC0415 - takes long
+
+            self._planner = Planner(self._context, source, batch, tuple(sums))
+            return self._planner.steps()
         self._loop = Loop(self._context, self._saving, source, batch, end, sum_names=tuple(sums))
         return self._loop.steps()
 
@@ -240,9 +280,10 @@ class Run:
         Call it in the loop over a step's microbatches; each microbatch counts once, whatever
         happens to workers. The names are those of `run.steps(..., sums=[...])`.
         """
-        if self._loop is None:
+        loop = self._loop or self._planner
+        if loop is None:
             raise ValueError("run.sum came before run.steps: it belongs into its steps")
-        self._loop.sum(values)
+        loop.sum(values)
 
     def log(self, **values: Value) -> None:
         """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""

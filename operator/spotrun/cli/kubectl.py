@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import estimate_flags
+from spotrun.cli import estimate_flags, plan_flags
 from spotrun.cli.console import CommandLine
 
 
@@ -19,11 +19,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             _prepare_estimate,
         )
     )
+    plan_flags.describe(
+        line.add(
+            "plan",
+            "the memory that a training script needs, and the machines that have it",
+            _prepare_plan,
+        )
+    )
     return line.run(argv)
 
 
 def _prepare_estimate(chosen: Namespace) -> Callable[[], int]:
     from spotrun.simulate.estimate.command import run, understand  # noqa: PLC0415
+
+    return partial(run, understand(chosen))
+
+
+def _prepare_plan(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.cli.plan.command import run, understand  # noqa: PLC0415
 
     return partial(run, understand(chosen))
 

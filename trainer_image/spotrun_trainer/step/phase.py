@@ -183,6 +183,12 @@ class Phase:
         return self.outcome.totals[0] / self.outcome.totals[1]
 
     @property
+    def weight(self) -> float | None:
+        """The weight of this process's microbatches; None where it is in a tensor."""
+        weights = [one.weight for one in self._sums]
+        return None if any(isinstance(one, Tensor) for one in weights) else float(sum(weights))
+
+    @property
     def sums(self) -> dict[str, Tensor]:
         """The script's own numbers, each summed over all microbatches."""
         if self.outcome is None:

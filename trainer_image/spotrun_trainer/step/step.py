@@ -140,6 +140,11 @@ class Step:
         """The norm of the gradient before it was clipped, known after `update(clip=...)`."""
         return self._result("step.norm").norm
 
+    @property
+    def weight(self) -> float | None:
+        """The weight of this process's microbatches in the first phase; None if a tensor has it."""
+        return self._phases[0].weight if self._phases else None
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Begin a phase: a part of the step with its own losses and update, on the same data."""

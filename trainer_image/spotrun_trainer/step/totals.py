@@ -51,6 +51,11 @@ class Sums:
             self._changes[number] = change if before is None else before + change
 
     @property
+    def weight(self) -> float | Tensor:
+        """The weight that losses were added with."""
+        return self._weight
+
+    @property
     def changed(self) -> set[int]:
         """The numbers of the buffers that changed."""
         return set(self._changes)

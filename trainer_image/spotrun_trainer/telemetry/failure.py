@@ -18,6 +18,12 @@ NOTE_CHARACTERS = 1_000
 """The part of a report's message that is left beside the rank and the exit code."""
 _SAYING_CHARACTERS = 700
 _CAUSE_CHARACTERS = 150
+_OUT_OF_MEMORY = "OutOfMemoryError"  # torch's, which this module need not import
+_ADVICE = (
+    "what to try: a smaller microbatch= (the global batch stays), "
+    'run.prepare(model, checkpointing="full"), Parallel(shard=...); '
+    "`kubectl tjob plan --script` says what each needs, and which GPUs have that"
+)
 _LIBRARIES = ("site-packages", "dist-packages")
 _STANDARD = Path(os.__file__).parent
 _OURS = Path(__file__).parents[1]
@@ -51,6 +57,8 @@ def failure_note(error: BaseException) -> str:
     lines = [said]
     if cause is not None:
         lines.append(f"  after {_cut_inside(_said(cause), _CAUSE_CHARACTERS)}")
+    if type(error).__name__ == _OUT_OF_MEMORY:
+        lines.append(f"  {_ADVICE}")
     room = NOTE_CHARACTERS - len("\n".join(lines))
     for line in _calls(error):
         room -= len(line) + 1

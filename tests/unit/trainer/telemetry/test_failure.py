@@ -8,6 +8,7 @@ from statistics import mean
 from types import TracebackType
 
 import pytest
+import torch
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
 from spotrun_trainer.elastic.rank_info import RankInfo
@@ -205,3 +206,11 @@ def test_what_torchs_record_has_written_stays(
     assert "py_callstack" in recorded
     assert (read_progress(tmp_path).failure or "").startswith("ValueError: no label")
     assert hooked == [error]
+
+
+def test_too_little_memory_ends_with_what_to_try() -> None:
+    said = failure_note(torch.OutOfMemoryError("CUDA out of memory. " + "Tried to. " * 200))
+    assert said.startswith("torch.OutOfMemoryError: CUDA out of memory.")
+    assert "kubectl tjob plan --script" in said.splitlines()[1]
+    assert len(said) <= NOTE_CHARACTERS
+    assert "kubectl" not in failure_note(RuntimeError("other"))

@@ -1,0 +1,1 @@
+"""`kubectl tjob plan`: which machines hold a model, and what they cost."""

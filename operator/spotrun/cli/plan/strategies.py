@@ -1,0 +1,96 @@
+"""The bytes of each GPU, by how a model's copies are spread over GPUs. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from typing_extensions import override
+
+VARIANTS = ("as written", "checkpointed", "bf16", "bf16, checkpointed")
+"""The ways to compute a microbatch, those that change less first."""
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The needs of a script as they were measured; each field as `spotrun_trainer` writes it."""
+
+    parameters: int
+    weight_bytes: int
+    gradient_bytes: int
+    sum_bytes: int
+    optimizer_bytes: int
+    update_bytes: int
+    block_bytes: int
+    rest_bytes: int
+    microbatch: int
+    global_batch: int
+    weight_per_sample: float | None
+    flops: int
+    activation_bytes: dict[str, int]
+    left_out: dict[str, str]
+
+    @classmethod
+    def read(cls, found: dict[str, Any]) -> "Needs":
+        """Read what the trainer has printed; a ValueError says what is wrong with it."""
+        if found.get("version") != _VERSION:
+            raise ValueError(
+                f"the needs are of version {found.get('version')}, and this program reads "
+                f"{_VERSION}: use the same version of spotrun for both"
+            )
+        try:
+            return cls(**{name: found[name] for name in cls.__dataclass_fields__})
+        except KeyError as error:
+            raise ValueError(f"the needs lack {error}") from None
+
+
+class Strategy(StrEnum):
+    """The ways to spread a model."""
+
+    COPIES = "a copy on each GPU"
+    SHARDED = "sharded over"
+    TENSOR = "tensor over"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A strategy, with the number of GPUs that hold a copy together."""
+
+    strategy: Strategy
+    gpus: int = 1
+
+    @override
+    def __str__(self) -> str:
+        return self.strategy if self.gpus == 1 else f"{self.strategy} {self.gpus} GPUs"
+
+
+def bytes_per_gpu(needs: Needs, spread: Spread, variant: str) -> int:
+    """Return the most that a GPU holds: weights, optimizer and sums, and a microbatch or an update.
+
+    A copy on each GPU is measured, but for the second copy of the weights in bf16. Sharded, each
+    GPU has its part of what is held, and gathers the blocks at work. Of tensor parallelism only an
+    estimate is made.
+    """
+    held = needs.weight_bytes + needs.optimizer_bytes + needs.sum_bytes
+    working = _working(needs, spread, variant)
+    return -(-held // spread.gpus) + max(working, -(-needs.update_bytes // spread.gpus))
+
+
+def _working(needs: Needs, spread: Spread, variant: str) -> int:
+    """Return what is there while a microbatch is computed."""
+    activations = needs.activation_bytes[variant]
+    gradients = -(-needs.gradient_bytes // spread.gpus)
+    size = 2 if variant.startswith("bf16") else 1  # how many fit into the place of one in 32 bits
+    match spread.strategy:
+        case Strategy.COPIES:
+            short = needs.weight_bytes // 2 if size == 2 else 0  # what autocast keeps of weights
+            return activations + gradients + short
+        case Strategy.SHARDED:
+            # FSDP2 gathers a block while the one before is computed, and what is in no block stays
+            # gathered; then the gradient of one of them is whole until it is summed.
+            gathered = 2 * needs.block_bytes + needs.rest_bytes
+            whole = max(needs.block_bytes, needs.rest_bytes)
+            return activations + gradients + (gathered + whole) // size
+        case Strategy.TENSOR:
+            # Korthikanti et al. 2022, eq. 2: of 34 parts that a block keeps 24 are divided.
+            return round(activations * (10 + 24 / spread.gpus) / 34) + gradients

@@ -1,0 +1,1 @@
+"""The memory that a training needs: measured without a GPU, and ways to need less."""

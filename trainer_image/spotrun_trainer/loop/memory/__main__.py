@@ -1,0 +1,67 @@
+"""Runs a training script for its needs alone: nothing is computed, and no GPU is asked for.
+
+python -m spotrun_trainer.loop.memory train.py ARGUMENTS...   prints one JSON object
+"""
+
+import os
+import runpy
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+
+from spotrun_trainer.loop.memory.fakes import build_fake_models
+from spotrun_trainer.loop.memory.needs import PLAN_FILE
+
+
+def main(arguments: list[str]) -> int:
+    """Run the script up to its first step, and print what was found."""
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    script, *_ = sys.argv = arguments
+    sys.path[0] = str(Path(script).resolve().parent)
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, "needs.json")
+        os.environ[PLAN_FILE] = str(found)
+        os.environ.pop("SPOTRUN_CHECKPOINT", None)  # nothing is restored, or claimed
+        said = _run(script)
+        if found.exists():
+            print(found.read_text())
+            return 0
+    print(f"{script} cannot be planned: {said}", file=sys.stderr)
+    return 1
+
+
+def _run(script: str) -> str:
+    """Run a script that ends itself once it is planned; return why it did not, if so."""
+    build_fake_models()
+    # torch's own copy of a parameter asks for an address, which a fake one does not have.
+    warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
+    out, sys.stdout = sys.stdout, sys.stderr  # what the script prints is no part of the answer
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as error:
+        return f"it ended by itself, with {error.code!r}, before its first step"
+    except Exception as error:
+        return _reason(error, script)
+    finally:
+        sys.stdout = out
+    return "it came to its end without run.steps(...), whose first microbatch is what is measured"
+
+
+def _reason(error: Exception, script: str) -> str:
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == script]
+    where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    kind = type(error).__name__
+    if "DataDependent" in kind or "DynamicOutputShape" in kind:
+        return (
+            f"it asks for the content of a tensor in its step{where}, and in a plan tensors have "
+            "none: keep float(), .item(), `if` and boolean masks out of the loop over microbatches"
+        )
+    return f"{kind}: {error}{where}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The blocks of a model, and torch's own ways to compute them with less memory, or faster.
+
+Blocks are the entries of lists of modules (`nn.ModuleList`), of which a model is a sequence; they
+are what `run.prepare(shard=True)` shards one by one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+
+Checkpointing = Literal["full", "selective"]
+
+_KEPT = (
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten.bmm.default,
+    torch.ops.aten.convolution.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,  # noqa: SLF001 - torch's operators
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,  # noqa: SLF001
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,  # noqa: SLF001
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,  # noqa: SLF001
+)
+"""The results that selective checkpointing keeps: those that are dear to compute again."""
+
+
+def blocks_of(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
+    """Yield the blocks of models, each once."""
+    seen = set[int]()
+    for module in modules:
+        for part in module.modules():
+            for block in part if isinstance(part, nn.ModuleList) else ():
+                if id(block) not in seen:
+                    seen.add(id(block))
+                    yield block
+
+
+def checkpoint_blocks(model: nn.Module, kind: Checkpointing) -> None:
+    """Let each block keep only its input for the backward pass, and compute the rest again.
+
+    A block's `forward` is replaced, not the block: names of parameters, and what torch hangs on a
+    module's call (`fully_shard`, `compile`), stay as they are.
+    """
+    if kind not in {"full", "selective"}:
+        raise ValueError(f'checkpointing={kind!r}: give "full" or "selective"')
+    for block in _blocks(model, "checkpointing"):
+        block.forward = _checkpointed(block.forward, kind)
+
+
+def is_checkpointed(block: nn.Module) -> bool:
+    """Whether `checkpoint_blocks` has been here."""
+    forward = block.__dict__.get("forward")
+    return isinstance(forward, partial) and forward.func is checkpoint
+
+
+def keep_all(blocks: Iterable[nn.Module]) -> None:
+    """Undo `checkpoint_blocks`."""
+    for block in blocks:
+        del block.forward
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compile each block by itself: alike ones share one compilation."""
+    for block in _blocks(model, "compile"):
+        block.compile()
+
+
+def _checkpointed(forward: Callable[..., Any], kind: Checkpointing) -> Callable[..., Any]:
+    if kind == "full":
+        return partial(checkpoint, forward, use_reentrant=False)
+    contexts = partial(create_selective_checkpoint_contexts, list(_KEPT))
+    return partial(checkpoint, forward, use_reentrant=False, context_fn=contexts)
+
+
+def _blocks(model: nn.Module, option: str) -> list[nn.Module]:
+    blocks = list(blocks_of([model]))
+    if not blocks:
+        raise ValueError(
+            f"{option}= works on a model's blocks, the entries of an nn.ModuleList, and this one "
+            "has none: keep its layers in one"
+        )
+    return blocks

@@ -1,0 +1,65 @@
+"""The needs of a training as they were measured: plain JSON for `kubectl tjob plan`."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VERSION = 1
+PLAN_FILE = "SPOTRUN_PLAN"
+"""The variable that names the file which a planned script writes what it needs to."""
+_OF_A_WORLD = ("SPOTRUN_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The bytes that one process needs which holds the whole model, by what they are for.
+
+    All are counted from the tensors that torch makes, without their content.
+    """
+
+    parameters: int
+    """The number of parameters, of which `trained` are updated."""
+    trained: int
+    weight_bytes: int  # of parameters and buffers
+    gradient_bytes: int  # what a backward pass leaves in `grad`
+    sum_bytes: int  # the flat sums that several processes add up in, in 32 bits
+    optimizer_bytes: int
+    update_bytes: int  # the most that the optimizers hold beside that, while they step
+    block_bytes: int  # of the weights of the largest block
+    rest_bytes: int  # of the weights outside of all blocks
+    blocks: int
+    microbatch: int
+    global_batch: int
+    weight_per_sample: float | None  # targets or tokens, as `mean_of=` counts them
+    flops: int  # of one microbatch, forward and backward, none of them computed twice
+    activation_bytes: dict[str, int] = field(default_factory=dict)
+    """The most that a microbatch holds beside weights and gradients, by variant: "as written",
+    "checkpointed", "bf16" and "bf16, checkpointed"."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """The variants that could not be measured, and why."""
+    version: int = VERSION
+
+
+def is_planned() -> bool:
+    """Whether this process is to find out what its script needs, and not to train."""
+    return PLAN_FILE in os.environ
+
+
+def needs_of(script: str | Path, *arguments: str) -> Needs:
+    """Run a script for its needs alone, in a process of its own; a ValueError says why not."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_WORLD)}
+    done = subprocess.run(
+        [sys.executable, "-m", __package__, str(script), *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError(done.stderr.strip().rpartition("\n")[2] or f"{script} cannot be planned")
+    found: Mapping[str, object] = json.loads(done.stdout)
+    return Needs(**found)  # type: ignore[arg-type]
