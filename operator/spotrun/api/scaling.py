@@ -36,7 +36,7 @@ class Rejected(Model):
     efficiency: Amount | None = Field(
         None,
         description="The share of the added workers that showed up as added throughput; absent "
-        "where nobody tells of steps.",
+        "where no steps are counted.",
     )
     until: Time = Field(description="Time at which it may be tried again.")
 

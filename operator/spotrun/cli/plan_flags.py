@@ -30,7 +30,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     """Add the flags to a parser."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.usage = f"{parser.prog} [-f FILE] --script SCRIPT [flags]"
+    parser.usage = f"{parser.prog} ([-f FILE] --script SCRIPT | --needs FILE) [flags]"
     parser.add_argument(
         "-f",
         "--filename",

@@ -253,7 +253,7 @@ class JobSnapshot:
     shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
     # Of gradients, that all workers add up in a step; None: not measured.
     sync_bytes_per_step: float | None = None
-    is_mute: bool = False  # its script does not train through `Run`: nobody tells of steps
+    is_mute: bool = False  # its script does not train through `Run`, so no steps are counted
     use_unknown: str = ""  # why then not even what its workers use is known
     broken: Broken | None = None  # why it cannot be decided; `spec` is what of it can be read
 

@@ -83,6 +83,29 @@ async def test_a_job_that_was_deleted_is_decided_again_when_the_cache_shows_it()
     assert horizon.caught_up(key)
 
 
+@pytest.mark.parametrize("stored", [{}, {"nextWorkerId": 7}], ids=["left out", "another"])
+async def test_no_worker_is_made_if_the_api_server_does_not_store_its_id(
+    stored: dict[str, int],
+) -> None:
+    sent = list[str]()
+
+    def answer(_: str, path: str, __: Any) -> Any:
+        sent.append(path.rpartition("/")[2])
+        return {"metadata": {"name": "lm", "resourceVersion": "9"}, "status": stored}
+
+    executor = an_executor(answer, Horizon(NoCaches(), lambda: 0.0))
+    job, memory = a_job(), Memory()
+    decision = job.decide()
+    assert decision.status.next_worker_id not in (None, 7)
+
+    outcome = await executor.carry_out(job.snapshot(), decision, memory)
+
+    assert sent == ["status"]
+    assert not outcome.stored
+    (failing,) = memory.failing.values()
+    assert "did not store status.nextWorkerId" in failing.words
+
+
 async def test_a_batch_of_workers_ends_with_the_lead() -> None:
     job, memory, sent = a_job().snapshot(), Memory(), list[str]()
     memory.accepted, memory.policy_at = job.template, 0.0

@@ -20,13 +20,12 @@ from spotrun.state.job_state import World
 from spotrun.state.snapshot import JobSnapshot, Undone
 from tests.support.jobs.builders import NOW, a_job
 from tests.unit.act.helpers import NoCaches
-from tests.unit.kube.scripted import ScriptedTransport
+from tests.unit.kube.scripted import ScriptedTransport, written
 
 TOO_LARGE = Ambiguous("etcdserver: request is too large", status=500)
 HOOK_DOWN = Forbidden("the webhook says no", status=403)
 BUSY = Retryable("busy", status=429, retry_after_seconds=7)
 ENDING = Ambiguous("apiserver is shutting down", status=503, retry_after_seconds=5)
-MADE = {"metadata": {"name": "made", "resourceVersion": "9"}}
 
 
 @dataclass
@@ -58,11 +57,11 @@ class Server:
     def _clock(self) -> float:
         return self.seconds
 
-    def _answer(self, method: str, _: str, __: Any) -> Any:
+    def _answer(self, method: str, path: str, body: Any) -> Any:
         self.asked[method] += 1
         if method in self.errors:
             raise self.errors[method]
-        return MADE
+        return written(path, body)
 
     def times(self) -> list[int]:
         """How often each write that fails has failed in a row."""
@@ -151,10 +150,10 @@ async def test_where_some_of_many_are_made_the_others_are_soon_tried_again() -> 
     server = Server({})
     pods = iter(range(10_000))
 
-    def every_second(method: str, _: str, __: Any) -> Any:
+    def every_second(method: str, path: str, body: Any) -> Any:
         if next(pods) % 2:
             raise TOO_LARGE
-        return MADE
+        return written(path, body)
 
     server._answer = every_second  # type: ignore[method-assign]
     server.__post_init__()
@@ -192,7 +191,7 @@ async def test_a_deleted_job_is_let_go_of_though_its_last_cost_cannot_be_stored(
             failures.append(path)
             raise TOO_LARGE
         let_go_after.append(len(failures))
-        return {"metadata": {**MADE["metadata"], "finalizers": []}}
+        return {"metadata": {"name": "made", "resourceVersion": "9", "finalizers": []}}
 
     server._answer = refuses_status  # type: ignore[method-assign, assignment]
     server.__post_init__()

@@ -178,6 +178,9 @@ def test_a_script_is_measured_with_the_arguments_of_its_job(
         (["--needs", "absent.json"], "absent.json cannot be read"),
         (["-f", "JOB", "--script", "other.py"], "does not run other.py"),
         (["--script", "absent.py"], "absent.py cannot be planned"),
+        (["--script", ""], "cannot be planned"),
+        (["--script", "absent.py", "--usable", "0"], "shares above 0"),
+        (["-f", "JOB", "--needs", "absent.json"], "with --needs it has no use"),
     ],
 )
 def test_what_cannot_be_planned_is_said(
@@ -188,6 +191,26 @@ def test_what_cannot_be_planned_is_said(
         main(["plan", *(str(tmp_path / "job.yaml") if one == "JOB" else one for one in flags)])
     assert ended.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "signal 9 ended it; if that is 9, memory may have"),
+        ("raise RuntimeError('first\\nsecond\\n\\n')", "RuntimeError: first second (line 1: raise"),
+    ],
+    ids=["killed", "an error of several lines"],
+)
+def test_why_a_script_ended_is_said(
+    line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(line)
+    with pytest.raises(SystemExit):
+        main(["plan", "--script", str(script)])
+    printed = " ".join(capsys.readouterr().err.split())
+    assert f"{script} cannot be planned" in printed
+    assert said in printed
 
 
 def test_without_pytorch_it_is_said_what_to_do(

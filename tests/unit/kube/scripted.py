@@ -13,6 +13,13 @@ Answer = Callable[[str, str, Any], Any]
 """(method, path, body) to a body, or raises."""
 
 
+def written(path: str, body: Any) -> dict[str, Any]:
+    """Answer a write: the object has a version, and the status that was sent."""
+    made = {"metadata": {"name": "made", "resourceVersion": "9"}}
+    is_status = path.partition("?")[0].endswith("/status")
+    return made | {"status": body[-1]["value"]} if is_status else made
+
+
 async def _nowhere() -> Access:
     return Access("http://nowhere.invalid")
 

@@ -24,7 +24,7 @@ from spotrun.state.actions import Action, Create
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
 from tests.support.jobs.builders import NOW, a_spec
-from tests.unit.kube.scripted import ScriptedTransport
+from tests.unit.kube.scripted import ScriptedTransport, written
 
 JOB = Key("ns", "job")
 
@@ -167,10 +167,10 @@ class Promised:
 async def test_room_is_kept_for_no_workers_that_wait_for_a_pause(
     monkeypatch: pytest.MonkeyPatch, failing: str, held: list[int]
 ) -> None:
-    def answer(method: str, path: str, _: Any) -> Any:
+    def answer(method: str, path: str, body: Any) -> Any:
         if method in {"POST", "PATCH"} and path.partition("?")[0].endswith(f"/{failing}"):
             raise Ambiguous("the webhook is down", status=500)
-        return {"metadata": {"name": "made", "resourceVersion": "9"}}
+        return written(path, body)
 
     cluster, promised = Cluster(), Promised()
     monkeypatch.setattr(cluster, "_answer", answer)
@@ -218,7 +218,7 @@ class Claiming(Cluster):
         if method == "POST" and path.partition("?")[0].endswith("/pods"):
             meta = body["metadata"]
             self.made_with[meta["labels"][LABEL_JOB_UID]] = meta["annotations"][ANNOTATION_DEVICES]
-        return {"metadata": {"name": "x", "resourceVersion": "9"}}
+        return written(path, body)
 
 
 @pytest.mark.parametrize("by", ["User", "Schedule"])
@@ -272,7 +272,7 @@ class Namesakes(Cluster):
         if path.partition("?")[0].endswith("/status"):
             self.num_stored += 1
         if name != HIDDEN:
-            return {"metadata": {"name": "x", "resourceVersion": "9"}}
+            return written(path, body)
         if self.is_guarded:
             raise Forbidden(f"a policy guards {name}")
         if method == "PATCH":

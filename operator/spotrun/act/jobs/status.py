@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from spotrun.act.errors import Trouble, on_write
 from spotrun.act.retries import Retries
 from spotrun.act.writes import Writes, Written
@@ -20,6 +22,18 @@ CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
 BELIEVED_CONFLICTS = 4
 """After more in a row the cache is taken to have missed a write: it has to show a newer job first,
 or be filled anew."""
+
+
+class StoredIds(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a stored status that says which worker ids are given out."""
+
+    next_worker_id: int | None = None
+
+
+class WrittenStatus(Written, frozen=True):
+    """The part of the answer to a written status that is used."""
+
+    status: StoredIds | None = None
 
 
 class StatusWriter:
@@ -75,11 +89,12 @@ class StatusWriter:
                 TRAINING_JOBS,
                 job.name,
                 patch,
-                Written,
+                WrittenStatus,
                 namespace=job.namespace,
                 subresource="status",
             ),
         )
+        _check_stored(written.status, new)
         memory.written_at, memory.conflicts = self._clock(), 0
         meta = written.metadata
         key = Key(job.namespace, job.name)
@@ -99,6 +114,19 @@ class StatusWriter:
         """Decide nothing more about a job on this version of it, or an older one."""
         key = Key(job.namespace, job.name)
         self._writes.reached(key, TRAINING_JOBS, job.name, int(job.version) + 1)
+
+
+def _check_stored(stored: StoredIds | None, new: JobState) -> None:
+    """Raise KubeError if the API server left out which worker ids are given out.
+
+    It leaves out silently what its CRD does not declare, and worker ids must never be used again.
+    """
+    if (stored.next_worker_id if stored is not None else None) != new.next_worker_id:
+        raise KubeError(
+            "the API server did not store status.nextWorkerId, so no worker is made or removed: "
+            "its CRDs are of an earlier version than the operator; apply those of this version "
+            "(`kubectl apply --server-side -f crds/`)"
+        )
 
 
 def status_of(job: JobSnapshot) -> str:

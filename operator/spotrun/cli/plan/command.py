@@ -18,6 +18,7 @@ from spotrun.cli.plan.strategies import Needs
 from spotrun.simulate.estimate import manifest
 
 _MEASURE = "spotrun_trainer.loop.memory"
+_SHOWN_CHARS = 2000
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,15 @@ def understand(chosen: Namespace) -> Question:
     """Read flags and measure the script; raises ValueError that says what is wrong."""
     if (chosen.script is None) == (chosen.needs is None):
         raise ValueError("give --script, or --needs with what was measured before")
-    found = (
-        _measured(chosen.script, _arguments(chosen.filename, chosen.script))
-        if chosen.script
-        else _kept(chosen.needs)
-    )
+    if chosen.needs is not None and chosen.filename is not None:
+        raise ValueError("--filename gives --script its arguments; with --needs it has no use")
     if not chosen.usable > 0 or not chosen.utilization > 0:
         raise ValueError("--usable and --utilization are shares above 0")
+    found = (
+        _measured(chosen.script, _arguments(chosen.filename, chosen.script))
+        if chosen.script is not None
+        else _kept(chosen.needs)
+    )
     return Question(
         script=chosen.script or chosen.needs,
         needs=Needs.read(found),
@@ -86,8 +89,20 @@ def _measured(script: str, arguments: Sequence[str]) -> dict[str, Any]:
         check=False,
     )
     if done.returncode:
-        raise ValueError(done.stderr.strip().rpartition("\n")[2])
+        raise ValueError(_why_not(script, done))
     return _object(done.stdout, script)
+
+
+def _why_not(script: str, done: subprocess.CompletedProcess[str]) -> str:
+    _, begins, reason = done.stderr.rpartition(f"{script} cannot be planned: ")
+    if begins:
+        return f"{begins}{reason.strip()}"
+    ended = (
+        f"signal {-done.returncode} ended it; if that is 9, memory may have run out"
+        if done.returncode < 0
+        else f"it ended with {done.returncode}"
+    )
+    return f"{script} cannot be planned: {ended}\n{done.stderr[-_SHOWN_CHARS:].strip()}".strip()
 
 
 def _kept(name: str) -> dict[str, Any]:

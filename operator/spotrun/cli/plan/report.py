@@ -117,6 +117,7 @@ def _notes(needs: Needs, none: Sequence[str], assumed: Assumptions) -> Iterator[
         f"1e9 targets {assumed.utilization:.0%} of its 16-bit speed (--utilization), with all GPUs "
         "of a machine at work. Prices are on demand, of the built-in tables; spot costs less."
     )
+    yield "No dollars per 1e9 targets: not computed in bf16, or the GPU's speed is not known."
     yield from (f"* {name}: not measured, {why}" for name, why in needs.left_out.items())
     if none:
         yield f"* held by no number of GPUs up to 1,024: {'; '.join(none)}"

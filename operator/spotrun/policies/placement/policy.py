@@ -166,7 +166,7 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
     enough = "enough workers have a node"
     taken = [
         *(_withdraw(w, Reason.FALLBACK, found.needs.why or enough) for w in no_spot),
-        *(_withdraw(w, Reason.BACK_TO_SPOT, "spot capacity is to be had") for w in no_stable),
+        *(_withdraw(w, Reason.BACK_TO_SPOT, "spot capacity is available again") for w in no_stable),
     ]
     gone = {action.worker_id for action in taken}
     late = (w for w in (*now.waiting_for_spot, *now.waiting_for_stable) if w.worker_id not in gone)

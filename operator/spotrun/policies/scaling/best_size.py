@@ -44,7 +44,7 @@ def _by_money(those: Options, worth: Worth) -> Wish:
         return Wish(best, ScalingReason.PAYS_OFF, why, numbers)
     if min(costs.values()) > costs[base] * (1 - CLEARLY):
         return Wish(base, ScalingReason.BEST_SIZE, "no other size costs clearly less", numbers)
-    why = "another size would cost less, but the training ends before a change pays off"
+    why = "another size would cost less, but a change would not pay off in the time that is left"
     return Wish(base, ScalingReason.NOT_REPAID, why, numbers)
 
 

@@ -25,7 +25,7 @@ def first_size(facts: SizingFacts) -> Wish:
     size, why = smallest, "the fewest, for an hour earlier is worth nothing"
     if facts.hour_worth_usd != 0:
         size = max((n for n in facts.sizes if n <= (smallest * most) ** 0.5), default=smallest)
-        why = f"a size between the fewest and the {most} workers that are allowed at most"
+        why = f"between the fewest and the {most} workers that there is room and money for"
     needed = next((n for n in facts.sizes if n <= most and _is_found_in_time(facts, n, most)), most)
     if needed > size:
         return _wish(needed, "the deadline leaves no time to begin with fewer, and grow")

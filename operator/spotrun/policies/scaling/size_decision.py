@@ -112,7 +112,7 @@ def _settle(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
         return _ask(facts, _with_rejection(facts, memory, found, now), found, now)
     more, fewer = (begun, None) if direction > 0 else (None, begun)
     memory = replace(memory, size=facts.wanted, more_since=more, fewer_since=fewer)
-    why = f"{found.size} workers come if this holds for {left:.0f} s more: {found.why}"
+    why = f"the size becomes {found.size} if this holds for {left:.0f} s more: {found.why}"
     return Choice(facts.wanted, memory, Pause.STABILIZING, why, found.numbers, left)
 
 

@@ -1,4 +1,4 @@
-"""The size by what workers use, where nobody tells of steps: no benefit can be measured then.
+"""The size by what workers use, where no steps are counted: no benefit can be measured then.
 
 What is left is a HorizontalPodAutoscaler's rule, with less trust in it: no more than twice the
 workers at once, and a growth that it takes back itself is not tried again soon. Each change starts

@@ -61,7 +61,7 @@ def _brings(those: Options, size: int, compared: int, reason: ScalingReason) -> 
     share = those.curve.efficiency(those.base, compared)
     why = f"{compared} workers would bring {share:.2f} of what they add"
     if reason is ScalingReason.NOT_REPAID:
-        why += ", but the training ends before a change pays off"
+        why += ", but a change would not pay off in the time that is left"
     return Wish(size, reason, why, {"efficiency": f"{share:.2f}"})
 
 
@@ -84,7 +84,7 @@ def _if_repaid(those: Options, found: Wish) -> Wish:
     """Keep the size if shrinking, which is to save money, would cost more than it saves."""
     if found.size == those.base or those.repaid(Worth.money(those.facts), [found.size]):
         return found
-    why = f"{found.why}, but the training ends before a change pays off"
+    why = f"{found.why}, but a change would not pay off in the time that is left"
     return Wish(those.base, ScalingReason.NOT_REPAID, why, found.numbers)
 
 
