@@ -2,7 +2,8 @@
 
 A module that is imported ahead has seen another environment than the script's: torchrun sets the
 rank of a process when it starts it, and a script may set variables before it imports what reads
-them. So it is noted which variables were read, and by which import.
+them. So it is noted which variables were read, and by which import, and
+what torch's defaults were then, for a tensor that a module makes is of these.
 """
 
 import importlib
@@ -32,6 +33,7 @@ class Batch:
 
     modules: frozenset[str]
     variables: frozenset[str]  # of the environment, read meanwhile
+    defaults: Mapping[str, str]  # of torch, before
 
 
 def import_ahead(names: Sequence[str], own: Collection[str], given: Collection[str]) -> list[Batch]:
@@ -52,6 +54,17 @@ def import_ahead(names: Sequence[str], own: Collection[str], given: Collection[s
     return batches
 
 
+def defaults_of_torch() -> dict[str, str]:
+    """Return what a script may set for tensors to come; nothing if torch is not imported."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    return {
+        "torch's default dtype": str(torch.get_default_dtype()),
+        "torch's default device": str(torch.get_default_device()),
+    }
+
+
 def correct_ranks() -> None:
     """Let modules that read a rank when they are imported read it again."""
     for name, correct in _READ_AGAIN.items():
@@ -61,7 +74,7 @@ def correct_ranks() -> None:
 
 
 def _import(name: str, given: Collection[str], reads: "_Reads") -> Batch:
-    before = frozenset(sys.modules)
+    before, defaults = frozenset(sys.modules), defaults_of_torch()
     reads.by_variable.clear()
     # What a package raises here it raises again in the script.
     with suppress(Exception, SystemExit):
@@ -70,7 +83,8 @@ def _import(name: str, given: Collection[str], reads: "_Reads") -> Batch:
         unknown = modules - _READ_AGAIN.keys()
         if variable in given and unknown:
             raise UnfitError(f"{min(unknown)} reads {variable} when it is imported")
-    return Batch(frozenset(sys.modules) - before, frozenset(reads.by_variable))
+    defaults = defaults or defaults_of_torch()  # this may have imported torch
+    return Batch(frozenset(sys.modules) - before, frozenset(reads.by_variable), defaults)
 
 
 @dataclass
@@ -85,8 +99,9 @@ def _reads() -> Iterator[_Reads]:
     mapping: Any = type(os.environ)
     before = mapping.__getitem__
 
-    def noted(environment: Mapping[str, str], name: str) -> str:
-        reads.by_variable.setdefault(name, set()).add(_reader())
+    def noted(environment: Mapping[str, str], name: object) -> str:
+        if isinstance(name, (str, bytes)):  # bytes are for os.environb, and subprocess tries them
+            reads.by_variable.setdefault(os.fsdecode(name), set()).add(_reader())
         value: str = before(environment, name)
         return value
 

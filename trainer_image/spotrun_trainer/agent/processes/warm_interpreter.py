@@ -2,8 +2,9 @@
 
 torchrun's side is `warm_pool.py`. For the script nothing differs from `python -u SCRIPT`, except
 that its imports take no time: those of PyTorch and NumPy, and of what its last process imported
-from installed packages. These read environment variables when they are imported. A script that
-sets such a variable before it imports them is started again, by a Python that has imported nothing.
+from installed packages. These read environment variables when they are imported, and may make
+tensors. A script that sets such a variable, or torch's default dtype or device, before it imports
+them is started again, by a Python that has imported nothing.
 """
 
 import builtins
@@ -27,6 +28,7 @@ from spotrun_trainer.agent.processes.imports_ahead import (
     Batch,
     UnfitError,
     correct_ranks,
+    defaults_of_torch,
     import_ahead,
 )
 from spotrun_trainer.agent.processes.shown_command import show
@@ -215,10 +217,7 @@ class _HiddenModules(MetaPathFinder, Loader):
             if _package(name) not in sys.stdlib_module_names
         }
         self._part_of = {**later, **first, **numpys}
-        self._variables = {
-            number: batch.variables
-            for number, batch in enumerate(hidden.batches, start=_OTHERS + 1)
-        }
+        self._batches = dict(enumerate(hidden.batches, start=_OTHERS + 1))
         self._hidden = {name: sys.modules[name] for name in self._part_of}
         self._specs = {name: getattr(one, "__spec__", None) for name, one in self._hidden.items()}
         for name in self._hidden:
@@ -267,13 +266,19 @@ class _HiddenModules(MetaPathFinder, Loader):
             sys.meta_path.remove(self)
 
     def _changed_until(self, part: int) -> frozenset[str]:
-        """Return the variables that hidden modules of a part, or before it, read otherwise."""
+        """Return what was otherwise when modules of a part, or before it, were imported ahead."""
         hidden = set(self._part_of.values())
-        read = (names for of, names in self._variables.items() if of <= part and of in hidden)
-        given = self._launch.environment
-        return frozenset(
-            name for names in read for name in names if os.environ.get(name) != given.get(name)
-        )
+        batches = [batch for of, batch in self._batches.items() if of <= part and of in hidden]
+        given, defaults = self._launch.environment, defaults_of_torch()
+        read = frozenset[str]().union(*(batch.variables for batch in batches))
+        variables = {name for name in read if os.environ.get(name) != given.get(name)}
+        others = {
+            name
+            for batch in batches
+            for name, then in batch.defaults.items()
+            if defaults.get(name, then) != then
+        }
+        return frozenset(variables | others)
 
     def _begin_anew(self) -> NoReturn:
         sys.stdout.flush()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -64,10 +64,14 @@ class Packages:
     def add(self, name: str, content: str) -> None:
         (self.folder / f"{name}.py").write_text(textwrap.dedent(content))
 
-    def run(self, before: str = "") -> tuple[list[object], bool]:
+    def run(self, before: str = "", imported: Sequence[str] = ()) -> tuple[list[object], bool]:
         """Run the script as a restart does; return what it saw, and whether it began anew."""
         interpreters = Interpreters(
-            Trace(None), room=lambda: 1e12, clock=time.monotonic, imported=(), directory=self.notes
+            Trace(None),
+            room=lambda: 1e12,
+            clock=time.monotonic,
+            imported=imported,
+            directory=self.notes,
         )
         environment = {**os.environ, **GIVEN}
         command = command_of(self.folder, SCRIPT.format(before=before))
@@ -121,6 +125,41 @@ def test_a_script_that_sets_what_nobody_has_read_goes_on(packages: Packages) -> 
     Imported(("second_package", "late_package")).write(packages.notes)
 
     assert not packages.run('os.environ["HF_COLOUR"] = "red"')[1]
+
+
+def test_a_package_that_runs_a_command_is_imported_ahead(packages: Packages) -> None:
+    """To find it, subprocess looks up a name in bytes."""
+    runs = "import subprocess; subprocess.run(['true'])"
+    packages.add("first_package", f"{FIRST.format(count=str(packages.count))}    {runs}")
+    Imported(("second_package", "late_package")).write(packages.notes)
+
+    found, is_anew = packages.run()
+
+    assert found[2] == "plain"
+    assert not is_anew
+
+
+@pytest.mark.parametrize(
+    ("sets", "seen"),
+    [
+        ("torch.set_default_dtype(torch.float64)", "torch.float64 cpu"),
+        ("torch.set_default_device('meta')", "torch.float32 meta"),
+    ],
+)
+def test_a_package_makes_its_tensors_by_the_defaults_that_the_script_has_set(
+    packages: Packages, sets: str, seen: str
+) -> None:
+    made = 'import torch\nmade = torch.ones(1)\nflavour = f"{made.dtype} {made.device}"\n'
+    told = 'print("words of the first")'
+    packages.add("first_package", made + told)
+    Imported(("second_package", "late_package")).write(packages.notes)
+
+    plain, is_anew = packages.run("import torch", imported=("torch",))
+    assert (plain[2], is_anew) == ("torch.float32 cpu", False)
+    for _ in range(2):
+        found, is_anew = packages.run(f"import torch; {sets}", imported=("torch",))
+        assert (found[2], is_anew) == (seen, True)
+        assert Imported.read(packages.notes).is_too_late, "the next has PyTorch only"
 
 
 def test_a_package_that_reads_the_rank_is_left_to_the_script(packages: Packages) -> None:
