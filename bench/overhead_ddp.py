@@ -71,6 +71,12 @@ def optimizers_of(model: nn.Module, case: str) -> list[Optimizer]:
     ]
 
 
+def endless_batches(data: TensorDataset) -> Iterator[list[Tensor]]:
+    """Yield this process's microbatches, epoch after epoch, as scripts for DDP do."""
+    while True:
+        yield from DataLoader(data, batch_size=MICROBATCH, sampler=DistributedSampler(data))
+
+
 def by_ddp(data: TensorDataset, case: str) -> Way:
     """A step as scripts for DDP have it."""
     torch.manual_seed(1)
@@ -78,11 +84,7 @@ def by_ddp(data: TensorDataset, case: str) -> Way:
     wrapped = DistributedDataParallel(model, find_unused_parameters=case == "unused")
     optimizers = optimizers_of(model, case)
 
-    def endless() -> Iterator[list[Tensor]]:
-        while True:
-            yield from DataLoader(data, batch_size=MICROBATCH, sampler=DistributedSampler(data))
-
-    batches = endless()
+    batches = endless_batches(data)
 
     def step() -> None:
         (words,) = next(batches)

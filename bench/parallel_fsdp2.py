@@ -8,7 +8,7 @@ sleeps. A part of bench/parallel.py.
 import resource
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +16,10 @@ import torch
 from torch import distributed
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import TensorDataset
 
 from bench.operator_bench import say
-from bench.overhead_ddp import CONTEXT, MICROBATCH, VOCABULARY, Decoder, loss_of
+from bench.overhead_ddp import CONTEXT, MICROBATCH, VOCABULARY, Decoder, endless_batches, loss_of
 from spotrun_trainer import Parallel, Run
 from tests.support.processes.trainer_world import Process, place_of
 
@@ -120,11 +120,7 @@ def by_torch() -> Way:
     fully_shard(model)
     optimizer = AdamW(model.parameters())
 
-    def endless() -> Iterator[list[torch.Tensor]]:
-        while True:
-            yield from DataLoader(data, batch_size=MICROBATCH, sampler=DistributedSampler(data))
-
-    batches = endless()
+    batches = endless_batches(data)
 
     def step() -> None:
         (words,) = next(batches)

@@ -6,26 +6,22 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 from torch.optim import Optimizer
 
+from spotrun_trainer.parallel.blocks import blocks_of
+
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 
 def shard(model: nn.Module, mesh: "DeviceMesh") -> None:
-    """Divide a model among the processes of a mesh: each block by itself, then all that is left.
-
-    Blocks are the entries of lists of modules (`nn.ModuleList`), of which a model is a sequence.
-    """
+    """Divide a model among the processes of a mesh: each block by itself, then all that is left."""
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - takes long
 
     mesh = mesh["shard"]
     if mesh.size() == 1:
         return
 
-    for part in model.modules():
-        if isinstance(part, nn.ModuleList):
-            for block in part:
-                fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    for part in (*blocks_of([model]), model):
+        fully_shard(part, mesh=mesh)
 
 
 def sharded_parts(things: Iterable[object]) -> list[Any]:

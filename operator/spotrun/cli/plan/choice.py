@@ -44,11 +44,7 @@ def options(
     for gpu in dict.fromkeys(one.gpu for one in machines):
         of_gpu = [one for one in machines if one.gpu == gpu]
         for short in (False, True) if of_gpu[0].has_bf16 else (False,):
-            variants = [
-                one
-                for one in VARIANTS
-                if one.startswith("bf16") == short and one in needs.activation_bytes
-            ]
+            variants = [one for one in needs.variants if one.startswith("bf16") == short]
             best = _best(needs, of_gpu, variants, assumed)
             if best is not None:
                 found.append(best)

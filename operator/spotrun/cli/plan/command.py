@@ -94,15 +94,16 @@ def _measured(script: str, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _why_not(script: str, done: subprocess.CompletedProcess[str]) -> str:
-    _, begins, reason = done.stderr.rpartition(f"{script} cannot be planned: ")
-    if begins:
-        return f"{begins}{reason.strip()}"
+    said = done.stderr.strip()
+    cannot, last = f"{script} cannot be planned: ", said.rpartition("\n")[2]
+    if last.startswith(cannot):
+        return last
     ended = (
         f"signal {-done.returncode} ended it; if that is 9, memory may have run out"
         if done.returncode < 0
         else f"it ended with {done.returncode}"
     )
-    return f"{script} cannot be planned: {ended}\n{done.stderr[-_SHOWN_CHARS:].strip()}".strip()
+    return f"{cannot}{ended}\n{said[-_SHOWN_CHARS:]}".strip()
 
 
 def _kept(name: str) -> dict[str, Any]:

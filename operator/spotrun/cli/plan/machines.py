@@ -12,8 +12,6 @@ from spotrun.money.builtin_tables import built_in_tables, read_data
 _SHEET = "gpus_2026-07-20.csv"
 _MIB = 2**20
 _DENSE_TFLOPS = {
-    "t4": 65.0,
-    "v100": 125.0,
     "a10g": 70.0,
     "l4": 121.0,
     "l40s": 362.0,
@@ -22,7 +20,7 @@ _DENSE_TFLOPS = {
     "h200": 989.0,
     "b200": 2250.0,
 }
-"""The speed of 16-bit matrix products without sparsity, from NVIDIA's data sheets."""
+"""The speed of products of bf16 matrices without sparsity, from NVIDIA's data sheets."""
 _WITHOUT_BF16 = frozenset({"t4", "t4g", "v100"})
 """Older than Ampere: their short numbers are float16, with another range."""
 
@@ -45,7 +43,7 @@ class Machine:
 
     @property
     def flops(self) -> float | None:
-        """Operations a second of each GPU at its best; None if that is unknown."""
+        """Operations a second of each GPU in bf16 at its best; None if that is unknown."""
         tera = _DENSE_TFLOPS.get(self.gpu)
         return None if tera is None else tera * 1e12
 

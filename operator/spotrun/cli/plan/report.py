@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from spotrun.cli.plan.choice import Assumptions, Option
-from spotrun.cli.plan.strategies import VARIANTS, Needs, Spread, Strategy, bytes_per_gpu
+from spotrun.cli.plan.strategies import Needs, Spread, Strategy, bytes_per_gpu
 
 _GIB = 2**30
 _SPREADS = (
@@ -21,7 +21,7 @@ def as_text(
     script: str, needs: Needs, options: Sequence[Option], none: Sequence[str], assumed: Assumptions
 ) -> str:
     """Return what each GPU holds by strategy, and which machines do, with the ways to know it."""
-    variants = [one for one in VARIANTS if one in needs.activation_bytes]
+    variants = needs.variants
     return "\n".join(
         [
             f"{script}: {needs.parameters:,} parameters, microbatches of {needs.microbatch}",
@@ -54,11 +54,7 @@ def as_json(
             "needs": asdict(needs),
             "assumed": asdict(assumed),
             "bytes_per_gpu": {
-                str(one): {
-                    kind: bytes_per_gpu(needs, one, kind)
-                    for kind in VARIANTS
-                    if kind in needs.activation_bytes
-                }
+                str(one): {kind: bytes_per_gpu(needs, one, kind) for kind in needs.variants}
                 for one in _SPREADS
             },
             "options": [

@@ -30,6 +30,11 @@ class Needs:
     activation_bytes: dict[str, int]
     left_out: dict[str, str]
 
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The ways to compute a microbatch that were measured."""
+        return tuple(one for one in VARIANTS if one in self.activation_bytes)
+
     @classmethod
     def read(cls, found: dict[str, Any]) -> "Needs":
         """Read what the trainer has printed; a ValueError says what is wrong with it."""

@@ -4,6 +4,7 @@ from spotrun.api.status import Entry
 from spotrun.policies.world.policy import wake_after_seconds
 from spotrun.wire import Failure
 from tests.support.jobs.builders import (
+    JobBuilder,
     a_job,
     decided_world,
     later,
@@ -29,32 +30,21 @@ def test_who_was_left_out_has_time_to_say_that_it_has_not_let_go(
     assert joins or decision.wake_after_seconds == pytest.approx(0.1)
 
 
-def test_growth_has_two_phases() -> None:
-    job = a_job(3).training(0, 1).with_worker(2, ready=False)
+def prepares_then_enters(job: JobBuilder) -> None:
+    """Expect a world of three to be prepared, and entered once the third worker is ready."""
     assert decided_world(job) == (2, "0-2", False, Entry.BOUNDARY, "0-1")
     prepared = job.with_status(world=world(job))
     assert decided_world(prepared) == (2, "0-2", False, Entry.BOUNDARY, "0-1")
-    assert decided_world(prepared.with_worker(2, ready=True)) == (
-        2,
-        "0-2",
-        True,
-        Entry.BOUNDARY,
-        "0-1",
-    )
+    entered = decided_world(prepared.with_worker(2, ready=True))
+    assert entered == (2, "0-2", True, Entry.BOUNDARY, "0-1")
+
+
+def test_growth_has_two_phases() -> None:
+    prepares_then_enters(a_job(3).training(0, 1).with_worker(2, ready=False))
 
 
 def test_nobody_waits_in_process_for_a_joining_worker_that_would_have_to_start_first() -> None:
-    waiting = a_job(3).training(0, 1).with_worker(2, ready=True, in_process=False)
-    assert decided_world(waiting) == (2, "0-2", False, Entry.BOUNDARY, "0-1")
-    prepared = waiting.with_status(world=world(waiting))
-    assert decided_world(prepared) == (2, "0-2", False, Entry.BOUNDARY, "0-1")
-    assert decided_world(prepared.with_worker(2, ready=True)) == (
-        2,
-        "0-2",
-        True,
-        Entry.BOUNDARY,
-        "0-1",
-    )
+    prepares_then_enters(a_job(3).training(0, 1).with_worker(2, ready=True, in_process=False))
 
 
 def test_where_all_start_again_a_joining_worker_need_not_have_started() -> None:

@@ -2,8 +2,8 @@
 
 A module that is imported ahead has seen another environment than the script's: torchrun sets the
 rank of a process when it starts it, and a script may set variables before it imports what reads
-them. So it is noted which variables were read, and by which import, and
-what torch's defaults were then, for a tensor that a module makes is of these.
+them. So it is noted which variables were read, and by which import, and what torch's defaults were
+then, for a tensor that a module makes is of these.
 """
 
 import importlib

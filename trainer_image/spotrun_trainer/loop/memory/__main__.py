@@ -30,7 +30,8 @@ def main(arguments: list[str]) -> int:
         if found.exists():
             print(found.read_text())
             return 0
-    print(f"{script} cannot be planned: {said}", file=sys.stderr)
+    # On one line: who asks for a plan shows the last one only.
+    print(f"{script} cannot be planned: {' '.join(said.split())}", file=sys.stderr)
     return 1
 
 

@@ -1,16 +1,14 @@
-"""The blocks of a model, and torch's own ways to compute them with less memory, or faster.
+"""torch's own ways to compute a model's blocks with less memory, or faster."""
 
-Blocks are the entries of lists of modules (`nn.ModuleList`), of which a model is a sequence; they
-are what `run.prepare(shard=True)` shards one by one.
-"""
-
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+
+from spotrun_trainer.parallel.blocks import blocks_of
 
 Checkpointing = Literal["full", "selective"]
 
@@ -25,17 +23,6 @@ _KEPT = (
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,  # noqa: SLF001
 )
 """The results that selective checkpointing keeps: those that are dear to compute again."""
-
-
-def blocks_of(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """Yield the blocks of models, each once."""
-    seen = set[int]()
-    for module in modules:
-        for part in module.modules():
-            for block in part if isinstance(part, nn.ModuleList) else ():
-                if id(block) not in seen:
-                    seen.add(id(block))
-                    yield block
 
 
 def checkpoint_blocks(model: nn.Module, kind: Checkpointing) -> None:

@@ -22,6 +22,7 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.memory import blocks, fakes
 from spotrun_trainer.loop.memory.live_bytes import LiveBytes
 from spotrun_trainer.loop.memory.needs import PLAN_FILE, Needs
+from spotrun_trainer.parallel.blocks import blocks_of
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.gradient_buckets import accumulation_dtype
@@ -110,7 +111,7 @@ class Planner:
         raise SystemExit(0)  # the script has done what it was run for
 
     def _variants(self) -> Iterator[Step]:
-        every = list(blocks.blocks_of(self._modules))
+        every = list(blocks_of(self._modules))
         is_chosen = any(map(blocks.is_checkpointed, every))
         if not every or is_chosen:
             why = "the script chose it" if is_chosen else "the model has no nn.ModuleList of blocks"
@@ -129,7 +130,7 @@ class Planner:
     def _checkpointed(self) -> AbstractContextManager[object]:
         stack = ExitStack()
         for module in self._modules:
-            if found := list(blocks.blocks_of([module])):
+            if found := list(blocks_of([module])):
                 blocks.checkpoint_blocks(module, "full")
                 stack.callback(blocks.keep_all, found)
         return stack
@@ -204,7 +205,7 @@ class Planner:
             for one in group["params"]
             if one.requires_grad
         )
-        every = [_bytes(_unique(one.parameters())) for one in blocks.blocks_of(self._modules)]
+        every = [_bytes(_unique(one.parameters())) for one in blocks_of(self._modules)]
         per_sample = None if self._weight is None else self._weight / self._batch.microbatch
         update_bytes = self._update(updated)
         return Needs(
