@@ -8,6 +8,8 @@ WORKERS ?= 2
 WAITING ?= $(shell expr 2 \* $(WORKERS))
 # Those of a module have one control plane, or start one: they stay together.
 BY_MODULE := --dist worksteal
+# A process that hangs in torch does not hear a signal: it is ended with every thread's stack.
+IN_TORCH := --timeout 300 --timeout-method thread
 PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
@@ -87,7 +89,7 @@ test-unit: setup ## pure tests ~ 2.5 min
 	$(PYTEST) tests/unit -n $(WORKERS) --ignore=tests/unit/trainer
 
 test-trainer: setup ## the trainer alone: real processes and collectives on the CPU ~ 6 min
-	$(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2
+	$(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2 $(IN_TORCH)
 
 test-integration: binaries ## API, operator and faults on a real etcd, API server, controller manager and scheduler ~ 15 min
 	$(PYTEST) tests/integration $(addprefix --ignore=tests/integration/,bench demo trainer) -n $(WAITING) $(BY_MODULE)
@@ -116,7 +118,7 @@ test-oldest: setup ## API, admission and lives of jobs on the oldest supported K
 
 test-oldest-torch: setup ## the trainer on the oldest supported torch; fetches it: 7 GB
 	@[ -f $(OLDEST_TORCH)/.ready ] || { echo "fetching torch $(TORCH) into $(OLDEST_TORCH)"; rm -rf $(OLDEST_TORCH); $(INSTALL) --target $(OLDEST_TORCH) 'torch==$(TORCH).*' && touch $(OLDEST_TORCH)/.ready; }
-	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2
+	PYTHONPATH=$(CURDIR)/$(OLDEST_TORCH) $(PYTEST) tests/unit/trainer -n $(WAITING) --maxschedchunk 2 $(IN_TORCH)
 
 # Several processes on CPUs are devices `cpu:0` to an older accelerate, where torch loads nothing to.
 test-oldest-frameworks: setup ## adapters on the oldest transformers, accelerate and lightning that are supported ~ 2 min
@@ -129,10 +131,10 @@ test-torchtitan: setup ## the adapter with torchtitan's own loop and checkpointe
 	PYTHONPATH=$(CURDIR)/$(TORCHTITAN) $(PYTEST) tests/unit/trainer/integrations/test_torchtitan.py
 
 e2e: setup ## the built images on real kubelets: kind with Docker, or with podman as root (KEEP=1 leaves it up; CLUSTER=existing: on a cluster of yours, see tests/e2e/README.md)
-	KEEP=$(KEEP) $(PYTEST) tests/e2e -v
+	KEEP=$(KEEP) $(PYTEST) tests/e2e -v --timeout 3600
 
 e2e-short: setup ## of these what every change is tried with: a training, notices, a power loss, deletion ~ 6 min
-	KEEP=$(KEEP) $(PYTEST) tests/e2e -m short -v
+	KEEP=$(KEEP) $(PYTEST) tests/e2e -m short -v --timeout 3600
 
 e2e-down: setup ## remove a kind cluster that was left up
 	@$(BIN)/python -m tests.e2e.kind down
