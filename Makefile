@@ -8,8 +8,8 @@ WORKERS ?= 2
 WAITING ?= $(shell expr 2 \* $(WORKERS))
 # Those of a module have one control plane, or start one: they stay together.
 BY_MODULE := --dist worksteal
-# A process that hangs in torch does not hear a signal: it is ended with every thread's stack.
-IN_TORCH := --timeout 300 --timeout-method thread
+# A process that hangs in torch does not hear a signal: it says where each thread stands, and is ended.
+IN_TORCH := -o faulthandler_timeout=290 --timeout 300 --timeout-method thread
 PYTEST := $(BIN)/python -m pytest
 TORCH = $(shell sed -n 's/.*"torch>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 OLDEST_TORCH = .oldest-torch
