@@ -102,6 +102,7 @@ WORLDS = st.builds(
     switch=st.booleans(),
     restore=st.none() | NAMES,
     planned=st.booleans(),
+    trained=COUNTS,
 )
 ANSWERS = st.builds(
     Answer,
@@ -140,7 +141,7 @@ KEYS = (
     *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
     *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
-    *("savesOnOrder", "planned"),
+    *("savesOnOrder", "planned", "trained"),
     *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
 )
 HOSTILE = st.dictionaries(

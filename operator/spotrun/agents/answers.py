@@ -109,7 +109,7 @@ class Answers:
         return None
 
     def _shared_world(self, key: bytes) -> World:
-        world = self._job.status.world
+        world, trained = self._job.status.world, self._job.status.restarts.sizes.trained
         return World(
             generation=world.number,
             rank=0,
@@ -122,6 +122,7 @@ class Answers:
             switch=world.is_active,
             restore=world.restore,
             planned=world.is_planned,
+            trained=trained[-1] * self._job.processes if trained else 0,
         )
 
     def _neighbours(self, place: int) -> tuple[str, ...]:

@@ -256,6 +256,10 @@ class Reason(Choice):
     BETTER_POOL = "BetterPool", "a worker waited too long for a node, and is asked from other pools"
     RESIZING = "Resizing", "the next world has another size"
     SIZE_REFUSED = "SizeRefused", "the script fails to start at a size, and trained at another"
+    BATCH_CHANGED = (
+        "BatchChanged",
+        "a script without `Run` trains at another size, so with another global batch",
+    )
     TEMPLATE_CHANGED = "TemplateChanged", "a worker was made from an older template"
     RECLAIMED = "Reclaimed", "the cloud took a spot node back"
     NODE_LOST = "NodeLost", "a node went away without a notice"

@@ -215,6 +215,17 @@ class TriedSizes(Model):
     )
 
 
+class BatchChange(Model):
+    """The last change of size of a script without `Run`, and what it means to its batches."""
+
+    time: Time = Field(description="Time of the first step at the new size.")
+    from_workers: Count = Field(description="Number of workers that trained before.")
+    to_workers: Count = Field(description="Number of workers that train since.")
+    message: LongText = Field(
+        description="What changes: the samples of a step, the steps of an epoch, and their order."
+    )
+
+
 class Restarts(Model):
     """Failures, and the restarts that followed."""
 
@@ -370,6 +381,11 @@ class TrainingJobStatus(Model):
     orders: Orders | None = Field(None, description="Requests to the workers beside training.")
     interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
     restarts: Restarts | None = Field(None, description="Failures, and the restarts that followed.")
+    batch_change: BatchChange | None = Field(
+        None,
+        description="The last change of size of a script without `Run`: its global batch is "
+        "another one since.",
+    )
     rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
     unused: Unused | None = Field(
         None, description="Nodes that no allowed size of the job could use."

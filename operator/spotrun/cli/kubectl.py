@@ -7,6 +7,7 @@ from functools import partial
 
 from spotrun.cli import estimate_flags, plan_flags
 from spotrun.cli.console import CommandLine
+from spotrun.cli.doctor import flags as doctor_flags
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,6 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _prepare_plan,
         )
     )
+    doctor_flags.describe(
+        line.add(
+            "doctor",
+            "what a change of size does to a job's batches, and what to write instead",
+            _prepare_doctor,
+        )
+    )
     return line.run(argv)
 
 
@@ -37,6 +45,12 @@ def _prepare_estimate(chosen: Namespace) -> Callable[[], int]:
 
 def _prepare_plan(chosen: Namespace) -> Callable[[], int]:
     from spotrun.cli.plan.command import run, understand  # noqa: PLC0415
+
+    return partial(run, understand(chosen))
+
+
+def _prepare_doctor(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.cli.doctor.command import run, understand  # noqa: PLC0415
 
     return partial(run, understand(chosen))
 

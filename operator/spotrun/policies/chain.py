@@ -52,6 +52,7 @@ from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, capacity
 from spotrun.policies.workers.policy import WORKERS
 from spotrun.policies.workers.settlement import SETTLEMENT
 from spotrun.policies.workers.volume_check import VOLUME
+from spotrun.policies.world.batch_change import BATCH_CHANGE
 from spotrun.policies.world.checkpoint_requests import CHECKPOINT_REQUESTS
 from spotrun.policies.world.policy import WORLD
 from spotrun.state.actions import Decision
@@ -102,6 +103,7 @@ POLICIES: tuple[Policy, ...] = (
     SCALING,  # has it the right size?
     IDLENESS,  # does it do anything?
     FIXED_SIZE,  # or only one?
+    BATCH_CHANGE,  # what is another one to its batches?
     VOLUME,  # can they all save?
     AGENT_VERSION,  # are they understood?
     WRITE_FAILURES,  # can it be done?

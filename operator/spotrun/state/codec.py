@@ -30,9 +30,11 @@ from spotrun.state.stored.statements_codec import (
     write_decisions,
 )
 from spotrun.state.stored.training_codec import (
+    read_batch_change,
     read_checkpoint,
     read_pace,
     read_progress,
+    write_batch_change,
     write_checkpoint,
     write_pace,
     write_progress,
@@ -63,6 +65,7 @@ def read(status: TrainingJobStatus) -> JobState:
         orders=_read_orders(status.orders),
         interruptions=read_interruptions(status.interruptions),
         restarts=read_restarts(status.restarts),
+        batch_change=read_batch_change(status.batch_change),
         rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
         cost=read_cost(status.cost),
@@ -113,6 +116,7 @@ def write(state: JobState) -> TrainingJobStatus:
         orders=_write_orders(state.orders),
         interruptions=write_interruptions(state.interruptions),
         restarts=write_restarts(state.restarts),
+        batch_change=write_batch_change(state.batch_change),
         rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),
         cost=write_cost(state.cost),

@@ -19,6 +19,7 @@ from spotrun.state.stored.training import (
     NO_PACE,
     NO_PROGRESS,
     AcknowledgedCheckpoint,
+    BatchChange,
     Pace,
     Progress,
 )
@@ -118,6 +119,7 @@ class JobState:
     orders: Orders = NO_ORDERS
     interruptions: Interruptions = NO_INTERRUPTIONS
     restarts: Restarts = NO_RESTARTS
+    batch_change: BatchChange | None = None
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED
     cost: Cost = NO_COST

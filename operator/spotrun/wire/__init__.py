@@ -6,6 +6,7 @@ checked and bounded, for a report comes from a user's pod and ends up in decisio
 """
 
 from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer
+from spotrun.wire.batch_words import batch_change
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
     MOST_METRIC,
@@ -53,6 +54,7 @@ __all__ = [
     "Report",
     "Utilization",
     "World",
+    "batch_change",
     "metric_name",
     "one_line",
     "read_answer",

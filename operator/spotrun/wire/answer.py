@@ -45,6 +45,8 @@ class World:
     """The checkpoint to start from; None: state comes from the others, or there is none."""
     planned: bool = False
     """Nobody was lost: the processes of the last world may take their time to save and end."""
+    trained: int = 0
+    """The processes with which a script without `Run` made its last step; 0: that is not known."""
 
 
 @dataclass(frozen=True)
@@ -153,4 +155,5 @@ def _world(content: Mapping[str, Any]) -> World:
         switch=content.get("switch") is True,
         restore=checkpoint_name(content.get("restore")),
         planned=content.get("planned") is True,
+        trained=whole(content, "trained", default=0),
     )

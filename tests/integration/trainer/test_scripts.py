@@ -1,5 +1,8 @@
 """Plain DDP scripts, which know nothing of spotrun, in pods of a real cluster."""
 
+import asyncio
+
+from tests.integration.scaling.helpers import events_of
 from tests.integration.trainer.helpers import COMPLETED, FOR_LONG, Place
 from tests.support.jobs.statuses import failures_of
 
@@ -68,3 +71,22 @@ async def test_a_script_that_takes_one_size_only_waits_for_it_after_a_loss(place
         job = await place.job()
     assert (job["status"]["phase"], failures_of(job["status"])) == ("Running", 0)
     assert not job["status"]["restarts"].get("blamed")
+
+
+async def test_what_another_size_does_to_the_batch_is_said_everywhere_once(place: Place) -> None:
+    trace = ("--trace", place.folder / "trace.jsonl")
+    await place.start("plain_loop.py", *FOR_LONG, *trace, sizes={"min": 1})
+    async with place.operator():
+        before = await place.until_trains(2)
+        await place.until_job(lambda it: it.get("restarts", {}).get("sizes", {}).get("trained"))
+        await place.patch_job({"workers": {"replicas": 1}})
+        await place.until_trains(1, after=before)
+        change = (await place.until_job(lambda it: "batchChange" in it))["status"]["batchChange"]
+        assert (change["fromWorkers"], change["toWorkers"]) == (2, 1)
+        assert "0.5 times as many samples" in change["message"]
+        told = await place.until(lambda: events_of(place, "BatchChanged"))
+        assert [one["note"] for one in told] == [change["message"]]
+        rank_0 = (await place.member(0))["metadata"]["name"]
+        arguments = ("logs", "-n", place.namespace, rank_0)
+        log = (await asyncio.to_thread(place.cluster.kubectl, *arguments)).stdout
+    assert log.count("1 processes train in place of 2: ") == 1

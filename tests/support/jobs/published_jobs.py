@@ -6,6 +6,7 @@ from spotrun.api.field_types.text_values import Time, WorkerIds
 from spotrun.api.names import Phase
 from spotrun.api.status import Entry
 from spotrun.state.job_state import NO_ORDERS, NO_WORLD, JobState, Orders, World
+from spotrun.state.stored.failures import Restarts, TriedSizes
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 
 KEY = b"the cluster's key"
@@ -63,11 +64,13 @@ def job(
     uid: str = UID,
     ordered: int = 0,  # checkpoints
     checkpoint: str | None = None,
+    trained: tuple[int, ...] = (),  # sizes, the newest last
 ) -> Published:
     peers = pods if isinstance(pods, dict) else {n: peer(n, job=name) for n in range(pods)}
     orders = Orders(ordered, _MOMENT.datetime) if ordered else NO_ORDERS
     saved = None
     if checkpoint is not None:
         saved = AcknowledgedCheckpoint(name=checkpoint, step=1, time=_MOMENT.datetime)
-    status = JobState(phase=phase, world=placed, orders=orders, checkpoint=saved)
+    known = Restarts(sizes=TriedSizes(trained))
+    status = JobState(phase=phase, world=placed, orders=orders, checkpoint=saved, restarts=known)
     return Published(namespace, name, uid, status, peers, processes)

@@ -212,6 +212,7 @@ CHANGES = {
     "job": job(world("0-2"), uid="another"),
     "world": job(),
     "planned": job(replace(world("0-2"), is_planned=True)),
+    "trained": job(world("0-2"), trained=(3, 2)),
 }
 
 
@@ -221,6 +222,12 @@ def test_whatever_changes_changes_the_version(changed: Published) -> None:
 
     assert before.version(0) != after.version(0)
     assert before.content != after.content
+
+
+def test_a_world_says_with_how_many_processes_a_step_was_made_last() -> None:
+    shared = Answers(job(world("0-2"), processes=2, trained=(3, 2)), KEY).answer(0).world
+    assert shared is not None
+    assert (shared.size, shared.trained) == (6, 4)
 
 
 def test_what_is_not_told_does_not_change_the_version() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from spotrun.wire import Answer, Ending, How, LastWords, World
+from spotrun.wire import Answer, Ending, How, LastWords, World, batch_change
 from spotrun_trainer.process.ipc_files import TrainerProgress
 
 LEFT_OUT_SECONDS: Final = 2.0
@@ -41,6 +41,16 @@ def place(world: World) -> int:
 def workers(world: World) -> int:
     """Return the number of workers in a world that this worker is in."""
     return world.size // world.processes
+
+
+def batch_words(world: World) -> str:
+    """Say what another number of processes means to a script without `Run`; empty if nothing.
+
+    The first worker says it for all.
+    """
+    if not world.trained or world.trained == world.size or world.rank:
+        return ""
+    return batch_change(world.trained, world.size, "processes")
 
 
 def next_world(known: Known) -> World | LastWords | None:

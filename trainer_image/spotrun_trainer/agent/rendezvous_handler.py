@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent.agent import Agent
-from spotrun_trainer.agent.next_action import place, workers
+from spotrun_trainer.agent.next_action import batch_words, place, workers
 from spotrun_trainer.agent.processes.exit_codes import watch_failures, watch_success
 from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
@@ -44,6 +44,8 @@ from spotrun_trainer.telemetry.container_usage import oom_kills
 from spotrun_trainer.telemetry.trace import Trace, open_trace
 
 BACKEND = "spotrun"
+
+log = logging.getLogger(__name__)
 
 _EXIT_BARRIER = "torchelastic/agent/terminal_state/last_member"
 
@@ -82,6 +84,8 @@ class SpotrunRendezvous(RendezvousHandler):
             raise SystemExit(found.exit_code or 0)
         self._was_stopped = False
         self._interpreters.follow(found.processes)
+        if words := batch_words(found):
+            log.warning("%s", words)
         os.environ["SPOTRUN_GENERATION"] = str(found.generation)
         return _info(found)
 

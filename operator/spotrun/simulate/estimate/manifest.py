@@ -16,7 +16,7 @@ from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
 """More than the API server takes of one object."""
-_KNOWN_FIELDS = ("progress", "pace", "cost")
+_KNOWN_FIELDS = ("progress", "pace", "cost", "batchChange")
 """What of a status is read: the rest may be of an operator that is newer than this."""
 _READ_OTHERWISE = ("int", "float", "timestamp", "value")
 """What PyYAML takes texts for and kubectl does not: `22:00` is a number to the base of 60."""

@@ -35,6 +35,16 @@ class AcknowledgedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchChange:
+    """The last change of size of a script without `Run`, and what it means to its batches."""
+
+    time: datetime
+    from_workers: int
+    to_workers: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """Measurements of the job: the duration of its steps and of its changeovers."""
 

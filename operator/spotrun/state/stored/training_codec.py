@@ -7,6 +7,7 @@ from spotrun.state.stored.training import (
     NO_PACE,
     NO_PROGRESS,
     AcknowledgedCheckpoint,
+    BatchChange,
     Pace,
     Progress,
 )
@@ -51,6 +52,26 @@ def write_checkpoint(saved: AcknowledgedCheckpoint | None) -> api.CheckpointStat
         return None
     time = Time.of(saved.time)
     return api.CheckpointStatus.model_construct(name=saved.name, step=saved.step, time=time)
+
+
+def read_batch_change(stored: api.BatchChange | None) -> BatchChange | None:
+    """Read the last change of size of a script without `Run`."""
+    if stored is None:
+        return None
+    when = stored.time.datetime
+    return BatchChange(when, stored.from_workers, stored.to_workers, stored.message)
+
+
+def write_batch_change(change: BatchChange | None) -> api.BatchChange | None:
+    """Write the last change of size of a script without `Run`; None where there was none."""
+    if change is None:
+        return None
+    return api.BatchChange.model_construct(
+        time=Time.of(change.time),
+        from_workers=change.from_workers,
+        to_workers=change.to_workers,
+        message=change.message,
+    )
 
 
 def read_pace(stored: api.Pace | None) -> Pace:

@@ -8,6 +8,7 @@ import pytest
 from spotrun.wire import Ending, How, LastWords, World
 from spotrun_trainer.agent.next_action import (
     Known,
+    batch_words,
     end_by_signal,
     has_succeeded,
     is_called_back,
@@ -298,3 +299,20 @@ def test_a_script_that_saves_is_hurried_only_where_others_wait_for_it(
     situation: Known, *, expected: bool
 ) -> None:
     assert is_urgent(situation) is expected
+
+
+@pytest.mark.parametrize(
+    ("trained", "size", "rank", "is_said"),
+    [
+        pytest.param(0, 4, 0, False, id="nothing trained, or under Run"),
+        pytest.param(4, 4, 0, False, id="the same size"),
+        pytest.param(6, 4, 0, True, id="another size"),
+        pytest.param(6, 4, 2, False, id="the first worker says it for all"),
+    ],
+)
+def test_the_log_says_what_another_size_means(
+    trained: int, size: int, rank: int, *, is_said: bool
+) -> None:
+    words = batch_words(replace(a_world(5, rank=rank, size=size), trained=trained))
+    assert words.startswith("4 processes train in place of 6: ") is is_said
+    assert bool(words) is is_said

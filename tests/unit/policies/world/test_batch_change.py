@@ -1,0 +1,80 @@
+import pytest
+
+from spotrun.api.names import Reason
+from spotrun.policies.world.batch_change import size_change
+from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
+from spotrun.state.stored.training import BatchChange
+from spotrun.wire import Progress, batch_change
+from tests.support.jobs.builders import NOW, TEMPLATE, JobBuilder, a_job, later
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sizes"),
+    [
+        (NO_SIZES, NO_SIZES, None),
+        (NO_SIZES, TriedSizes((2,), template="t"), None),
+        (TriedSizes((2,), template="t"), TriedSizes((2,), template="t"), None),
+        (TriedSizes((2,), template="t"), TriedSizes((2, 3), template="t"), (2, 3)),
+        (TriedSizes((2, 3), template="t"), TriedSizes((3, 2), template="t"), (3, 2)),
+        (TriedSizes((2,), template="t"), TriedSizes((3,), template="u"), None),
+        (TriedSizes((2,), template="t"), NO_SIZES, None),
+    ],
+    ids=[
+        "nothing trained",
+        "the first size",
+        "the same size",
+        "a larger one",
+        "back to a former one",
+        "with another template",
+        "a template of which nothing is known",
+    ],
+)
+def test_a_change_of_size_is_seen_at_its_first_step(
+    before: TriedSizes, now: TriedSizes, sizes: tuple[int, int] | None
+) -> None:
+    assert size_change(before, now) == sizes
+
+
+def test_the_words_name_what_changes() -> None:
+    assert batch_change(2, 3, "workers") == (
+        "3 workers train in place of 2: unless the script makes up for it, a step takes 1.5 times "
+        "as many samples (the global batch), an epoch has 0.667 times as many steps, samples come "
+        "in another order, and random numbers are others. Nobody adjusts the learning rate. To "
+        "hold the batch, write workers.min = workers.max, or in workers.sizes the numbers that "
+        "divide it: kubectl tjob doctor"
+    )
+
+
+def stepping(trained: tuple[int, ...], *, in_process: bool = False) -> JobBuilder:
+    """Return a job that makes steps with two workers, after worlds of these sizes."""
+    job = a_job(2, min=1).training(0, 1, generation=5, in_process=in_process)
+    for worker_id in (0, 1):
+        job = job.with_worker(
+            worker_id,
+            ready=False,
+            in_process=in_process,
+            saves_on_order=in_process,
+            arrived=5,
+            progress=Progress(5, 7, step_seconds=0.1),
+        )
+    return job.with_status(restarts=Restarts(sizes=TriedSizes(trained, template=TEMPLATE)))
+
+
+def test_a_change_is_told_once_and_stays_in_the_status() -> None:
+    job = stepping((3,))
+    decision = job.decide()
+    words = batch_change(3, 2, "workers")
+    assert decision.status.batch_change == BatchChange(NOW, 3, 2, words)
+    told = [one for one in decision.announcements if one.reason is Reason.BATCH_CHANGED]
+    assert [(one.message, one.is_warning) for one in told] == [(words, True)]
+    after = job.with_state(decision.status).decide(later(60))
+    assert after.status.batch_change == BatchChange(NOW, 3, 2, words)
+    assert Reason.BATCH_CHANGED not in {one.reason for one in after.announcements}
+
+
+def test_at_the_size_that_trained_last_nothing_is_told() -> None:
+    assert stepping((3, 2)).decide().status.batch_change is None
+
+
+def test_run_holds_the_batch_so_nothing_is_told() -> None:
+    assert stepping((3,), in_process=True).decide().status.batch_change is None
