@@ -6,7 +6,7 @@ dimension of the mesh divides, and where in the whole this part begins.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -37,6 +37,51 @@ class Box:
             offset + size <= most
             for offset, size, most in zip(self.offsets, self.shape, shape, strict=True)
         )
+
+    def chunk(self, dim: int, part: int, parts: int) -> "Box":
+        """Return what process `part` of `parts` holds of it, as torch.chunk cuts a dimension."""
+        offsets, shape = [*self.offsets], [*self.shape]
+        size = -(-shape[dim] // parts)
+        start = min(part * size, shape[dim])
+        offsets[dim] += start
+        shape[dim] = min(size, shape[dim] - start)
+        return Box(tuple(offsets), tuple(shape))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One dimension of a mesh: what of a tensor it divides, and which part is this process's."""
+
+    by: int | list[int] | None  # the tensor's dimension, with a split factor; None: nothing
+    part: int
+    parts: int
+
+    @property
+    def dim(self) -> int | None:
+        """The dimension of the tensor that it divides."""
+        return self.by[0] if isinstance(self.by, list) else self.by
+
+
+def box_of(shape: tuple[int, ...], cuts: Sequence[Cut]) -> Box:
+    """Return the part of a tensor that is left of it, as FSDP2 and tensor parallelism cut it.
+
+    Cuts with a split factor come last, the innermost first: they divide what others have left, as
+    many as the factor says. Raises ValueError where it says otherwise.
+    """
+    box = Box.whole(shape)
+    for cut in cuts:
+        if isinstance(cut.by, int):
+            box = box.chunk(cut.by, cut.part, cut.parts)
+    for index, cut in reversed(list(enumerate(cuts))):
+        if isinstance(cut.by, list):
+            before = math.prod(one.parts for one in cuts[index + 1 :] if one.dim == cut.dim)
+            if cut.by[1] != before:
+                raise ValueError(
+                    f"a tensor of {[*shape]} is cut after {cut.by[1]} other parts, where its mesh "
+                    f"makes {before}: divide it with FSDP2 and tensor parallelism"
+                )
+            box = box.chunk(cut.by[0], cut.part, cut.parts)
+    return box
 
 
 @dataclass(frozen=True)
@@ -147,10 +192,10 @@ def _marked(values: object, depth: int) -> Iterator[object]:
 
 def _chunk_offsets(shape: list[int], dim: object, part: int, parts: int) -> tuple[int, ...]:
     """Return where a part begins, as torch.chunk cuts."""
-    offsets = [0] * len(shape)
+    whole = Box.whole(tuple(shape))
     if isinstance(dim, int) and 0 <= dim < len(shape):
-        offsets[dim] = min(part * -(-shape[dim] // parts), shape[dim])
-    return tuple(offsets)
+        return whole.chunk(dim, part, parts).offsets
+    return whole.offsets
 
 
 def _ends(box: Box) -> Iterator[int]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from spotrun_trainer.parallel.division import Box, Division
+from spotrun_trainer.parallel.division import Box, Cut, Division, box_of
 
 PLAIN_KINDS = frozenset({Tensor, Parameter})
 """Known at once: thousands are asked about in a step."""
@@ -65,17 +65,23 @@ def holders(tensor: Tensor, size: int) -> int:
 
 
 def division_of(tensor: Tensor) -> Division:
-    """Return the part of a divided tensor that this process holds."""
-    from torch.distributed.tensor._utils import (  # noqa: PLC0415 - see above
-        compute_local_shape_and_global_offset,
-    )
+    """Return the part of a divided tensor that this process holds.
 
+    Raises ValueError where it is cut otherwise than FSDP2 and tensor parallelism do. (torch's own
+    `compute_local_shape_and_global_offset` is wrong about uneven parts that both of them cut.)
+    """
     whole: Any = tensor
-    mesh, placements = whole.device_mesh, whole.placements
-    names = mesh.mesh_dim_names
-    by = dict(zip(names, map(_divided_by, placements), strict=True))
-    shape, offsets = compute_local_shape_and_global_offset(whole.shape, mesh, placements)
-    return Division(tuple(whole.shape), by, Box(tuple(offsets), tuple(shape)))
+    mesh, shape = whole.device_mesh, tuple(whole.shape)
+    by = dict(zip(mesh.mesh_dim_names, map(_divided_by, whole.placements), strict=True))
+    box = box_of(shape, list(map(Cut, by.values(), mesh.get_coordinate(), mesh.shape)))
+    own = local(tensor)
+    held = tuple(own.shape)
+    if held != box.shape and (own.numel() or box.numel):  # without elements: of any shape
+        raise ValueError(
+            f"a tensor of {[*shape]}, divided by {by}, has {[*held]} in this process, where FSDP2 "
+            f"and tensor parallelism would leave {[*box.shape]}: divide it with these"
+        )
+    return Division(shape, by, Box(box.offsets, held))
 
 
 def _divided_by(placement: Any) -> int | list[int] | None:  # noqa: ANN401 - torch's

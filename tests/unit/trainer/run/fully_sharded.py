@@ -19,6 +19,7 @@ class FullySharded(SharedModel):
 
     shard: int = 2
     tensor: int = 1
+    rows: int = CLASSES  # of the last layer: its parts differ in size
     clip: float | None = 0.5
 
     @property
@@ -30,12 +31,12 @@ class FullySharded(SharedModel):
 class Blocks(nn.Module):
     """A sequence of blocks, as models of language are, one of which is too small for two parts."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = CLASSES) -> None:
         super().__init__()
         torch.manual_seed(1)
         self.first = nn.Linear(FEATURES, 8)
         self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(3))
-        self.last = nn.Linear(8, CLASSES)  # 3 rows: its parts differ in size
+        self.last = nn.Linear(8, rows)
         self.scale = nn.Parameter(torch.ones(1))  # one part of it is empty
         self.register_buffer("seen", torch.zeros(()))
         self.seen: Tensor
@@ -55,7 +56,7 @@ def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     """Make what is trained, as users write it."""
     parallel = Parallel(shard=plan.shard, tensor=plan.tensor)
     run = Run(1, parallel=parallel, checkpoint=plan.checkpoint, every=plan.every)
-    model = Blocks()
+    model = Blocks(plan.rows)
     if plan.tensor > 1:
         divide_layers(model, run)
     model = run.prepare(model, shard=True)

@@ -28,6 +28,7 @@ MESHES = {
     "2 tensor": (2, FullySharded(shard=1, tensor=2)),
     "2 x 2": (4, FullySharded(shard=2, tensor=2)),
     "4 shards": (4, FullySharded(shard=4)),
+    "3 x 2": (6, FullySharded(shard=3, tensor=2)),
 }
 SAMPLES = 24  # a step's, dealt in twos to as many as 4 parts
 PAIRS = [
@@ -40,6 +41,8 @@ PAIRS = [
     ("2 x 2", "one"),
     ("2 tensor", "2 x 2"),
     ("3 shards", "2 tensor"),
+    ("3 x 2", "one"),
+    ("2 x 2", "3 x 2"),
 ]
 
 
@@ -58,7 +61,7 @@ def in_world(size: int, plan: FullySharded) -> list[Any]:
 @pytest.mark.parametrize(("there", "here"), PAIRS)
 def test_the_whole_state_has_the_same_bits(tmp_path: Path, there: str, here: str) -> None:
     size, plan = MESHES[there]
-    plan = replace(plan, total=3, global_batch=SAMPLES, checkpoint=str(tmp_path))
+    plan = replace(plan, rows=7, total=3, global_batch=SAMPLES, checkpoint=str(tmp_path))
     saved = in_world(size, plan)
     assert {one.step for one in saved} == {3}
     size, other = MESHES[here]
