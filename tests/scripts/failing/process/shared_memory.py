@@ -1,7 +1,7 @@
 """Too little /dev/shm: a worker of a DataLoader gets SIGBUS; here it gets it without that.
 
-First cause: rank ? ended with exit code 1: RuntimeError: DataLoader worker ... out of shared
-memory
+First cause: rank ? ended with exit code 1: shared memory is full ...: mount an emptyDir with
+medium Memory at /dev/shm, ...
 """
 
 import os

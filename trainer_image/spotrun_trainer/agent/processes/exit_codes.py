@@ -13,6 +13,7 @@ from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from spotrun_trainer.agent.processes.first_cause import cause_in, follows_from_a_peer
 from spotrun_trainer.agent.processes.output_tail import tail_of
+from spotrun_trainer.agent.processes.shared_memory import SharedMemory, advice, measure
 
 _SIGNALLED = 128  # added by shells and container runtimes to a signal's number
 _MOST_CODE = 255
@@ -51,8 +52,9 @@ def watch_failures(
         if result.failures:
             before, killed = killed, oom_kills()
             grew = None if before is None or killed is None else killed > before
+            memory = measure()
             deaths = [
-                Death(one, _rank(group, one.local_rank), _tail(handlers, one), grew)
+                Death(one, _rank(group, one.local_rank), _tail(handlers, one), grew, memory)
                 for one in result.failures.values()
             ]
             first = _first(deaths, failed)
@@ -87,6 +89,7 @@ class Death:
     rank: int  # in the world
     output: str | None = None  # its last; None: it is not kept
     kernel_killed: bool | None = None  # for memory, some process of the container; None: unknown
+    shared_memory: SharedMemory | None = None  # just after it
 
     @property
     def code(self) -> int:
@@ -105,7 +108,8 @@ class Death:
         else:
             said = f"rank {self.rank} ended with exit code {code}"
         told = self._told()
-        return f"{said}: {told}" if told else said
+        why = advice(f"{said}: {told}", self.output or "", self.shared_memory)
+        return ": ".join(part for part in (said, why, told) if part)
 
     @property
     def follows(self) -> bool:

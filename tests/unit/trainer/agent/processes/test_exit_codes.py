@@ -7,6 +7,7 @@ from torch.distributed.elastic.agent.server.api import Worker
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from spotrun_trainer.agent.processes.exit_codes import Death, _first, _rank
+from spotrun_trainer.agent.processes.shared_memory import SharedMemory
 
 
 def failure(exit_code: int, error_file: str = "none", local_rank: int = 0) -> ProcessFailure:
@@ -54,6 +55,18 @@ def test_what_a_recorded_script_says_is_handed_on(tmp_path: Path, message: objec
     death = Death(failure(1, str(file), local_rank=1), 5, "some log")
     said = "rank 5 ended with exit code 1: ArithmeticError: loss is not finite"
     assert (death.code, death.words) == (1, said)
+
+
+def test_of_shared_memory_that_ran_out_it_is_said_before_all_else(tmp_path: Path) -> None:
+    file = tmp_path / "error.json"
+    file.write_text(json.dumps({"message": "ConnectionResetError: [Errno 104] reset by peer"}))
+    printed = "ERROR: Unexpected bus error. This might be caused by insufficient shared memory\n"
+    said = Death(failure(1, str(file)), 5, printed, shared_memory=SharedMemory(1, 10**9)).words
+    assert said == (
+        "rank 5 ended with exit code 1: shared memory is full (now 0 of 1000 MB are used): mount "
+        "an emptyDir with medium Memory at /dev/shm, or use fewer loader workers or smaller "
+        "batches: ConnectionResetError: [Errno 104] reset by peer"
+    )
 
 
 def test_the_first_to_fail_is_the_cause_and_those_killed_with_it_are_not() -> None:
