@@ -162,6 +162,22 @@ def test_a_package_makes_its_tensors_by_the_defaults_that_the_script_has_set(
         assert Imported.read(packages.notes).is_too_late, "the next has PyTorch only"
 
 
+def test_torchs_defaults_are_noted_of_the_import_that_brings_torch() -> None:
+    """Else what stands in one import with it, and makes tensors, is taken for fit in any script."""
+    program = """
+import sys
+from spotrun_trainer.agent.processes.imports_ahead import import_ahead
+assert "torch" not in sys.modules
+print(import_ahead(["torch"], own=[], given=[])[0].defaults)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, check=True, timeout=120
+    )
+    assert said.stdout.decode().strip() == str(
+        {"torch's default dtype": "torch.float32", "torch's default device": "cpu"}
+    )
+
+
 def test_a_package_that_reads_the_rank_is_left_to_the_script(packages: Packages) -> None:
     packages.add("first_package", "import os\nflavour = os.environ.get('RANK')")
     Imported(("second_package", "late_package")).write(packages.notes)
