@@ -43,8 +43,19 @@ class Work:
         self._connections = connections
         self._on_gpu_by = on_gpu_by
 
+    def is_completed(self) -> bool:
+        """Whether it has ended.
+
+        torch's own answer is not enough: gloo's reduce-scatter never says so, even once it was
+        waited for.
+        """
+        work = self._work  # another thread may wait for it meanwhile
+        return work is None or bool(work.is_completed())
+
     def wait(self) -> None:
         """Return once the host may use the result; raises PeerLostError."""
+        if self._work is None:
+            return
         try:
             if self._on_gpu_by is None:
                 self._wait_for_host()
@@ -52,6 +63,7 @@ class Work:
                 self._wait_for_gpu()
         except RuntimeError as error:
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
+        self._work = None  # it holds its tensors
 
     def _wait_for_gpu(self) -> None:
         """Wait for its kernel; torch's own wait only orders streams.

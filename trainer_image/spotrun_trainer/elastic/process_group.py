@@ -83,7 +83,7 @@ class Group:
         self.axes = axes  # of a copy: groups of some of its processes, by their numbers in it
         self._backend = backend
         self._connections = connections or Connections()
-        self._begun: list[Any] = []  # torch's works, of which some may not have ended
+        self._begun: list[Any] = []  # works, of which some may not have ended
         if backend is not None:
             _open.add(self)
 
@@ -245,10 +245,11 @@ class Group:
             work = collective()
         except distributed.DistError as error:
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
-        self._begun = [one for one in self._begun if not one.is_completed()]
-        self._begun.append(work)
         is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
-        return Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
+        begun = Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
+        self._begun = [one for one in self._begun if not one.is_completed()]
+        self._begun.append(begun)
+        return begun
 
     def _is_quiet(self) -> bool:
         """Whether no collective is in flight, not even one that is not waited for."""

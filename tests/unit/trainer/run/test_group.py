@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import distributed
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 from typing_extensions import override
 
@@ -22,6 +23,7 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import SLICE
 from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
 from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
+from spotrun_trainer.elastic.replica_group import _reduce_scatter
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
@@ -206,6 +208,24 @@ def wait_in_vain() -> bool:
 def test_who_waits_for_a_message_is_freed_when_connections_are_cut() -> None:
     ended = run_world(2, wait_in_vain)
     assert [one.value for one in ended] == [True, True], [one.said for one in ended]
+
+
+def sum_parts_several_times() -> tuple[list[float], int, bool]:
+    """Sums of gloo's reduce-scatter, how many works the group still holds, and if none is open."""
+    group = Group.form(find_rank_info(os.environ, None), device=CPU)
+    summed, options = torch.zeros(1), distributed.ReduceScatterOptions()
+    for _ in range(3):
+        group.begin(
+            lambda gloo: _reduce_scatter(gloo)(summed, torch.arange(2.0), options), summed
+        ).wait()
+    group.all_reduce(torch.ones(1)).wait()
+    return summed.tolist(), len(group._begun), group._is_quiet()
+
+
+def test_a_group_holds_no_work_that_was_waited_for() -> None:
+    for rank, one in enumerate(run_world(2, sum_parts_several_times)):
+        assert one.error == "", one.said
+        assert one.value == ([2.0 * rank], 1, True)
 
 
 class EndsAsTheWaitDoes:
