@@ -1,11 +1,14 @@
 """moto's server, which speaks the protocol of EC2, and what boto3 needs to believe it."""
 
+import importlib
 import os
 import re
 import subprocess
 import sys
 
 import pytest
+
+IMPORT_SECONDS = 120
 
 
 class Ec2:
@@ -23,8 +26,21 @@ class Ec2:
             said.append(line)
             if running := re.search(r"Running on (http://127\.0\.0\.1:\d+)", line):
                 self.url = running[1]
+                self._let_import()
                 return
         raise AssertionError("".join(said))
+
+    def _let_import(self) -> None:
+        """Ask once: the server imports EC2's part then, for longer than the operator waits."""
+        client = importlib.import_module("boto3").client(
+            "ec2",
+            region_name="us-east-1",
+            endpoint_url=self.url,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 - of no account
+            config=importlib.import_module("botocore.config").Config(read_timeout=IMPORT_SECONDS),
+        )
+        client.describe_spot_price_history(MaxResults=5)
 
     def end(self) -> None:
         self._process.terminate()
