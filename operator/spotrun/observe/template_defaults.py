@@ -4,6 +4,7 @@ from typing import Any
 
 from spotrun.api.field_types.amounts import whole
 from spotrun.api.spec.template import PodTemplate
+from spotrun.api.spec.workers import Workers
 from spotrun.state.snapshot import JobSnapshot
 
 Manifest = dict[str, Any]
@@ -22,8 +23,12 @@ NVIDIA_SLICE = "nvidia.com/mig-"
 
 def processes(job: JobSnapshot) -> int:
     """Return the training processes per worker: the user's number, else its GPUs, else one."""
-    workers = job.spec.workers
-    return workers.processes or num_gpus(workers.template) or job.claimed or 1
+    return processes_of(job.spec.workers, job.claimed)
+
+
+def processes_of(workers: Workers, claimed: int = 0) -> int:
+    """Return the training processes per worker, of which so many GPUs come by device claims."""
+    return workers.processes or num_gpus(workers.template) or claimed or 1
 
 
 def num_gpus(template: PodTemplate) -> int:

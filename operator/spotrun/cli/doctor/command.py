@@ -6,7 +6,7 @@ from textwrap import indent
 
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.cli.doctor.sizes import Advice, advise
-from spotrun.observe.template_defaults import num_gpus
+from spotrun.observe.template_defaults import processes_of
 from spotrun.simulate.estimate import manifest
 
 
@@ -22,9 +22,7 @@ class Question:
 def understand(chosen: Namespace) -> Question:
     """Read flags and the job; raises ValueError that says what is wrong."""
     job = manifest.read(chosen.filename)
-    workers = job.spec.workers
-    processes = chosen.processes or workers.processes or num_gpus(workers.template) or 1
-    return Question(job, processes, chosen.batch)
+    return Question(job, chosen.processes or processes_of(job.spec.workers), chosen.batch)
 
 
 def run(question: Question) -> int:

@@ -18,8 +18,9 @@ from spotrun.state.sizes import allowed
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.view import View
-from spotrun.wire import Failure, Progress
+from spotrun.wire import Failure
 from tests.support.jobs.builders import NOW, TEMPLATE, JobBuilder, a_job, ago, later
+from tests.support.jobs.stepping_jobs import stepping
 
 REFUSAL = "rank 0 ended with exit code 1: ValueError: num_nodes=3, but {} nodes joined"
 COMPARED = "rank # ended with exit code #: ValueError: num_nodes=#, but # nodes joined"
@@ -136,22 +137,6 @@ def failing(job: JobBuilder, *failures: Failure) -> JobBuilder:
     """Return the job with what its first workers report of the world that trains."""
     for worker_id, one in enumerate(failures):
         job = job.with_worker(worker_id, in_process=False, ready=True, arrived=5, failed=one)
-    return job
-
-
-def stepping() -> JobBuilder:
-    """Return a job of a plain script that makes steps with two workers."""
-    job = a_job(2, min=1).training(0, 1, generation=5, in_process=False, saves_on_order=False)
-    stepped = Progress(5, 7, step_seconds=0.1)
-    for worker_id in (0, 1):
-        job = job.with_worker(
-            worker_id,
-            ready=False,
-            in_process=False,
-            saves_on_order=False,
-            arrived=5,
-            progress=stepped,
-        )
     return job
 
 

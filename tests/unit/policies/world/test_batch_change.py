@@ -4,8 +4,9 @@ from spotrun.api.names import Reason
 from spotrun.policies.world.batch_change import size_change
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.stored.training import BatchChange
-from spotrun.wire import Progress, batch_change
-from tests.support.jobs.builders import NOW, TEMPLATE, JobBuilder, a_job, later
+from spotrun.wire import batch_change
+from tests.support.jobs.builders import NOW, TEMPLATE, JobBuilder, later
+from tests.support.jobs.stepping_jobs import stepping
 
 
 @pytest.mark.parametrize(
@@ -45,23 +46,14 @@ def test_the_words_name_what_changes() -> None:
     )
 
 
-def stepping(trained: tuple[int, ...], *, in_process: bool = False) -> JobBuilder:
+def having_trained(sizes: tuple[int, ...], *, in_process: bool = False) -> JobBuilder:
     """Return a job that makes steps with two workers, after worlds of these sizes."""
-    job = a_job(2, min=1).training(0, 1, generation=5, in_process=in_process)
-    for worker_id in (0, 1):
-        job = job.with_worker(
-            worker_id,
-            ready=False,
-            in_process=in_process,
-            saves_on_order=in_process,
-            arrived=5,
-            progress=Progress(5, 7, step_seconds=0.1),
-        )
-    return job.with_status(restarts=Restarts(sizes=TriedSizes(trained, template=TEMPLATE)))
+    known = Restarts(sizes=TriedSizes(sizes, template=TEMPLATE))
+    return stepping(in_process=in_process).with_status(restarts=known)
 
 
 def test_a_change_is_told_once_and_stays_in_the_status() -> None:
-    job = stepping((3,))
+    job = having_trained((3,))
     decision = job.decide()
     words = batch_change(3, 2, "workers")
     assert decision.status.batch_change == BatchChange(NOW, 3, 2, words)
@@ -73,8 +65,8 @@ def test_a_change_is_told_once_and_stays_in_the_status() -> None:
 
 
 def test_at_the_size_that_trained_last_nothing_is_told() -> None:
-    assert stepping((3, 2)).decide().status.batch_change is None
+    assert having_trained((3, 2)).decide().status.batch_change is None
 
 
 def test_run_holds_the_batch_so_nothing_is_told() -> None:
-    assert stepping((3,), in_process=True).decide().status.batch_change is None
+    assert having_trained((3,), in_process=True).decide().status.batch_change is None
