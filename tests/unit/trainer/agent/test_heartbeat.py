@@ -1,10 +1,11 @@
-import itertools
 import queue
 import socket
 import threading
+from collections.abc import Iterator
 
 import pytest
 
+from devcluster.addresses import claim_block
 from spotrun_trainer.agent.heartbeat import (
     PORT,
     SILENT_SECONDS,
@@ -13,8 +14,6 @@ from spotrun_trainer.agent.heartbeat import (
     Ring,
 )
 from tests.unit.trainer.agent.builders import a_world
-
-_BLOCKS = itertools.count(1)
 
 
 def ring(place: int, workers: int = 4, *, generation: int = 7, secret: bytes = b"s") -> Ring:
@@ -105,10 +104,11 @@ def test_who_did_not_run_itself_suspects_nobody() -> None:
 
 
 @pytest.fixture
-def hosts() -> list[str]:
-    """Loopback addresses that no other test uses."""
-    block = next(_BLOCKS)
-    return [f"127.77.{block}.{last}" for last in (1, 2)]
+def hosts() -> Iterator[list[str]]:
+    """Loopback addresses that no other test uses, those of other processes included."""
+    block = claim_block()
+    yield [block.pod_address(), block.pod_address()]
+    block.close()
 
 
 def test_neighbours_hear_each_other_and_one_is_missed(hosts: list[str]) -> None:
