@@ -5,10 +5,12 @@ So the failure of a job says what was raised and where, and not only that its lo
 
 import json
 import os
+import signal
 import time
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 _MOST_CHARACTERS = 500  # of the exception's own words: a message on the wire has 1,024
@@ -16,6 +18,8 @@ _CAUSE_CHARACTERS = 150
 _MOST_FRAMES = 3
 _OF_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/spotrun_trainer/")
 """The innermost call may be in one; where the script called it says more than the calls between."""
+_KILLED = "killed by signal"  # torch's words of a DataLoader's worker
+_WORKER_ENDS_SECONDS = 2.0
 
 
 def note_error(error: BaseException, trace: TracebackType | None) -> None:
@@ -24,7 +28,8 @@ def note_error(error: BaseException, trace: TracebackType | None) -> None:
     if not place or os.getpid() != os.getsid(0) or Path(place).exists():
         return
     extra = {"py_callstack": "", "timestamp": str(int(time.time()))}
-    content = {"message": {"message": words_of(error, trace), "extraInfo": extra}}
+    words = words_of(_with_end_of_worker(error, trace), trace)
+    content = {"message": {"message": words, "extraInfo": extra}}
     Path(place).parent.mkdir(parents=True, exist_ok=True)
     Path(place).write_text(json.dumps(content))
 
@@ -40,6 +45,45 @@ def words_of(error: BaseException, trace: TracebackType | None) -> str:
     placed = " < ".join([f"{said} at {where[0]}", *where[1:]]) if where else said
     before = _said(_root_of(error), _CAUSE_CHARACTERS)
     return placed if placed.startswith(before) else f"{placed}, after {before}"
+
+
+def _with_end_of_worker(error: BaseException, trace: TracebackType | None) -> BaseException:
+    """Return how a DataLoader's worker ended, where torch saw only what followed from it.
+
+    While a batch is fetched from the worker the connection ends before the worker does.
+    """
+    follows = isinstance(error, OSError | EOFError) or "exited unexpectedly" in str(error)
+    if not follows or _KILLED in str(_root_of(error)):
+        return error
+    try:
+        ended = _ended(_loader_workers(trace))
+    except RuntimeError as told:  # by torch's own handler of SIGCHLD
+        ended = told
+    if ended is None:
+        return error
+    ended.__cause__ = error
+    return ended
+
+
+def _loader_workers(trace: TracebackType | None) -> list[Any]:
+    """Return the workers of the DataLoader that was asked for a batch; none if none was."""
+    for frame, _ in traceback.walk_tb(trace):
+        if frame.f_code.co_name == "_try_get_data":
+            return list(getattr(frame.f_locals.get("self"), "_workers", ()))
+    return []
+
+
+def _ended(workers: list[Any]) -> RuntimeError | None:
+    """Return the end of the first worker that a signal ends about now, in torch's words."""
+    from multiprocessing.connection import wait  # noqa: PLC0415 - imported, if there are workers
+
+    ready = wait([one.sentinel for one in workers], _WORKER_ENDS_SECONDS) if workers else []
+    for worker in (one for one in workers if one.sentinel in ready):
+        worker.join()  # its pipe is closed before it can be waited for
+        if worker.exitcode < 0:
+            why = signal.strsignal(-worker.exitcode)
+            return RuntimeError(f"DataLoader worker (pid {worker.pid}) is {_KILLED}: {why}")
+    return None
 
 
 def _is_of_a_library(file: str) -> bool:

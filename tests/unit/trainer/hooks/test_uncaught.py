@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,42 @@ def main():
 
 main()
 """
+
+
+LOSES_A_LOADERS_WORKER = """
+import os, signal
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+batches = iter(DataLoader(TensorDataset(torch.zeros(100, 1)), batch_size=1, num_workers=1))
+next(batches)
+
+def get(timeout):
+    os.kill(batches._workers[0].pid, signal.SIGKILL)
+    raise ConnectionResetError(104, "Connection reset by peer")
+
+batches._data_queue.get = get
+next(batches)
+"""
+
+
+def test_a_loaders_worker_that_was_killed_is_told_where_its_connection_ended_first(
+    tmp_path: Path,
+) -> None:
+    script, noted = tmp_path / "train.py", tmp_path / "error.json"
+    script.write_text(LOSES_A_LOADERS_WORKER)
+    ours = {"SPOTRUN_DIR": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(noted)}
+    environment = {**os.environ, "PYTHONPATH": with_site(os.environ), **ours}
+    ran = subprocess.run(
+        [sys.executable, script],
+        env=environment, start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    said = json.loads(noted.read_text())["message"]["message"]
+    assert re.match(
+        r"RuntimeError: DataLoader worker \(pid \d+\) is killed by signal: Killed", said
+    )
+    assert said.endswith(", after ConnectionResetError: [Errno 104] Connection reset by peer")
 
 
 @pytest.mark.parametrize("starts_session", [True, False])
