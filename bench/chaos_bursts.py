@@ -240,8 +240,8 @@ class Chaos:
         self._until(lambda: all(self._size(each) > size for each, size in sizes.items()))
 
     def _all_are_there(self) -> bool:
-        newest = self._job.generation
-        return all(self._job.progress(each).generation == newest for each in self._members)
+        newest = self._job.world_number
+        return all(self._job.progress(each).world_number == newest for each in self._members)
 
     def _size(self, worker: str) -> int:
         lines = self._folder / f"{worker}.jsonl"
@@ -254,7 +254,7 @@ class Chaos:
         limit = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > limit:
-                said = f"{self._last}, in world {self._job.generation} of {self._members}"
+                said = f"{self._last}, in world {self._job.world_number} of {self._members}"
                 raise StuckError("\n".join([said, *self._where_all_stand()]))
             time.sleep(0.005)
 

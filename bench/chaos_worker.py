@@ -168,7 +168,7 @@ class LocalWorker:
             "MASTER_ADDR": host,
             "MASTER_PORT": str(port),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "SPOTRUN_GENERATION": str(world.generation),
+            "SPOTRUN_WORLD_NUMBER": str(world.number),
             "SPOTRUN_DIR": str(self._directory),
             "SPOTRUN_WORKER": self.name,
         }

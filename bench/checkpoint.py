@@ -163,7 +163,7 @@ class Ours:
         """Whether it is durable; what is older is deleted then."""
         if not (saved := self.checkpoints.finished()):
             return False
-        self.checkpoints.prune(saved.name, generation=1)
+        self.checkpoints.prune(saved.name, world_number=1)
         return True
 
 

@@ -85,7 +85,7 @@ async def served() -> AsyncIterator[Server]:
     """The operator's server with one job, in this process."""
     identity = make_identity()
     board = Board(identity.world_key)
-    board.publish(published(0, generation=1), version=1)
+    board.publish(published(0, world_number=1), version=1)
     leadership = Leadership()
     leadership.leads = True
     async with Server(

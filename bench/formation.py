@@ -45,7 +45,7 @@ def form(processes: int) -> float:
 
     def process(rank: int) -> float:
         rank_info = RankInfo(
-            rank=rank, size=processes, generation=1, store=("127.0.0.1", store.port), elastic=True
+            rank=rank, size=processes, world_number=1, store=("127.0.0.1", store.port), elastic=True
         )
         know.wait()
         meet(rank_info, TIMEOUT_SECONDS, lambda: None)

@@ -90,11 +90,11 @@ async def measure(polls: int, rounds: int) -> None:
 async def fan_out(servers: list["Operator"], agents: "Agents", polls: int, rounds: int) -> None:
     server, standby = servers
     late: list[list[float]] = []
-    for generation in range(2, 2 + rounds):
-        arrived = agents.expect(generation, WORKERS)
-        published = (await server.ask("world", generation=generation))["published_at"]
+    for world_number in range(2, 2 + rounds):
+        arrived = agents.expect(world_number, WORKERS)
+        published = (await server.ask("world", world_number=world_number))["published_at"]
         times = await asyncio.wait_for(arrived, 30)
-        await standby.ask("world", generation=generation)  # it reads the same status
+        await standby.ask("world", world_number=world_number)  # it reads the same status
         late.append([1_000 * (moment - published) for moment in times])
         await until_attached(server, polls)
     p50 = [statistics.quantiles(times, n=100)[49] for times in late]
@@ -205,7 +205,7 @@ class Agents:
         self._targets: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._generation = 0
+        self._world_number = 0
         self._wanted = 0
         self._times: list[float] = []
         self._arrived: asyncio.Future[list[float]] | None = None
@@ -223,14 +223,14 @@ class Agents:
             agent.close()
         await asyncio.sleep(0.5)
 
-    def expect(self, generation: int, number: int) -> "asyncio.Future[list[float]]":
-        self._generation, self._wanted, self._times = generation, number, []
+    def expect(self, world_number: int, number: int) -> "asyncio.Future[list[float]]":
+        self._world_number, self._wanted, self._times = world_number, number, []
         self._arrived = asyncio.get_running_loop().create_future()
         return self._arrived
 
     def heard(self, answer: dict[str, Any], arrived_at: float) -> None:
         world = answer.get("world")
-        if self._arrived is None or world is None or world["generation"] != self._generation:
+        if self._arrived is None or world is None or world["number"] != self._world_number:
             return
         self._times.append(arrived_at)
         if len(self._times) == self._wanted:
@@ -353,7 +353,7 @@ async def serve(folder: Path, polls: int) -> None:
     board, leadership = Board(identity.world_key), Leadership()
     jobs = -(-polls // WORKERS)
     for job in range(jobs):
-        board.publish(published(job, generation=1), version=1)
+        board.publish(published(job, world_number=1), version=1)
     async with Server(
         Settings(host="127.0.0.1", port=0),
         board,
@@ -385,9 +385,9 @@ async def obey(
             if order["do"] == "step_down":
                 await server.step_down()
         case "world":
-            job = published(0, generation=order["generation"])
+            job = published(0, world_number=order["world_number"])
             published_at = time.monotonic()
-            board.publish(job, version=order["generation"])
+            board.publish(job, version=order["world_number"])
             return {"published_at": published_at}
     return {
         "polls": board.num_polls,
@@ -401,13 +401,13 @@ def resident_kb() -> int:
     return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
-def published(job: int, generation: int) -> Published:
+def published(job: int, world_number: int) -> Published:
     world = World(
-        number=generation,
+        number=world_number,
         members=tuple(range(WORKERS)),
         is_active=True,
         entry=Entry.ABORT,
-        store=f"10.0.0.1:{30_000 + generation}",
+        store=f"10.0.0.1:{30_000 + world_number}",
         restore="step-4200.g1",
     )
     peers = {

@@ -115,21 +115,21 @@ class Measured(Controller):
                     further = replace(made, step=made.step + 10, samples=made.samples + 80)
                     agents.take_report(uid, worker_id, replace(known.report, progress=further))
 
-    def _enter(self, job: JobSnapshot, generation: int, members: tuple[int, ...]) -> None:
+    def _enter(self, job: JobSnapshot, world_number: int, members: tuple[int, ...]) -> None:
         """Report each member as training in the world, as soon as that is published."""
         agents = self._caches.agents
         for worker_id in members:
             known = agents.facts(job.uid, worker_id)
-            if known is not None and known.report.arrived < generation:
-                agents.take_report(job.uid, worker_id, self._report(generation))
+            if known is not None and known.report.arrived < world_number:
+                agents.take_report(job.uid, worker_id, self._report(world_number))
                 self._queue.add(Key(job.namespace, job.name), urgent=True)
 
-    def _report(self, generation: int = 0) -> Report:
-        step = 100 * generation
-        progress = Progress(generation, step, STEPS, samples=8 * step) if generation else None
+    def _report(self, world_number: int = 0) -> Report:
+        step = 100 * world_number
+        progress = Progress(world_number, step, STEPS, samples=8 * step) if world_number else None
         return Report(
             ready=True,
-            arrived=generation,
+            arrived=world_number,
             store_port=next(self._ports),
             progress=progress,
             in_process=True,

@@ -139,7 +139,7 @@ def enter_world(directory: Path) -> None:
     os.environ |= {
         "RANK": "0",
         "WORLD_SIZE": "1",
-        "SPOTRUN_GENERATION": "1",
+        "SPOTRUN_WORLD_NUMBER": "1",
         "SPOTRUN_DIR": str(directory),
     }
 

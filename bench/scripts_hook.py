@@ -32,7 +32,7 @@ def hook_overheads(rounds: int) -> list[float]:
     fetch = loaders._BaseDataLoaderIter.__next__  # noqa: SLF001 - what the watch replaces
     found = []
     with tempfile.TemporaryDirectory() as directory:
-        os.environ |= {"SPOTRUN_DIR": directory, "SPOTRUN_GENERATION": "1"}
+        os.environ |= {"SPOTRUN_DIR": directory, "SPOTRUN_WORLD_NUMBER": "1"}
         for _ in range(rounds):
             without = step_seconds()
             end = watch_optimizers(optimizers)

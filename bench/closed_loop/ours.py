@@ -68,7 +68,7 @@ class Spotrun:
             return
         samples = steps * self.task.samples
         progress = Progress(
-            generation=look.world,
+            world_number=look.world,
             step=steps,
             samples=samples,
             step_seconds=recent.step_seconds,
@@ -80,7 +80,7 @@ class Spotrun:
 
     def _facts(self, look: Look) -> SizingFacts:
         task, reading = self.task, self._windows.reading()
-        is_known = reading.is_enough and reading.generation == look.world
+        is_known = reading.is_enough and reading.world_number == look.world
         gpu = reading.utilization.gpu if is_known else None
         reported = (gpu,) * look.training if gpu is not None else ()
         return SizingFacts(

@@ -67,7 +67,7 @@ def worlds(events: Iterable[Event]) -> list[frozenset[int]]:
         world = event.object.get("status", {}).get("world") or {}
         if event.kind == "TrainingJob" and world.get("active"):
             entered[world["number"]] = frozenset(WorkerIds(world["members"]).numbers)
-    return [entered[generation] for generation in sorted(entered)]
+    return [entered[world_number] for world_number in sorted(entered)]
 
 
 @asynccontextmanager

@@ -31,11 +31,11 @@ class Stage:
             return bool(world.get("active")) and numbers(world.get("members")) == set(worker_ids)
 
         job = await self.world.until_job(on)
-        generation = job["status"]["world"]["number"]
+        world_number = job["status"]["world"]["number"]
 
         async def arrived() -> bool:
             agents = self.world.play().agents
-            return all(n in agents and agents[n].report.arrived >= generation for n in worker_ids)
+            return all(n in agents and agents[n].report.arrived >= world_number for n in worker_ids)
 
         await self.world.until(arrived)
 

@@ -65,7 +65,7 @@ REPORTS = st.builds(
     progress=st.none()
     | st.builds(
         Progress,
-        generation=COUNTS,
+        world_number=COUNTS,
         step=COUNTS,
         total=st.none() | COUNTS,
         samples=COUNTS,
@@ -91,7 +91,7 @@ REPORTS = st.builds(
 )
 WORLDS = st.builds(
     World,
-    generation=COUNTS,
+    number=COUNTS,
     rank=COUNTS,
     size=COUNTS,
     processes=COUNTS,
@@ -112,7 +112,7 @@ ANSWERS = st.builds(
     orders=st.builds(Orders, COUNTS),
     stop_at=st.none() | st.floats(0, 1e12),
     acknowledged=st.none() | NAMES,
-    generation=COUNTS,
+    world_number=COUNTS,
     left_out=st.booleans(),
     notice=st.none() | st.builds(Notice, st.floats(0, 1e12), LINES),
     planned=st.booleans(),
@@ -139,7 +139,18 @@ JSON = st.recursive(
 KEYS = (
     *("wire", "ready", "arrived", "failed", "suspects", "storePort", "utilization", "progress"),
     *("committed", "completed", "inProcess", "leaving", "version", "phase", "world", "orders"),
-    *("generation", "exitCode", "message", "gpu", "step", "total", "samples", "stepSeconds"),
+    *(
+        "worldNumber",
+        "number",
+        "generation",
+        "exitCode",
+        "message",
+        "gpu",
+        "step",
+        "total",
+        "samples",
+        "stepSeconds",
+    ),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
     *("savesOnOrder", "planned", "trained"),
     *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
@@ -267,7 +278,7 @@ def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
         (b'{"wire": 1, "committed": {"checkpoint": "step-007.g1"}}', "step-N.gG"),
         (b'{"wire": 1, "committed": {"checkpoint": "step-\\u0663.g1"}}', "step-N.gG"),
         (b'{"wire": 1, "committed": {"checkpoint": "step-9007199254740992.g1"}}', "step-N.gG"),
-        (b'{"wire": 1, "failed": {"generation": 1, "exitCode": 256}}', "exitCode"),
+        (b'{"wire": 1, "failed": {"worldNumber": 1, "exitCode": 256}}', "exitCode"),
         (b'{"wire": 1, "failed": []}', "failed is not a JSON object"),
     ],
 )
@@ -305,8 +316,40 @@ def test_where_an_older_operator_does_not_say_why_a_world_ended_scripts_may_save
     assert read_answer(b'{"wire": 1, "version": "v", "phase": "Running"}').planned
 
 
+@pytest.mark.parametrize("name", ["worldNumber", "generation"])
+def test_a_report_of_an_earlier_release_has_an_old_name_for_the_world_number(name: str) -> None:
+    failed, progress = {name: 3, "exitCode": 1}, {name: 4, "step": 7}
+    body = json.dumps({"wire": 1, "failed": failed, "progress": progress})
+
+    found = read_report(body.encode())
+
+    assert found == Report(failed=Failure(3, 1, ""), progress=Progress(4, 7))
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_an_answer_of_an_earlier_release_has_an_old_name_for_the_world_number(
+    *, is_old: bool
+) -> None:
+    world = World(4, 0, 2, 1, None, "s", (), How.ABORT, switch=True, restore=None)
+    answer = Answer("v", "Running", world, world_number=5)
+    content = json.loads(write_answer(answer))
+    of_world = ("number", "worldNumber") if is_old else ("generation", "generation")
+    del content["world"][of_world[0]], content[of_world[1]]
+
+    assert read_answer(json.dumps(content).encode()) == answer
+
+
+def test_the_side_of_an_earlier_release_finds_the_world_number_under_its_old_name() -> None:
+    report = json.loads(write_report(Report(failed=Failure(3, 1, ""), progress=Progress(4, 7))))
+    answer = json.loads(write_answer(Answer("v", "Running", world_number=5)))
+
+    assert report["failed"]["generation"] == 3
+    assert report["progress"]["generation"] == 4
+    assert answer["generation"] == 5
+
+
 def test_what_an_older_agent_does_not_say_is_not_known() -> None:
-    body = b'{"wire": 1, "progress": {"generation": 2, "step": 7, "samples": 56}}'
+    body = b'{"wire": 1, "progress": {"worldNumber": 2, "step": 7, "samples": 56}}'
     assert read_report(body).progress == Progress(2, 7, samples=56)
 
 
@@ -331,7 +374,7 @@ def test_only_who_saves_when_ordered_can_be_asked_to(said: bytes, *, can_be_aske
 
 def test_a_message_comes_as_one_clean_line() -> None:
     body = json.dumps(
-        {"wire": 1, "failed": {"generation": 1, "exitCode": 1, "message": "a\nb\x1b[31m\ud800 "}}
+        {"wire": 1, "failed": {"worldNumber": 1, "exitCode": 1, "message": "a\nb\x1b[31m\ud800 "}}
     )
     failed = read_report(body.encode()).failed
     assert failed == Failure(1, 1, "a b [31m")

@@ -64,7 +64,7 @@ class Answers:
             orders=Orders(checkpoint=job.status.orders.checkpoint),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
-            generation=world.number,
+            world_number=world.number,
             world=self._shared_world(key) if members else None,
             notice=job.notice if members else None,
             planned=world.is_planned,
@@ -111,7 +111,7 @@ class Answers:
     def _shared_world(self, key: bytes) -> World:
         world, trained = self._job.status.world, self._job.status.restarts.sizes.trained
         return World(
-            generation=world.number,
+            number=world.number,
             rank=0,
             size=len(self._places) * self._job.processes,
             processes=self._job.processes,
@@ -133,9 +133,9 @@ class Answers:
         return tuple(address for address in found if address is not None)
 
 
-def world_secret(key: bytes, uid: str, generation: int) -> str:
+def world_secret(key: bytes, uid: str, world_number: int) -> str:
     """Return the world's secret: equal on every replica and after restarts, unknown outside it."""
-    return hmac.new(key, f"{uid}/{generation}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(key, f"{uid}/{world_number}".encode(), hashlib.sha256).hexdigest()
 
 
 def _stop_at(status: JobState) -> float | None:

@@ -4,11 +4,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from spotrun.api import old_names
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.bounded import Count, ListedWorkerIds, Long, ShortText
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
 from spotrun.api.names import Choice
+from spotrun.api.old_names import reading
 
 
 class Pricing(Choice):
@@ -225,6 +227,8 @@ class Mark(Model):
 class Accumulators(Model):
     """Exact sums over settled workers and past times; running workers are added when asked."""
 
+    model_config = reading(old_names.ACCUMULATORS)
+
     usd: Amount | None = Field(None, description="Cost of settled workers, in USD.")
     spot_usd: Amount | None = Field(None, description="The part of usd spent on spot, in USD.")
     by_pool: PoolCosts | None = Field(None, description="The same as usd, by pools.")
@@ -260,7 +264,7 @@ class Accumulators(Model):
     useful_step: Long | None = Field(
         None, description="The last step in onDemandUsd; steps done again are not in it again."
     )
-    generation: Count | None = Field(
+    world_number: Count | None = Field(
         None, description="The world in which the work up to asOf was done."
     )
     marks: Annotated[tuple[Mark, ...], Field(max_length=16)] | None = Field(
@@ -279,9 +283,9 @@ class Accumulators(Model):
         None, description="Cost of the time in which training stood still to save, in USD."
     )
     checkpoint_seconds: Amount | None = Field(
-        None, description="The part of that time in the world checkpointGeneration, in seconds."
+        None, description="The part of that time in the world checkpointWorldNumber, in seconds."
     )
-    checkpoint_generation: Count | None = Field(
+    checkpoint_world_number: Count | None = Field(
         None, description="The world in which training stood still last to save."
     )
     first_step: Long | None = Field(None, description="The step that the job began with.")

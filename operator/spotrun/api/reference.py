@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from spotrun.api import names
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, SuspendedBy
+from spotrun.api.old_names import DEPRECATED
 from spotrun.api.schema import JsonSchema
 
 _STATES: tuple[type[Choice], ...] = (Phase, SuspendedBy, ConditionType, Reason)
@@ -31,7 +32,7 @@ def _groups(schema: JsonSchema, path: str) -> Iterator[tuple[str, JsonSchema]]:
     elif "properties" in schema:
         if path:
             yield path, schema
-        for name, field in schema["properties"].items():
+        for name, field in _fields(schema).items():
             yield from _groups(field, f"{path}.{name}".removeprefix("."))
 
 
@@ -39,10 +40,19 @@ def _section(path: str, group: JsonSchema) -> list[str]:
     required = group.get("required", ())
     lines = ["", f"### `{path}`", "", group["description"], ""]
     lines += ["| field | type | |", "|---|---|---|"]
-    for name, field in group["properties"].items():
+    for name, field in _fields(group).items():
         star = " (required)" if name in required else ""
         lines.append(f"| `{name}` | {_type(field)}{star} | {_cell(field['description'])} |")
     return [*lines, *_rules(group)]
+
+
+def _fields(group: JsonSchema) -> JsonSchema:
+    fields = group["properties"].items()
+    return {name: one for name, one in fields if not _is_deprecated(one)}
+
+
+def _is_deprecated(field: JsonSchema) -> bool:
+    return str(field.get("description")).startswith(DEPRECATED)
 
 
 def _rules(group: JsonSchema) -> list[str]:

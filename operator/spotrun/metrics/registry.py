@@ -149,7 +149,7 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
     progress = GaugeMetricFamily(
         "spotrun_trainingjob_progress_ratio", "Steps done of steps in all.", labels=_LABELS
     )
-    generation = GaugeMetricFamily(
+    world_number = GaugeMetricFamily(
         "spotrun_trainingjob_world_number", "Worlds the job has had.", labels=_LABELS
     )
     interruptions = CounterMetricFamily(
@@ -171,10 +171,10 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
         if (made := status.progress).step is not None and made.total_steps:
             progress.add_metric(labels, min(1.0, made.step / made.total_steps))
         if status.world.number:
-            generation.add_metric(labels, status.world.number)
+            world_number.add_metric(labels, status.world.number)
         interruptions.add_metric(labels, status.interruptions.count)
         failures.add_metric(labels, status.restarts.count)
-    yield from (info, workers, progress, generation, interruptions, failures)
+    yield from (info, workers, progress, world_number, interruptions, failures)
 
 
 def _phase(job: Published) -> Phase:

@@ -19,7 +19,7 @@ class LogContext:
     """The job that the present task works on."""
 
     job: str  # namespace/name
-    generation: int | None = None
+    world_number: int | None = None
 
 
 _context: ContextVar[LogContext | None] = ContextVar("spotrun_log_context", default=None)
@@ -93,8 +93,8 @@ class JsonLines(logging.Formatter):
         }
         if context is not None:
             content["job"] = context.job
-            if context.generation is not None:
-                content["generation"] = context.generation
+            if context.world_number is not None:
+                content["worldNumber"] = context.world_number
         trace = _trace(self, record)
         if trace:
             content["trace"] = _clean(trace)
@@ -102,7 +102,7 @@ class JsonLines(logging.Formatter):
 
 
 def _suffix(context: LogContext) -> str:
-    return "" if context.generation is None else f" g{context.generation}"
+    return "" if context.world_number is None else f" world {context.world_number}"
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -149,7 +149,7 @@ class Reconciler:
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
         doubted = self._ask_for_signs_of_life(job)
-        context.generation = decision.status.world.number or None
+        context.world_number = decision.status.world.number or None
         promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
         promises.make(job, decision.actions)
         outcome = await self._executor.carry_out(job, decision, memory)

@@ -62,7 +62,7 @@ class Worker:
     arrived: int = 0  # the world it is in
     arrived_at: float | None = None
     state: float | None = None  # the steps in what it holds; None: it holds nothing
-    state_generation: int = 0
+    state_world: int = 0
     ordered: int = 0  # the last order that it followed
 
     def runs(self, now: float) -> bool:

@@ -179,7 +179,7 @@ class Snapshots:
             return None
         step, pace = int(worker.state), self._training.pace
         return Progress(
-            generation=worker.state_generation,
+            world_number=worker.state_world,
             step=step,
             total=max(round(self._job.work_seconds), 1),
             samples=step * self._job.workers,

@@ -11,7 +11,7 @@ from spotrun.api.status import Entry
 from spotrun.simulate.cluster import Cluster, Worker
 from spotrun.simulate.scenario import Job, Rules
 from spotrun.state.job_state import JobState
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 from spotrun.wire import Checkpoint, step_of
 
 _HAIR = 1e-6
@@ -84,7 +84,7 @@ class Training:
 
     def _assemble(self, status: JobState) -> None:
         """Let the members of the world train once all are there and well; else nobody trains."""
-        world, present = status.world, generation(status)
+        world, present = status.world, world_number(status)
         workers = self._cluster.workers
         members = [workers[worker_id] for worker_id in training(status) if worker_id in workers]
         inside = [w for w in members if w.arrived == present and w.runs(self._cluster.now)]
@@ -96,7 +96,7 @@ class Training:
             self._share_state(inside, world.entry, world.restore, world.holder_set)
         self._members = inside
         for worker in inside:
-            worker.state, worker.state_generation = self._reached, present
+            worker.state, worker.state_world = self._reached, present
 
     def _share_state(
         self, members: list[Worker], entry: Entry, restore: str | None, holders: frozenset[int]

@@ -133,7 +133,7 @@ ENOUGH_WINDOWS = 3
 class Reading:
     """Measurements that a worker reports in its world: medians over windows of 20 steps."""
 
-    generation: int
+    world_number: int
     windows: int = 0  # that do not overlap; the first steps after a change are in none
     step_seconds: float | None = None
     samples_per_step: float | None = None

@@ -164,9 +164,9 @@ def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
     Whoever is lost right after a world was entered is missed by no neighbour: none has heard a
     heartbeat of it in that world.
     """
-    members, generation = _who_trains(job)
+    members, world_number = _who_trains(job)
     reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
-    return members if any(report.broken == generation for report in reports) else ()
+    return members if any(report.broken == world_number for report in reports) else ()
 
 
 def _awaited(job: JobSnapshot) -> Iterator[int]:
@@ -224,11 +224,11 @@ def _time_to_come(job: JobSnapshot) -> float:
 
 def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
     """The workers whose heartbeats are missed in the present world, and who misses them."""
-    members, generation = _who_trains(job)
+    members, world_number = _who_trains(job)
     found: dict[int, set[int]] = {}
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
-        if report is None or not report.suspects or report.arrived != generation:
+        if report is None or not report.suspects or report.arrived != world_number:
             continue
         for rank in report.suspects:
             if rank < len(members):

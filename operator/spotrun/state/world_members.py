@@ -24,7 +24,7 @@ def training(status: JobState) -> tuple[int, ...]:
     return world.members if world.is_active or not world.members else world.state_holders
 
 
-def generation(status: JobState) -> int:
+def world_number(status: JobState) -> int:
     """The world that trains now; while the next one is prepared it is an older one."""
     world = status.world
     if world.is_active or world.training_number is None:
@@ -65,7 +65,7 @@ def gone(view: View, status: JobState) -> tuple[int, ...]:
 
 def failed(view: View, status: JobState) -> list[Worker]:
     """The members whose processes failed in the world that trains, or on their way into it."""
-    world, present = status.world, generation(status)
+    world, present = status.world, world_number(status)
     in_process = world.is_active and world.entry is not Entry.RESTART
     bringing = world.holder_set if in_process else frozenset()
     return [
@@ -90,7 +90,7 @@ def state_holders(view: View, status: JobState) -> list[Worker]:
     this one. A restart leaves nothing in memory: after it only those have state who train.
     """
     world = status.world
-    present = generation(status)
+    present = world_number(status)
     is_restarted = world.is_active and world.entry is Entry.RESTART
     holders = () if is_restarted else world.state_holders
     trained = [n for n in world.members if _trains_in(view, n, present)]
@@ -112,15 +112,15 @@ def missing(view: View, status: JobState) -> list[Worker]:
     ]
 
 
-def has_arrived(worker: Worker, generation: int) -> bool:
+def has_arrived(worker: Worker, world_number: int) -> bool:
     """Whether a worker says that it is in a world."""
-    return worker.agent is not None and worker.agent.report.arrived >= generation
+    return worker.agent is not None and worker.agent.report.arrived >= world_number
 
 
-def has_failed_in(worker: Worker, generation: int) -> bool:
+def has_failed_in(worker: Worker, world_number: int) -> bool:
     """Whether a worker says that its process ended with an error in that world."""
     failure = worker.agent.report.failed if worker.agent is not None else None
-    return failure is not None and failure.generation == generation
+    return failure is not None and failure.world_number == world_number
 
 
 def on_trial(view: View, status: JobState) -> frozenset[int]:
@@ -137,12 +137,12 @@ def on_trial(view: View, status: JobState) -> frozenset[int]:
     return new if whole(view, rest) else frozenset()
 
 
-def has_stepped_in(worker: Worker, generation: int) -> bool:
+def has_stepped_in(worker: Worker, world_number: int) -> bool:
     """Whether a worker says how long its steps take in that world, or in a later one."""
     progress = worker.agent.report.progress if worker.agent is not None else None
     return (
         progress is not None
-        and progress.generation >= generation
+        and progress.world_number >= world_number
         and progress.step_seconds is not None
     )
 
@@ -213,7 +213,7 @@ def _is_broken(worker: Worker) -> bool:
     return (
         report is not None
         and report.failed is not None
-        and (report.failed.generation >= report.arrived)
+        and (report.failed.world_number >= report.arrived)
     )
 
 
@@ -222,7 +222,7 @@ def _is_new(worker: Worker) -> bool:
     return worker.agent is not None and not worker.agent.report.arrived
 
 
-def _trains_in(view: View, worker_id: int, generation: int) -> bool:
+def _trains_in(view: View, worker_id: int, world_number: int) -> bool:
     worker = view.by_worker_id.get(worker_id)
     progress = worker.agent.report.progress if worker and worker.agent else None
-    return progress is not None and progress.generation >= generation > 0
+    return progress is not None and progress.world_number >= world_number > 0

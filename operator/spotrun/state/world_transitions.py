@@ -12,10 +12,10 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import PATIENCE, View
 from spotrun.state.world_members import (
     breaks_in_a_row,
-    generation,
     on_trial,
     state_holders,
     training,
+    world_number,
 )
 
 _USED_STORES = 16
@@ -56,7 +56,7 @@ def publish(
         used_stores=_spend(old, store),
         restore=status.checkpoint.name if status.checkpoint is not None else None,
         formed_at=view.now,
-        training_number=generation(status) if is_prepared else None,
+        training_number=world_number(status) if is_prepared else None,
         late_workers=_late(view, old, late),
         joining_workers=_joining(view, status, members),
         breaks=breaks_in_a_row(view, status) if is_prepared else breaks,

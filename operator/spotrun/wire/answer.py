@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spotrun.wire.old_names import with_old_name, world_number
 from spotrun.wire.reading import (
     MOST_STEPS,
     as_object,
@@ -32,7 +33,7 @@ class How(TextEnum):
 class World:
     """A worker's place in a world."""
 
-    generation: int
+    number: int
     rank: int  # of the worker's first process
     size: int  # processes in all
     processes: int  # of this worker
@@ -74,7 +75,7 @@ class Answer:
     orders: Orders = field(default_factory=Orders)
     stop_at: float | None = None  # seconds since the epoch
     acknowledged: str | None = None  # the checkpoint that a world would begin with now
-    generation: int = 0  # of the newest world, whoever is in it; 0: there was none
+    world_number: int = 0  # of the newest world, whoever is in it; 0: there was none
     left_out: bool = False
     """It came too late to a world, and others have the state: a process that still is in an older
     one does not count any more."""
@@ -97,8 +98,8 @@ def write_answer(answer: Answer) -> bytes:
         content["stopAt"] = answer.stop_at
     if answer.acknowledged is not None:
         content["acknowledged"] = answer.acknowledged
-    if answer.generation:
-        content["generation"] = answer.generation
+    if answer.world_number:
+        content = with_old_name({**content, "worldNumber": answer.world_number}, "worldNumber")
     if answer.left_out:
         content["leftOut"] = True
     if answer.notice is not None:
@@ -106,7 +107,8 @@ def write_answer(answer: Answer) -> bytes:
     if not answer.planned:
         content["planned"] = False
     if answer.world is not None:
-        content["world"] = {**answer.world.__dict__, "how": answer.world.how.value}
+        world = {**vars(answer.world), "how": answer.world.how.value}
+        content["world"] = with_old_name(world, "number")
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -123,7 +125,7 @@ def read_answer(body: bytes) -> Answer:
         orders=Orders(checkpoint=whole(orders, "checkpoint", default=0)),
         stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
         acknowledged=checkpoint_name(content.get("acknowledged")),
-        generation=whole(content, "generation", default=0),
+        world_number=world_number(content, "worldNumber", default=0),
         left_out=content.get("leftOut") is True,
         notice=_notice(content.get("notice")),
         planned=content.get("planned") is not False,
@@ -144,7 +146,7 @@ def _world(content: Mapping[str, Any]) -> World:
     if not isinstance(neighbours, list):
         raise ValueError(f"neighbours is a list, not {shown(neighbours)}")  # noqa: TRY004
     return World(
-        generation=whole(content, "generation"),
+        number=world_number(content, "number"),
         rank=whole(content, "rank"),
         size=whole(content, "size"),
         processes=whole(content, "processes"),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spotrun.wire.old_names import with_old_name, world_number
 from spotrun.wire.reading import (
     as_object,
     checkpoint_name,
@@ -29,7 +30,7 @@ _MOST_SECONDS = 1e9  # thirty years
 class Failure:
     """A training process ended with an error in some world."""
 
-    generation: int
+    world_number: int
     exit_code: int
     message: str
     follows: bool = False  # it noticed the end of a peer, or its silence: the cause is elsewhere
@@ -48,7 +49,7 @@ class Utilization:
 class Progress:
     """The progress of the training, by the trainer."""
 
-    generation: int
+    world_number: int
     step: int
     total: int | None = None
     samples: int = 0
@@ -61,14 +62,14 @@ class Progress:
     microbatches: int | None = None  # of a step, of all workers together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
-    checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
+    checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     restored: str | None = None  # the checkpoint it went on from, where its world named none
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that is durable: its name carries step and generation."""
+    """A checkpoint that is durable: its name carries step and world number."""
 
     name: str
     step: int
@@ -80,7 +81,7 @@ class Report:
 
     wire: int = WIRE
     ready: bool = False  # could enter a world now: warm, or waiting in rendezvous
-    arrived: int = 0  # the generation it trains in
+    arrived: int = 0  # the world it trains in
     failed: Failure | None = None
     suspects: tuple[int, ...] = ()  # places among its world's workers whose heartbeats stopped
     store_port: int | None = None  # its spare store, not used by any world yet
@@ -91,7 +92,7 @@ class Report:
     in_process: bool = False  # its trainer can change worlds without a restart
     needs_boundary: bool = False  # but not where a world has broken, as over NCCL
     leaving: bool = False  # a signal told it to end, and it does
-    broken: int = 0  # the generation whose group broke under its trainer, which waits for the next
+    broken: int = 0  # the world whose group broke under its trainer, which waits for the next
     # Whether its trainer saves when a checkpoint is ordered; None: an older agent does not say.
     saves_on_order: bool | None = None
 
@@ -183,7 +184,7 @@ def _written(report: Report) -> bytes:
         "wire": report.wire,
         "ready": report.ready,
         "arrived": report.arrived,
-        "failed": failed and _present(failed, exit_code="exitCode"),
+        "failed": failed and _written_failure(failed),
         "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
         "storePort": report.store_port,
         "utilization": _present(used) or None,
@@ -200,15 +201,22 @@ def _written(report: Report) -> bytes:
     return json.dumps(known, separators=(",", ":")).encode()
 
 
+def _written_failure(failure: Failure) -> dict[str, Any]:
+    content = _present(failure, world_number="worldNumber", exit_code="exitCode")
+    return with_old_name(content, "worldNumber")
+
+
 def _written_progress(progress: Progress) -> dict[str, Any]:
     content = _present(
         progress,
+        world_number="worldNumber",
         step_seconds="stepSeconds",
         sync_bytes="syncBytes",
         epoch_samples="epochSamples",
         checkpoint_seconds="checkpointSeconds",
     )
     metrics = dict(content.pop("metrics"))
+    content = with_old_name(content, "worldNumber")
     return {**content, "metrics": metrics} if metrics else content
 
 
@@ -226,7 +234,7 @@ def _failure(value: object) -> Failure | None:
         return None
     content = object_of(value, "failed")
     return Failure(
-        generation=whole(content, "generation"),
+        world_number=world_number(content, "worldNumber"),
         exit_code=whole(content, "exitCode", most=MOST_EXIT_CODE),
         message=message(content),
         follows=content.get("follows") is True,
@@ -243,7 +251,7 @@ def _progress(value: object) -> Progress | None:
         return None
     content = object_of(value, "progress")
     return Progress(
-        generation=whole(content, "generation", default=0),
+        world_number=world_number(content, "worldNumber", default=0),
         step=whole(content, "step"),
         total=_optional(content, "total"),
         samples=whole(content, "samples", default=0),

@@ -229,8 +229,8 @@ class Said:
     headers: dict[str, str]
 
     @property
-    def generation(self) -> int:
-        return int(self.content["world"]["generation"])
+    def world_number(self) -> int:
+        return int(self.content["world"]["number"])
 
 
 class Caller:

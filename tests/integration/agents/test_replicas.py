@@ -112,8 +112,8 @@ async def test_certificates_change_while_agents_are_connected() -> None:
         async with Caller(there, old.bundle + new.bundle) as both:
             assert (await both.poll(worker(1), "pod-uid-1")).status == 200
         assert there.server.bundle == new.bundle
-        there.board.publish(job(world("0-2", generation=2)), version=2)
-        assert (await poll).generation == 2
+        there.board.publish(job(world("0-2", world_number=2)), version=2)
+        assert (await poll).world_number == 2
 
 
 async def test_only_the_fixed_name_is_good() -> None:

@@ -37,7 +37,7 @@ async def test_a_pod_is_told_its_world_and_heard(client: Client, pods: Pods) -> 
         )
         answered = await caller.report(key(pods, "job-a-1"), token, {"wire": 1, "ready": True})
         there.board.publish(
-            job(world("0-1", generation=2), namespace=pods.namespace, pods=dict(published.peers)),
+            job(world("0-1", world_number=2), namespace=pods.namespace, pods=dict(published.peers)),
             version=2,
         )
         news = await poll
@@ -45,7 +45,7 @@ async def test_a_pod_is_told_its_world_and_heard(client: Client, pods: Pods) -> 
     assert said.status == answered.status == 200
     assert said.content["world"]["rank"] == 1
     assert answered.content["version"] == said.content["version"]
-    assert news.generation == 2
+    assert news.world_number == 2
     [(uid, worker_id, report)] = there.heard.reports
     assert (uid, worker_id, report.ready) == (published.uid, 1, True)
     assert there.heard.woken == [(pods.namespace, "job")]

@@ -36,6 +36,8 @@ RESTARTS = {
     },
 }
 
+SUMS = {"generation": 3, "checkpointGeneration": 2}
+
 
 class Copied:
     """A definition under a group of its own, and one object of it."""
@@ -96,7 +98,7 @@ def test_what_an_old_operator_has_stored_outlives_the_new_definition(
     path = f"{copied.objects}/old"
     manifest = {**job(), "apiVersion": f"{copied.group}/v1alpha1", "metadata": {"name": "old"}}
     assert copied.ask("POST", copied.objects, manifest).accepted
-    old = {"world": world, "nextSerial": 6, "restarts": RESTARTS}
+    old = {"world": world, "nextSerial": 6, "restarts": RESTARTS, "accumulators": SUMS}
     assert copied.ask("PATCH", f"{path}/status", {"status": old}, kind=MERGE).accepted
 
     new = copied.definition(crd(TRAINING_JOB))
@@ -112,9 +114,11 @@ def test_what_an_old_operator_has_stored_outlives_the_new_definition(
     labels = {"metadata": {"labels": {"a": "b"}}}
     assert copied.ask("PATCH", path, labels, kind=MERGE).accepted
     # The operator that is about to be replaced writes once more.
-    once_more = {"status": {**old, "nextSerial": 7}}
-    assert copied.ask("PATCH", f"{path}/status", once_more, kind=MERGE).accepted
-    assert copied.ask("GET", path).body["status"] == once_more["status"]
+    once_more = {**old, "nextSerial": 7}
+    misspelt = {"nextSerail": 8, "world": {**world, "swich": True}}
+    patch = {"status": {**once_more, **misspelt}}
+    assert copied.ask("PATCH", f"{path}/status", patch, kind=MERGE).accepted
+    assert copied.ask("GET", path).body["status"] == once_more
 
     replaced = [{"op": "add", "path": "/status", "value": written}]
     assert copied.ask("PATCH", f"{path}/status", replaced, kind="json-patch+json").accepted

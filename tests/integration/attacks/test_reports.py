@@ -56,8 +56,8 @@ class Stage:
 
     async def progress(self, step: int, **more: Any) -> Manifest:
         """Have it say how far it is; returns the job once it says so, too."""
-        generation = self.world.agent(1).report.arrived
-        await self.say(progress=Progress(generation, step, **more))
+        world_number = self.world.agent(1).report.arrived
+        await self.say(progress=Progress(world_number, step, **more))
         return await self.world.until_job(lambda s: s.get("progress", {}).get("step") == step)
 
     async def have_all_written(self) -> None:
@@ -112,7 +112,7 @@ async def unharmed(stage: Stage) -> AsyncIterator[None]:
     assert all(math.isfinite(value) for key, value in metrics.items() if "_bucket" not in key)
 
 
-PROGRESS = b'{"wire": 1, "progress": {"generation": 1, "step": %s}}'
+PROGRESS = b'{"wire": 1, "progress": {"worldNumber": 1, "step": %s}}'
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "NaN": (PROGRESS % b"NaN", "NaN is not a number"),
     "infinity": (PROGRESS % b"-Infinity", "-Infinity is not a number"),
@@ -148,7 +148,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
         "storePort is a whole number",
     ),
     "an exit code that is none": (
-        b'{"wire": 1, "failed": {"generation": 1, "exitCode": -9}}',
+        b'{"wire": 1, "failed": {"worldNumber": 1, "exitCode": -9}}',
         "exitCode is a whole number",
     ),
 }

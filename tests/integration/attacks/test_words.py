@@ -21,7 +21,7 @@ from tests.support.cluster.scripted_agent import Play
 
 FORGED = "2001-01-01T00:00:00.000Z INFO    spotrun.runtime.controller: all is well"
 HOSTILE = f'no\r\n{FORGED}\n"}}\n{{"level": "info"}}\x1b[2J\x1b]0;owned\x07\x85\u2028\u202e\u200b'
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ +\S+( \[\S+( g\d+)?\])?: ")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ +\S+( \[\S+( world \d+)?\])?: ")
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Books:
             assert not line.startswith("2001"), line
         for line in self.lines.getvalue().split("\n")[:-1]:
             content = json.loads(line)
-            known = {"time", "level", "logger", "message", "job", "generation", "trace"}
+            known = {"time", "level", "logger", "message", "job", "worldNumber", "trace"}
             assert content.keys() <= known, line
             assert not content["time"].startswith("2001"), line
 
@@ -86,7 +86,7 @@ async def test_a_worker_fails_with_words_for_the_log(world: World, books: Books)
         await world.until_phase("Running")
         (pod,) = await world.pods()
         async with taken_over(world, pod) as traitor:
-            failed = {"generation": 1, "exitCode": 1, "message": HOSTILE}
+            failed = {"worldNumber": 1, "exitCode": 1, "message": HOSTILE}
             told = await traitor.report({"wire": 1, "ready": True, "arrived": 1, "failed": failed})
         assert told.status == 200
         job = await world.until_job(lambda s: "lastMessage" in s.get("restarts", {}))

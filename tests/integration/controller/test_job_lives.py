@@ -164,8 +164,8 @@ async def test_a_claim_of_one_node_is_refused_to_several_workers_before_any_is_m
 
 async def _all_arrived(world: World, count: int) -> bool:
     agents = world.play("job").agents.values()
-    generation: int = (await world.job())["status"]["world"]["number"]
-    return sum(agent.report.arrived == generation for agent in agents) == count
+    world_number: int = (await world.job())["status"]["world"]["number"]
+    return sum(agent.report.arrived == world_number for agent in agents) == count
 
 
 async def _all_are_to_go(world: World, names: set[str]) -> bool:

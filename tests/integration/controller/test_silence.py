@@ -24,7 +24,7 @@ def has_led_for_long(controller: Controller) -> None:
 
 
 async def trains(world: World, members: str) -> int:
-    """Wait until exactly these train, in whichever order; returns the generation."""
+    """Wait until exactly these train, in whichever order; returns the world's number."""
     worker_ids = set(WorkerIds(members).numbers)
 
     def holds(status: Manifest) -> bool:
@@ -34,14 +34,14 @@ async def trains(world: World, members: str) -> int:
         )
 
     job = await world.until_job(holds)
-    generation: int = job["status"]["world"]["number"]
+    world_number: int = job["status"]["world"]["number"]
 
     async def arrived() -> bool:
         agents = world.play().agents
-        return all(n in agents and agents[n].report.arrived >= generation for n in worker_ids)
+        return all(n in agents and agents[n].report.arrived >= world_number for n in worker_ids)
 
     await world.until(arrived)
-    return generation
+    return world_number
 
 
 async def rank_of(world: World, worker_id: int) -> int:
@@ -111,11 +111,11 @@ async def test_a_worker_that_answers_is_not_lost_because_a_neighbour_misses_it(
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     async with world.operator() as controller:
         await world.create_job(workers=WORKERS)
-        generation = await trains(world, "0-2")
+        world_number = await trains(world, "0-2")
         has_led_for_long(controller)
 
         world.agent(0).suspect(1)
         await asyncio.sleep(3)  # three times as long as a silent one is waited for
 
         job = await world.job()
-        assert job["status"]["world"]["number"] == generation
+        assert job["status"]["world"]["number"] == world_number

@@ -50,7 +50,7 @@ async def test_a_job_succeeds_with_the_rights_over_all_namespaces(
     await replica.stop()
     assert _refusals(world, replica) == []
     (running,) = replica.lines(message="Running: 3 workers train")
-    assert (running["job"], running["generation"]) == (f"{world.namespace}/job", 1)
+    assert (running["job"], running["worldNumber"]) == (f"{world.namespace}/job", 1)
 
 
 async def test_a_job_succeeds_with_the_rights_over_its_namespace(
@@ -189,9 +189,9 @@ async def _pair(world: World, operator: Launcher) -> AsyncIterator[tuple[Relay, 
 
 
 async def _all_arrived(world: World, count: int) -> bool:
-    generation = (await world.job())["status"]["world"]["number"]
+    world_number = (await world.job())["status"]["world"]["number"]
     arrived = [agent.report.arrived for agent in world.play().agents.values()]
-    return arrived.count(generation) == count
+    return arrived.count(world_number) == count
 
 
 async def _all_released(world: World) -> list[Manifest] | None:

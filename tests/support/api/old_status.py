@@ -13,6 +13,7 @@ RENAMED = {
     "world": old_names.WORLD,
     "restarts": old_names.RESTARTS,
     "restarts.joiningWorkers.held": old_names.HELD_BACK,
+    "accumulators": old_names.ACCUMULATORS,
 }
 """The names of fields and those that they had before, by the path of what has them."""
 
@@ -22,6 +23,8 @@ def as_before(status: Manifest) -> Manifest:
     old = _renamed(deepcopy(status), old_names.STATUS)
     if "world" in old:
         old["world"] = _renamed(old["world"], old_names.WORLD)
+    if "accumulators" in old:
+        old["accumulators"] = _renamed(old["accumulators"], old_names.ACCUMULATORS)
     if "restarts" in old:
         joining = old["restarts"].get("joiningWorkers", {})
         if "held" in joining:
@@ -37,8 +40,9 @@ def definition_before() -> Manifest:
     models["world"]["required"] = ["generation", "members", "switch", "how"]
     for path, names in RENAMED.items():
         model = models[path]
-        del model["x-kubernetes-preserve-unknown-fields"]
-        model["properties"] = _renamed(model["properties"], names)
+        fields = model["properties"].items()
+        of_today = {name: one for name, one in fields if name not in names.values()}
+        model["properties"] = _renamed(of_today, names)
     return old
 
 
@@ -53,6 +57,7 @@ def renamed_models(definition: Manifest) -> dict[str, Manifest]:
         "world": fields["world"],
         "restarts": fields["restarts"],
         "restarts.joiningWorkers.held": held["items"],
+        "accumulators": fields["accumulators"],
     }
 
 

@@ -95,7 +95,7 @@ class ScriptedAgent:
         self.answer: Answer | None = None
         in_process = play.in_process and not play.is_mute
         self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=in_process)
-        self.worlds: list[int] = []  # the generations it trained in
+        self.worlds: list[int] = []  # the worlds it trained in
         self._kube = kube
         self._play = play
         self._changed = asyncio.Event()
@@ -151,14 +151,14 @@ class ScriptedAgent:
         world = answer.world
         if world is None or not world.switch or not world.processes:
             return False
-        if world.generation <= self.report.arrived:
+        if world.number <= self.report.arrived:
             return False
-        self.worlds.append(world.generation)
-        step = 100 * world.generation
-        made = Progress(world.generation, step, self._play.steps, samples=step * 8)
+        self.worlds.append(world.number)
+        step = 100 * world.number
+        made = Progress(world.number, step, self._play.steps, samples=step * 8)
         self.report = replace(
             self.report,
-            arrived=world.generation,
+            arrived=world.number,
             store_port=next(_SPARE_PORTS),
             suspects=(),
             progress=None if self._play.is_mute else made,

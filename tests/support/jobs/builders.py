@@ -150,7 +150,7 @@ class JobBuilder:
     def with_world(
         self,
         members: str,
-        generation: int = 1,
+        world_number: int = 1,
         *,
         is_active: bool = True,
         entry: Entry = Entry.RESTART,
@@ -162,7 +162,7 @@ class JobBuilder:
     ) -> Self:
         """Return the job with a published world, formed so many seconds ago."""
         made = World(
-            number=generation,
+            number=world_number,
             members=WorkerIds(members).numbers,
             is_active=is_active,
             entry=entry,
@@ -174,12 +174,12 @@ class JobBuilder:
         )
         return self.with_status(world=made)
 
-    def training(self, *worker_ids: int, generation: int = 1, **worker: Any) -> Self:
+    def training(self, *worker_ids: int, world_number: int = 1, **worker: Any) -> Self:
         """Return the job with these workers in a world that has formed."""
         members = WorkerIds.of(worker_ids)
-        job = self.with_workers(*worker_ids, ready=True, arrived=generation, **worker)
+        job = self.with_workers(*worker_ids, ready=True, arrived=world_number, **worker)
         store = "10.0.0.1:1"
-        return job.with_world(members, generation, store=store).with_status(phase=Phase.RUNNING)
+        return job.with_world(members, world_number, store=store).with_status(phase=Phase.RUNNING)
 
     def with_status(self, **status: Any) -> Self:
         """Return the job with these fields of the stored status."""

@@ -12,7 +12,7 @@ from datetime import timedelta
 from spotrun.state.actions import Action, Create, Remove
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd, PodPhase, Worker
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 from spotrun.wire import Failure, Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_worker
 
@@ -147,7 +147,7 @@ class Joining:
         warm_at = process.since + warm_seconds
         is_warm = trains or (process.is_up and self.seconds >= warm_at)
         ready_since = process.ready_since if not process.is_up else warm_at
-        present = generation(self.job.status)
+        present = world_number(self.job.status)
         tells = self.in_process and worker_id in training(self.job.status)
         return a_worker(
             worker_id,

@@ -54,11 +54,11 @@ def worlds_until_replaced(workers: int, late: int, most: int = 12) -> int:
     return most
 
 
-def arrived(worker: Worker, generation: int) -> Worker:
+def arrived(worker: Worker, world_number: int) -> Worker:
     """Return the same worker, which says that it trains in a world."""
     assert worker.agent is not None, "it has called"
-    progress = Progress(generation, 100, step_seconds=0.5)
-    report = replace(worker.agent.report, arrived=generation, progress=progress)
+    progress = Progress(world_number, 100, step_seconds=0.5)
+    report = replace(worker.agent.report, arrived=world_number, progress=progress)
     return replace(worker, agent=replace(worker.agent, report=report))
 
 

@@ -29,7 +29,7 @@ WHOLE = Resources(Decimal(8), Decimal(2**33))
 HALF = Resources(Decimal(4), Decimal(2**32))
 FIRST = 100_000
 MOST_CHANGES = 16  # as many as a pool or a node remembers
-GENERATION = 7
+WORLD_NUMBER = 7
 DAY = timedelta(days=1)
 LOST_AT_ONCE = 3
 
@@ -65,7 +65,7 @@ class LargeLife:
         self.pods = {}
         for worker_id in worker_ids:
             self._make(worker_id, NOW - timedelta(hours=1))
-            self.pods[worker_id] = arrived(self.pods[worker_id], GENERATION)
+            self.pods[worker_id] = arrived(self.pods[worker_id], WORLD_NUMBER)
         self.status = _status(worker_ids, self.pods)
 
     def live(self, days: float) -> None:
@@ -193,7 +193,7 @@ def _usd(number: int, time: int) -> UsdPerHour:
 def _status(worker_ids: list[int], pods: dict[int, Worker]) -> JobState:
     ring = sorted(worker_ids, key=lambda worker_id: (worker_id % 2, worker_id * 7919 % 1_000_003))
     world = World(
-        number=GENERATION,
+        number=WORLD_NUMBER,
         members=tuple(ring),
         is_active=True,
         entry=Entry.ABORT,

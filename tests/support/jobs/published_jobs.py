@@ -33,7 +33,7 @@ def peer(worker_id: int, *, job: str = "job", address: str | None = "") -> Peer:
 def world(
     members: str,
     *,
-    generation: int = 1,
+    world_number: int = 1,
     is_active: bool = True,
     state_holders: str = "",
     entry: Entry = Entry.ABORT,
@@ -42,7 +42,7 @@ def world(
     late_workers: str = "",
 ) -> World:
     return World(
-        number=generation,
+        number=world_number,
         members=WorkerIds(members).numbers,
         is_active=is_active,
         entry=entry,

@@ -46,7 +46,7 @@ class SimPod:
     arrived: int = 0
     arrived_at: datetime | None = None
     step: int | None = None  # the state it holds; None: none
-    state_generation: int = 0
+    state_world: int = 0
     failed: Failure | None = None
     committed: str | None = None
     ordered: int = 0
@@ -155,7 +155,7 @@ class Cluster:
             failed=pod.failed,
             suspects=tuple(dead[:8]) if inside and pod.runs else (),
             store_port=pod.port,
-            progress=Progress(pod.state_generation, pod.step) if pod.step is not None else None,
+            progress=Progress(pod.state_world, pod.step) if pod.step is not None else None,
             committed=_checkpoint(pod.committed),
             completed=self.completed and pod.worker_id in members,
             in_process=self.in_process,
@@ -250,7 +250,7 @@ class Cluster:
         world = new.world
         if world is NO_WORLD:
             return
-        assert world.number in {was, was + 1}, "generations only grow"
+        assert world.number in {was, was + 1}, "world numbers only grow"
         members = world.members
         assert len(set(members)) == len(members), "nobody has two ranks"
         if world.number == was:
@@ -341,7 +341,7 @@ class Cluster:
         asked = status.orders.checkpoint
         if asked > pod.ordered and pod.step is not None and pod.worker_id in training(status):
             pod.ordered = asked
-            pod.committed = f"step-{pod.step}.g{pod.state_generation}"
+            pod.committed = f"step-{pod.step}.g{pod.state_world}"
         if not world.is_active or pod.worker_id not in world.member_set or pod.stuck:
             return
         if pod.ready_at is None or pod.ready_at > self.now or pod.arrived >= world.number:
@@ -369,11 +369,11 @@ class Cluster:
             return
         step = max(pod.step or 0 for pod in inside) + 1
         for pod in inside:
-            pod.step, pod.state_generation = step, present
+            pod.step, pod.state_world = step, present
 
-    def _form(self, generation: int, members: Sequence[SimPod]) -> None:
+    def _form(self, world_number: int, members: Sequence[SimPod]) -> None:
         """All are there: state goes from those who have it to the others."""
-        self.formed = generation
+        self.formed = world_number
         world = self.status.world
         if world.entry is Entry.RESTART:
             restored = _checkpoint(world.restore)
@@ -386,7 +386,7 @@ class Cluster:
             parts = {pod.slot for pod in sources if pod.step == step}
             assert parts == {pod.slot for pod in members}, "each part of the newest state is there"
         for pod in members:
-            pod.step, pod.state_generation = step, generation
+            pod.step, pod.state_world = step, world_number
 
     def next_event(self) -> datetime | None:
         """Return the next moment at which something happens by itself."""

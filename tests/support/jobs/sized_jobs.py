@@ -10,7 +10,7 @@ from spotrun.wire import Utilization
 from tests.support.jobs.builders import JobBuilder, a_worker
 
 READING = Reading(
-    generation=1,
+    world_number=1,
     windows=3,
     step_seconds=2.0,
     samples_per_step=64.0,

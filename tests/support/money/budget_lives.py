@@ -63,7 +63,7 @@ class PricedCluster(Cluster):
         """End a worker like agents that hear nothing more: save and leave, or be killed by them."""
         if self.answers and self.now >= stop_at:
             if pod.step is not None:
-                pod.committed = f"step-{pod.step}.g{pod.state_generation}"
+                pod.committed = f"step-{pod.step}.g{pod.state_world}"
             words = LastWords(Ending.DEPARTED, checkpoint=pod.committed)
             pod.end = PodEnd(exit_code=0, words=words)
         elif self.now >= stop_at + _GRACE:

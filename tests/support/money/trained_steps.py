@@ -14,12 +14,12 @@ NODE = replace(a_node(), on_demand_usd_per_hour=UsdPerHour(12))
 
 
 def training_at(
-    step: int, generation: int = 1, job: JobBuilder | None = None, **worker: Any
+    step: int, world_number: int = 1, job: JobBuilder | None = None, **worker: Any
 ) -> JobBuilder:
     """Return the job at a step of the world with this number."""
-    progress = Progress(generation, step, total=1000, samples=step, step_seconds=10.0)
+    progress = Progress(world_number, step, total=1000, samples=step, step_seconds=10.0)
     job = job or a_job(2).training(0, 1).with_world("0-1", restore="step-100.g0", store="x:1")
-    trains = {"ready": True, "arrived": generation, "progress": progress, "node": NODE, **worker}
+    trains = {"ready": True, "arrived": world_number, "progress": progress, "node": NODE, **worker}
     return at_work(job, 0, 1, **trains).with_facts(written_seconds=91.0)
 
 

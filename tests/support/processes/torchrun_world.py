@@ -85,7 +85,7 @@ def torchrun(
     environment = {
         **os.environ,
         "SPOTRUN_DIR": str(folder),
-        "SPOTRUN_GENERATION": "1",
+        "SPOTRUN_WORLD_NUMBER": "1",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         **env,

@@ -23,9 +23,9 @@ def status(**fields: Any) -> JobState:
     return JobState(**fields)
 
 
-def world(generation: int = 1, members: str = "0-1", *, is_active: bool = True) -> World:
+def world(world_number: int = 1, members: str = "0-1", *, is_active: bool = True) -> World:
     return World(
-        number=generation,
+        number=world_number,
         members=WorkerIds(members).numbers,
         is_active=is_active,
         entry=Entry.ABORT,

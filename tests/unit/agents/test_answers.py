@@ -72,7 +72,7 @@ def test_a_neighbour_without_an_address_is_named_once_it_has_one() -> None:
 
 
 def test_all_of_a_world_comes_from_status() -> None:
-    placed = world("0-1", generation=7, entry=Entry.BOUNDARY, restore="step-42.g6")
+    placed = world("0-1", world_number=7, entry=Entry.BOUNDARY, restore="step-42.g6")
 
     answer = Answers(job(placed, processes=2), KEY).answer(1)
 
@@ -80,14 +80,14 @@ def test_all_of_a_world_comes_from_status() -> None:
     assert answer.stop_at is None
     found = answer.world
     assert found is not None
-    assert (found.generation, found.size, found.store) == (7, 4, "10.0.0.0:29400")
+    assert (found.number, found.size, found.store) == (7, 4, "10.0.0.0:29400")
     assert (found.how.value, found.switch, found.restore) == ("Boundary", True, "step-42.g6")
     assert found.secret == world_secret(KEY, UID, 7)
 
 
 def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_it() -> None:
     answers = Answers(
-        job(world("1-3", generation=5, is_active=False, state_holders="0-1"), processes=4), KEY
+        job(world("1-3", world_number=5, is_active=False, state_holders="0-1"), processes=4), KEY
     )
 
     worlds = {worker_id: answers.answer(worker_id).world for worker_id in range(4)}
@@ -116,7 +116,7 @@ def test_a_pending_world_is_told_to_all_and_a_leaving_worker_has_no_process_in_i
 def test_no_world(published: Published) -> None:
     answer, newest = Answers(published, KEY).answer(0), published.status.world
     assert answer.world is None
-    assert answer.generation == newest.number
+    assert answer.world_number == newest.number
 
 
 @pytest.mark.parametrize("is_planned", [True, False])
@@ -198,7 +198,7 @@ def test_secrets_differ_between_worlds_jobs_and_clusters() -> None:
 
 # What each change below touches is answers to the worker, so its version must change.
 CHANGES = {
-    "generation": job(world("0-2", generation=2)),
+    "world_number": job(world("0-2", world_number=2)),
     "switch": job(world("0-2", is_active=False)),
     "store": job(world("0-2", store=None)),
     "how": job(world("0-2", entry=Entry.RESTART)),

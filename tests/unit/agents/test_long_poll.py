@@ -38,14 +38,14 @@ async def answered(poll: asyncio.Task[Answer | None]) -> Answer | None:
     return await asyncio.wait_for(poll, 1)
 
 
-def generation(answer: Answer | None) -> int | None:
+def world_number(answer: Answer | None) -> int | None:
     assert answer is not None
-    return answer.world.generation if answer.world is not None else None
+    return answer.world.number if answer.world is not None else None
 
 
 async def test_what_was_not_seen_is_told_at_once(board: Board) -> None:
     for seen in ("", "something else"):
-        assert generation(await answered(await polling(board, 0, seen))) == 1
+        assert world_number(await answered(await polling(board, 0, seen))) == 1
 
 
 async def test_a_poll_is_held_until_there_is_news(board: Board) -> None:
@@ -53,9 +53,9 @@ async def test_a_poll_is_held_until_there_is_news(board: Board) -> None:
     assert not poll.done()
     assert board.num_polls == 1
 
-    board.publish(job(world("0-2", generation=2)), version=11)
+    board.publish(job(world("0-2", world_number=2)), version=11)
 
-    assert generation(await answered(poll)) == 2
+    assert world_number(await answered(poll)) == 2
     assert board.num_polls == 0
 
 
@@ -102,8 +102,8 @@ async def test_a_newer_poll_of_a_worker_has_the_older_one_answered(board: Board)
 
     assert not second.done()
     assert board.num_polls == 1
-    board.publish(job(world("0-2", generation=2)), version=11)
-    assert generation(await answered(second)) == 2
+    board.publish(job(world("0-2", world_number=2)), version=11)
+    assert world_number(await answered(second)) == 2
 
 
 async def test_a_poll_whose_agent_hung_up_is_forgotten(board: Board) -> None:
@@ -134,11 +134,11 @@ async def test_held_polls_can_be_answered(
 
 
 async def test_news_that_are_older_than_what_was_told_are_ignored(board: Board) -> None:
-    board.publish(job(world("0-2", generation=3)), version=12)
+    board.publish(job(world("0-2", world_number=3)), version=12)
 
-    board.publish(job(world("0-2", generation=2)), version=11)
+    board.publish(job(world("0-2", world_number=2)), version=11)
 
-    assert generation(board.answer(worker(0))) == 3
+    assert world_number(board.answer(worker(0))) == 3
 
 
 async def test_pods_change_without_a_new_version_of_the_job(board: Board) -> None:

@@ -10,6 +10,8 @@ from pydantic import ValidationError
 from devcluster.client import Manifest
 from spotrun.api.crd import crd
 from spotrun.api.names import TRAINING_JOB
+from spotrun.api.old_names import DEPRECATED
+from spotrun.api.reference import reference
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, write
 from spotrun.state.job_state import World
@@ -83,10 +85,19 @@ def test_an_old_world_is_written_under_the_names_of_today(
 def test_an_old_status_is_written_under_the_names_of_today() -> None:
     held = [{"workers": "2-3", "generation": 5}, {"workers": "7"}]
     newcomers = {"failures": 2, "retryAt": "2026-03-01T08:00:00Z", "held": held}
-    old = {"nextSerial": 8, "restarts": {"lastGeneration": 4, "newcomers": newcomers}}
+    sums = {"generation": 3, "checkpointGeneration": 2}
+    old = {
+        "nextSerial": 8,
+        "restarts": {"lastGeneration": 4, "newcomers": newcomers},
+        "accumulators": sums,
+    }
     held = [{"workers": "2-3", "worldNumber": 5}, {"workers": "7"}]
     joining = {"failures": 2, "retryAt": "2026-03-01T08:00:00Z", "held": held}
-    new = {"nextWorkerId": 8, "restarts": {"lastWorldNumber": 4, "joiningWorkers": joining}}
+    new = {
+        "nextWorkerId": 8,
+        "restarts": {"lastWorldNumber": 4, "joiningWorkers": joining},
+        "accumulators": {"worldNumber": 3, "checkpointWorldNumber": 2},
+    }
     assert write(read(parsed(old))).manifest() == new
 
 
@@ -111,11 +122,21 @@ def test_what_no_release_has_written_is_refused(world: dict[str, Any]) -> None:
         parsed({"world": world})
 
 
-def test_the_api_server_keeps_fields_of_old_names_and_requires_no_renamed_one() -> None:
+def test_old_names_are_declared_as_deprecated_and_no_renamed_field_is_required() -> None:
     models = renamed_models(crd(TRAINING_JOB))
     assert models["world"]["required"] == ["members"]
     for path, names in RENAMED.items():
-        model = models[path]
-        assert model["x-kubernetes-preserve-unknown-fields"] is True
-        assert names.keys() <= model["properties"].keys()
-        assert not set(model.get("required", ())) & names.keys()
+        fields = models[path]["properties"]
+        for name, old in names.items():
+            assert fields[old]["description"] == f"Deprecated: earlier name of {name}."
+            assert fields[old]["type"] == fields[name]["type"]
+        assert not set(models[path].get("required", ())) & {*names, *names.values()}
+
+
+def test_old_names_are_not_in_the_reference() -> None:
+    page = reference(
+        {TRAINING_JOB: crd(TRAINING_JOB)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]}
+    )
+    assert "joiningWorkers" in page
+    assert "newcomers" not in page
+    assert DEPRECATED not in page

@@ -32,7 +32,7 @@ def is_of_here(name: str) -> bool:
 
 
 def full() -> Published:
-    published = job(world("0-5", generation=3))
+    published = job(world("0-5", world_number=3))
     status = replace(
         published.status,
         workers=WorkerCounts(running=6, spot=4, allowed=Allowed(size=8, reason="Replicas")),

@@ -11,7 +11,7 @@ from spotrun.api.names import Phase
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Agent, PodEnd
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 from spotrun.wire import Ending, Failure, LastWords
 from tests.support.jobs.builders import ON_CLAIM, a_spec
 from tests.support.jobs.simulated_cluster import Cluster, SimPod
@@ -108,7 +108,7 @@ def keep_a_worker_from_arriving(cluster: Cluster, pod: SimPod) -> None:
 @on_a_worker
 def commit_a_checkpoint(cluster: Cluster, pod: SimPod) -> None:
     if pod.step is not None and pod.worker_id in training(cluster.status):
-        pod.committed = f"step-{pod.step}.g{pod.state_generation}"
+        pod.committed = f"step-{pod.step}.g{pod.state_world}"
 
 
 def suspend_or_resume(cluster: Cluster, number: int) -> None:
@@ -282,7 +282,7 @@ def expect_the_wanted_state(cluster: Cluster) -> None:
         return
     assert status.phase is Phase.RUNNING, status
     assert len(training(status)) == wanted(cluster.spec.workers), status
-    assert cluster.formed == generation(status), "it trains"
+    assert cluster.formed == world_number(status), "it trains"
     living = {
         worker_id for worker_id, pod in cluster.pods.items() if pod.runs and not pod.killed_at
     }

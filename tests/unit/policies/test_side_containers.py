@@ -56,7 +56,7 @@ def test_it_is_counted_and_remembered_before_its_pod_is_deleted(end: PodEnd) -> 
 @pytest.mark.parametrize("end", [OOM, ERROR])
 @pytest.mark.parametrize("seconds", [10, 30, 119])
 def test_it_is_not_counted_again_in_the_worlds_that_follow(end: PodEnd, seconds: int) -> None:
-    job = counted(seconds).training(0, generation=2)
+    job = counted(seconds).training(0, world_number=2)
     ended = replace(job.workers[1], pod=replace(job.workers[1].pod, end=end))
     status = after(replace(job, workers={**job.workers, 1: ended}))
     assert (failures(status), status.failed) == (1, frozenset({1}))
@@ -86,7 +86,7 @@ def test_nor_is_another_one_forgotten_that_was_taken_beside_it() -> None:
 
 
 def test_it_is_forgotten_when_its_pod_is_over_and_others_train() -> None:
-    job = counted(60).training(0, generation=2)
+    job = counted(60).training(0, world_number=2)
     over = replace(job.workers[1].pod, phase=PodPhase.FAILED, ended_at=NOW)
     ended = replace(job, workers={**job.workers, 1: replace(job.workers[1], pod=over)})
     status = after(ended)
@@ -96,7 +96,7 @@ def test_it_is_forgotten_when_its_pod_is_over_and_others_train() -> None:
 
 
 def test_its_peers_errors_are_not_counted_later() -> None:
-    job = counted(5).training(0, 2, generation=1).with_world("0-2")
+    job = counted(5).training(0, 2, world_number=1).with_world("0-2")
     peers = job.with_worker(2, ready=True, arrived=1, end=ERROR)
     status = after(peers)
     assert (failures(status), status.failed) == (1, frozenset({1, 2}))

@@ -10,8 +10,8 @@ from spotrun.state.job_state import JobState, World
 RUNNING = JobState(phase=Phase.RUNNING, reason="Training", message="2 workers train")
 
 
-def world(generation: int, *members: int, is_active: bool = True) -> World:
-    return World(number=generation, members=members, is_active=is_active, entry=Entry.BOUNDARY)
+def world(world_number: int, *members: int, is_active: bool = True) -> World:
+    return World(number=world_number, members=members, is_active=is_active, entry=Entry.BOUNDARY)
 
 
 def test_nothing_new_is_nothing_to_say() -> None:

@@ -54,10 +54,10 @@ def test_a_line_without_a_job(logger: logging.Logger) -> None:
 async def test_a_task_that_works_on_a_job_says_so(logger: logging.Logger) -> None:
     stream = writing(logger, log_format.JsonLines())
 
-    async def work(job: str, generation: int | None) -> None:
+    async def work(job: str, world_number: int | None) -> None:
         context = log_format.about(job)
         await asyncio.sleep(0)
-        context.generation = generation
+        context.world_number = world_number
         logger.info("done")
 
     await asyncio.gather(
@@ -66,7 +66,7 @@ async def test_a_task_that_works_on_a_job_says_so(logger: logging.Logger) -> Non
     logger.info("all done")
 
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(line.get("job"), line.get("generation")) for line in lines] == [
+    assert [(line.get("job"), line.get("worldNumber")) for line in lines] == [
         ("ml/a", 7),
         ("ml/b", None),
         (None, None),
@@ -77,14 +77,14 @@ async def test_text_for_people_names_the_job_too(logger: logging.Logger) -> None
     stream = writing(logger, log_format.TextLines())
 
     async def work() -> None:
-        log_format.about("ml/a").generation = 7
+        log_format.about("ml/a").world_number = 7
         logger.warning("two\nlines")
 
     await asyncio.create_task(work())
 
     time, rest = stream.getvalue().split(" ", 1)
     assert time.endswith("Z")
-    assert rest == "WARNING test.logs [ml/a g7]: two\\nlines\n"
+    assert rest == "WARNING test.logs [ml/a world 7]: two\\nlines\n"
 
 
 @pytest.mark.parametrize("formatter", [log_format.JsonLines(), log_format.TextLines()])

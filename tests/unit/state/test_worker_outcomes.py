@@ -310,7 +310,7 @@ def test_a_world_that_broke_right_after_it_was_entered_tells_who_is_silent(
     """Neighbours miss nobody yet: they have heard no heartbeat in it."""
     job = (
         a_job(2)
-        .training(0, generation=3, broken=broken)
+        .training(0, world_number=3, broken=broken)
         .with_worker(1, ready=True, arrived=3, heard=heard)
         .with_world("0-1", 3, entry=Entry.BOUNDARY, state_holders="0", joining_workers="1")
     )
@@ -333,7 +333,7 @@ def test_a_warm_joining_worker_that_does_not_come_is_asked_whether_it_lives(
 ) -> None:
     job = (
         a_job(2)
-        .training(0, generation=3)
+        .training(0, world_number=3)
         .with_worker(1, ready=True, arrived=arrived, heard=heard)
         .with_world("0-1", 3, entry=entry, state_holders="0", joining_workers="1")
     )
@@ -344,7 +344,7 @@ def test_a_replacement_that_has_to_start_first_is_not_doubted_while_it_does() ->
     """Whoever imports PyTorch is waited for, and is too busy to answer within a second."""
     job = (
         a_job(2)
-        .training(0, generation=3)
+        .training(0, world_number=3)
         .with_worker(1, ready=True, in_process=False, heard=5.0)
         .with_world("0-1", 3, entry=Entry.ABORT, state_holders="0", joining_workers="1")
     )

@@ -50,7 +50,7 @@ def loss_of(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """What the page says that its snippets leave out."""
-    for name in ("RANK", "WORLD_SIZE", "SPOTRUN_GENERATION", "SPOTRUN_CHECKPOINT"):
+    for name in ("RANK", "WORLD_SIZE", "SPOTRUN_WORLD_NUMBER", "SPOTRUN_CHECKPOINT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     threads = torch.get_num_threads()

@@ -31,7 +31,7 @@ class ExitBarrier:
         """Begin; `on_done` is called once all are done."""
         assert world.store is not None, "it trained in that world"
         self._address = split_address(world.store)
-        self._prefix = f"{world.secret}/{world.generation}"
+        self._prefix = f"{world.secret}/{world.number}"
         self._workers = workers(world)
         self._is_host = world.rank == 0
         self._on_done = on_done

@@ -1,6 +1,6 @@
 """Heartbeats between neighbours: a silent worker is suspected long before any time-out ends.
 
-A datagram carries generation, place in the ring and the sender's clock, and is signed with the
+A datagram carries world number, place in the ring and the sender's clock, and is signed with the
 world's secret: datagrams of others, of an older world, and repeated ones are ignored. A neighbour
 that was never heard in this world is suspected only for a while: it may have been lost right after
 it entered, but where the network drops all datagrams every neighbour looks like that.
@@ -43,7 +43,7 @@ _DATAGRAM_BYTES = _BODY.size + _SIGNATURE_BYTES
 class Ring:
     """One worker's view of its neighbours in one world; pure, time is an argument."""
 
-    generation: int
+    world_number: int
     place: int  # among workers, as suspects are counted
     workers: int
     secret: bytes
@@ -58,7 +58,7 @@ class Ring:
         """
         began_at = now if world.switch else float("-inf")
         secret = world.secret.encode()
-        return cls(world.generation, place(world), workers(world), secret, began_at)
+        return cls(world.number, place(world), workers(world), secret, began_at)
 
     @property
     def neighbours(self) -> frozenset[int]:
@@ -68,7 +68,7 @@ class Ring:
 
     def beat(self, clock: int) -> bytes:
         """Return a signed datagram; `clock` only grows."""
-        body = _BODY.pack(self.generation, self.place, clock)
+        body = _BODY.pack(self.world_number, self.place, clock)
         return body + self._signature(body)
 
     def hear(self, datagram: bytes, now: float) -> None:
@@ -76,8 +76,8 @@ class Ring:
         if len(datagram) != _DATAGRAM_BYTES:
             return
         body, signature = datagram[: _BODY.size], datagram[_BODY.size :]
-        generation, place, clock = _BODY.unpack(body)
-        if generation != self.generation or place not in self.neighbours:
+        world_number, place, clock = _BODY.unpack(body)
+        if world_number != self.world_number or place not in self.neighbours:
             return
         if clock <= self._heard.get(place, (-1, 0.0))[0]:
             return
@@ -105,12 +105,12 @@ class Heartbeats:
     def __init__(
         self, address: str, suspected: Callable[[int, tuple[int, ...]], None], *, port: int = PORT
     ) -> None:
-        """Listen at the pod's address; `suspected` is called with a generation and places."""
+        """Listen at the pod's address; `suspected` is called with a world's number and places."""
         self._address = address
         self._port = port
         self._suspected = suspected
         self._lock = threading.Lock()
-        self._ring = Ring(generation=0, place=0, workers=1, secret=b"")  # no neighbours
+        self._ring = Ring(world_number=0, place=0, workers=1, secret=b"")  # no neighbours
         self._neighbours: tuple[str, ...] = ()
         self._followed = (0, False)  # a world, and whether it is to be entered by now
         self._closing = threading.Event()
@@ -122,7 +122,7 @@ class Heartbeats:
     def follow(self, world: World) -> None:
         """Send in this world from now on; the addresses of its neighbours may come later."""
         with self._lock:
-            followed, self._followed = self._followed, (world.generation, world.switch)
+            followed, self._followed = self._followed, (world.number, world.switch)
             if self._followed != followed:
                 self._ring = Ring.of(world, time.monotonic())
             self._neighbours = world.neighbours
@@ -156,7 +156,7 @@ class Heartbeats:
             found = ring.suspects(now)
             if found != reported:
                 reported = found
-                self._suspected(ring.generation, found)
+                self._suspected(ring.world_number, found)
 
     def _beat(self, over: socket.socket, ring: Ring, neighbours: tuple[str, ...]) -> None:
         datagram = ring.beat(time.monotonic_ns())

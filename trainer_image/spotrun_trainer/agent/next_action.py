@@ -22,7 +22,7 @@ class Known:
     """Everything that the next action depends on."""
 
     answer: Answer | None  # the newest; None before there is one
-    entered: int = 0  # the newest generation that its processes started for, or joined
+    entered: int = 0  # the newest world that its processes started for, or joined
     progress: TrainerProgress = field(default_factory=TrainerProgress)
     saves_on_order: bool = False  # its processes do, or those before them did
     placeless_seconds: float = 0.0  # since the first answer without a world for it
@@ -64,7 +64,7 @@ def next_world(known: Known) -> World | LastWords | None:
     if not world.switch and world.how is How.RESTART:
         return None
     # A world prepared for a step boundary is entered early, to warm up while the others train.
-    return world if world.generation > known.entered else None
+    return world if world.number > known.entered else None
 
 
 def must_stop(known: Known) -> bool:
@@ -78,7 +78,7 @@ def must_stop(known: Known) -> bool:
     world = known.answer.world
     if world is None:
         return _is_left_out(known, known.answer)
-    if world.generation <= known.entered or not world.switch:
+    if world.number <= known.entered or not world.switch:
         return False
     return world.how is How.RESTART or not known.progress.in_process
 
@@ -124,7 +124,8 @@ def saves_on_order(progress: TrainerProgress) -> bool:
 
 def clings(answer: Answer | None, progress: TrainerProgress) -> bool:
     """Whether a process is still in a world that the others have left without it."""
-    is_in_one = progress.in_process and progress.left < max(progress.generation, progress.entering)
+    newest = max(progress.world_number, progress.entering)
+    is_in_one = progress.in_process and progress.left < newest
     return answer is not None and answer.left_out and is_in_one
 
 
@@ -137,7 +138,7 @@ def is_left_behind(known: Known) -> bool:
     world = known.answer.world
     if world is None:
         return _is_left_out(known, known.answer)
-    return world.generation > known.entered and world.switch
+    return world.number > known.entered and world.switch
 
 
 def has_succeeded(known: Known) -> bool:
@@ -163,7 +164,7 @@ def end_by_signal(known: Known) -> LastWords:
 
 def _waits_warm(progress: TrainerProgress) -> bool:
     """Whether its processes only wait, ready, for a world, so that stopping them loses nothing."""
-    return progress.ready and progress.exiting is None and progress.broken >= progress.generation
+    return progress.ready and progress.exiting is None and progress.broken >= progress.world_number
 
 
 def _ending(known: Known) -> LastWords | None:

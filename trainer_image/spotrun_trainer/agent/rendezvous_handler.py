@@ -86,7 +86,7 @@ class SpotrunRendezvous(RendezvousHandler):
         self._interpreters.follow(found.processes)
         if words := batch_words(found):
             log.warning("%s", words)
-        os.environ["SPOTRUN_GENERATION"] = str(found.generation)
+        os.environ["SPOTRUN_WORLD_NUMBER"] = str(found.number)
         return _info(found)
 
     @override

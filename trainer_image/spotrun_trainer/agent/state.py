@@ -70,7 +70,7 @@ class State:
         self._wall = wall
         self._terminate = terminate
         self._answer: Answer | None = None
-        self._newest = 0  # the newest generation in any answer
+        self._newest = 0  # the newest world in any answer
         self._placeless_since: float | None = None
         self._clings_since: float | None = None
         self._job_is_gone = False
@@ -103,14 +103,14 @@ class State:
             world = answer.world
             if answer.version == self.version:
                 return True
-            generation = (
-                world.generation if world is not None else answer.generation or self._newest
+            world_number = (
+                world.number if world is not None else answer.world_number or self._newest
             )
-            if generation < self._newest:
+            if world_number < self._newest:
                 return False
             # First what can fail: an answer that was not applied comes again.
             if world is not None and world.store is not None:
-                self._stores.hand_out(world.store, world.generation)
+                self._stores.hand_out(world.store, world.number)
             write_world(self._settings.directory, answer)
             self._answer = answer
             self._stop_at = self._moment(answer.stop_at)
@@ -118,8 +118,8 @@ class State:
                 self._placeless_since = self._placeless_since or self._clock()
             else:
                 self._placeless_since = None
-                self._newest = world.generation
-                if world.generation == self._generation:
+                self._newest = world.number
+                if world.number == self._world_number:
                     self._enter_again(world)
             self.news.notify_all()
             return True
@@ -138,7 +138,7 @@ class State:
         progress = self.progress
         return Known(
             answer=self._answer,
-            entered=max(self._generation, self._reported_generation(progress), progress.entering),
+            entered=max(self._world_number, self._reported_world(progress), progress.entering),
             progress=progress,
             saves_on_order=self._progress.saves_on_order,
             placeless_seconds=self._seconds_since(self._placeless_since),
@@ -172,12 +172,12 @@ class State:
             self._broken_since = None
             self.entered = world
             self._entered_at = self._clock()
-            self._stores.entered(world.generation)
+            self._stores.entered(world.number)
             self.news.notify_all()
 
     def _enter_again(self, world: World) -> None:
         """Update the entered world: it was only prepared, or its neighbours are known now."""
-        assert self.entered is not None, "it is of the same generation"
+        assert self.entered is not None, "it is of the same world"
         if world.switch and not self.entered.switch:
             self._entered_at = self._clock()
         self.entered = world
@@ -185,8 +185,8 @@ class State:
     def _follow(self) -> None:
         """Note that the worker's processes joined another world without a restart."""
         world, progress = self._answer.world if self._answer is not None else None, self.progress
-        there = max(progress.generation, progress.entering)
-        if world is not None and self._generation < world.generation == there:
+        there = max(progress.world_number, progress.entering)
+        if world is not None and self._world_number < world.number == there:
             self._be_in(world)
 
     def fail(self, exit_code: int, message: str) -> None:
@@ -196,12 +196,12 @@ class State:
         """
         with self.news:
             progress = self.progress
-            generation = max(self._generation, progress.generation, progress.entering)
-            if progress.exiting is not None or self._is_superseded(generation, progress):
+            world_number = max(self._world_number, progress.world_number, progress.entering)
+            if progress.exiting is not None or self._is_superseded(world_number, progress):
                 return
             text = progress.failure or message
             follows = follows_from_a_peer(text)
-            self._failed = Failure(generation, exit_code, text[:MESSAGE_CHARACTERS], follows)
+            self._failed = Failure(world_number, exit_code, text[:MESSAGE_CHARACTERS], follows)
             self.news.notify_all()
 
     @property
@@ -209,10 +209,10 @@ class State:
         """Whether its processes have failed."""
         return self._failed is not None
 
-    def suspect(self, generation: int, places: tuple[int, ...]) -> None:
+    def suspect(self, world_number: int, places: tuple[int, ...]) -> None:
         """Note which neighbours are silent now."""
         with self.news:
-            if generation == self._generation:
+            if world_number == self._world_number:
                 self._suspects = places
                 self.news.notify_all()
 
@@ -249,11 +249,11 @@ class State:
 
     def _look_for_arrival(self) -> None:
         progress = self.progress
-        generation = self._reported_generation(progress)
+        reported = self._reported_world(progress)
         is_silent = not progress.in_process and self.entered is not None and self.entered.switch
         is_late = is_silent and self._clock() - self._entered_at > ARRIVED_SECONDS
-        if self._generation and (self._is_completed or is_late or generation >= self._generation):
-            self._arrived = max(self._generation, generation)
+        if self._world_number and (self._is_completed or is_late or reported >= self._world_number):
+            self._arrived = max(self._world_number, reported)
         # Processes that change worlds in process join at once; one that does not is left out soon.
         if progress.in_process:
             self._arrived = max(self._arrived, min(progress.entering, self._newest))
@@ -263,10 +263,10 @@ class State:
         world = self._answer.world if self._answer is not None else None
         # Where there is another world, or none for it, the operator knows and has a time-out. One
         # that is only prepared waits for newcomers, while those who broke wait for it.
-        if not self._generation or broken < self._generation or world is None:
+        if not self._world_number or broken < self._world_number or world is None:
             self._broken_since = None
             return
-        if world.switch and world.generation > broken:
+        if world.switch and world.number > broken:
             self._broken_since = None
             return
         self._broken_since = self._broken_since or self._clock()
@@ -293,7 +293,7 @@ class State:
             suspects=self._suspects,
             store_port=self._stores.spare_port,
             utilization=trained.utilization,
-            progress=progress if trained.generation else None,
+            progress=progress if trained.world_number else None,
             committed=Checkpoint(saved, step_of(saved)) if saved else None,
             completed=self._is_completed or trained.completed,
             in_process=trained.in_process and is_up,
@@ -304,16 +304,16 @@ class State:
         )
 
     @property
-    def _generation(self) -> int:
-        return self.entered.generation if self.entered is not None else 0
+    def _world_number(self) -> int:
+        return self.entered.number if self.entered is not None else 0
 
-    def _reported_generation(self, progress: TrainerProgress) -> int:
+    def _reported_world(self, progress: TrainerProgress) -> int:
         """Return the world that the trainer reports, at most the newest that is known."""
-        return min(progress.generation, self._newest)
+        return min(progress.world_number, self._newest)
 
-    def _is_superseded(self, generation: int, progress: TrainerProgress) -> bool:
+    def _is_superseded(self, world_number: int, progress: TrainerProgress) -> bool:
         """Whether the end of a process is explained by a newer world that restarts it."""
         world = self._answer.world if self._answer is not None else None
-        if world is None or not world.switch or world.generation <= generation:
+        if world is None or not world.switch or world.number <= world_number:
             return False
         return world.how is How.RESTART or not progress.in_process

@@ -19,27 +19,27 @@ class Stores:
     def __init__(self, address: str) -> None:
         self._address = address
         self._spare = self._open()
-        self._serving: dict[int, TCPStore] = {}  # by generation
+        self._serving: dict[int, TCPStore] = {}  # by the number of its world
 
     @property
     def spare_port(self) -> int:
         """The port of the spare store."""
         return int(self._spare.port)
 
-    def hand_out(self, store: str, generation: int) -> bool:
+    def hand_out(self, store: str, world_number: int) -> bool:
         """Keep the spare store for a world that was given it, and open another.
 
         Return True if there is another port to report.
         """
         if split_address(store) != (self._address, self.spare_port):
             return False
-        self._serving[generation] = self._spare
+        self._serving[world_number] = self._spare
         self._spare = self._open()
         return True
 
-    def entered(self, generation: int) -> None:
+    def entered(self, world_number: int) -> None:
         """Close the stores of older worlds: nobody of this worker uses them any more."""
-        for older in [each for each in self._serving if each < generation]:
+        for older in [each for each in self._serving if each < world_number]:
             del self._serving[older]
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class CarriedProgress:
         """Keep what is true beyond the processes that told it; others are about to start."""
         last = self.read()
         self._carried = TrainerProgress(
-            generation=last.generation,
+            world_number=last.world_number,
             step=last.step,
             total=last.total,
             samples=last.samples,

@@ -27,7 +27,7 @@ class Checkpoints:
     """Saves, finds, loads and prunes checkpoints; every rank has one of these, without a group.
 
     `attempt` is a token that all ranks of a world share and no earlier ones had. It matters where
-    names repeat: outside spotrun every start is generation 0, and a checkpoint that an earlier
+    names repeat: outside spotrun every start is world 0, and a checkpoint that an earlier
     start left half-made must not be completed by the next. A single rank needs none.
 
     Where `shards` ranks hold one copy of the model together, this one has part `shard`: it saves
@@ -141,10 +141,10 @@ class Checkpoints:
         reader = Reader(self._shard, self._shards, rank, size)
         return patiently(lambda: load(self._place, one, tracked, reader))
 
-    def prune(self, acknowledged: str, *, generation: int) -> None:
-        """Delete the checkpoints that an acknowledged one makes superfluous, in this generation."""
+    def prune(self, acknowledged: str, *, world_number: int) -> None:
+        """Delete the checkpoints that an acknowledged one makes superfluous, in this world."""
         found = {name: self._is_complete(name) for name in self._place.names()}
-        for name in superseded(found, Name.parse(acknowledged), self._keep, generation):
+        for name in superseded(found, Name.parse(acknowledged), self._keep, world_number):
             self._place.remove(name)
 
     def close(self) -> None:

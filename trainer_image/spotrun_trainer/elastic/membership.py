@@ -87,7 +87,7 @@ class Membership:
         WorldChangedError if no survivor has the result.
         """
         context = self._context
-        pending = Commit(context.rank_info.generation, self._committed.number + 1)
+        pending = Commit(context.rank_info.world_number, self._committed.number + 1)
         try:
             self.finish_giving()
             _sum(context.group, numbers)
@@ -143,7 +143,7 @@ class Membership:
         self._leave(error)
         while True:
             with context.meter.span("wait"):
-                context.wait_for_world(context.rank_info.generation, error, self._observer.wait)
+                context.wait_for_world(context.rank_info.world_number, error, self._observer.wait)
             try:
                 role = self._settle(pending, numbers)
             except PeerLostError as lost:
@@ -162,18 +162,18 @@ class Membership:
         context = self._context
         state = ProcessState(self._committed, pending, self._is_evaluating)
         states = self._exchange(state) if context.rank_info.elastic else ()
-        plan = plan_recovery(states, context.rank_info.generation, context.rank_info.shards)
+        plan = plan_recovery(states, context.rank_info.world_number, context.rank_info.shards)
         if plan.is_beginning:
             self._check_whole()
             self._observer.begin()
             self._observer.met()
-            self._committed, self.idle = Commit(context.rank_info.generation, 0), NOBODY
+            self._committed, self.idle = Commit(context.rank_info.world_number, 0), NOBODY
             self._observer.arrived()
             return Role.KEEPS
         rank = context.group.rank
         if plan.must_restart(rank, states):
             raise StrandedError(
-                f"no process of world {context.rank_info.generation} can send this one the state "
+                f"no process of world {context.rank_info.world_number} can send this one the state "
                 "that the others have; it is started again"
             )
         self._observer.met()

@@ -114,7 +114,7 @@ class Group:
                 lambda: _connect(store, rank_info, connections, gpu), connections.check
             )
         except RuntimeError as error:  # its store or a peer went away in between
-            raise PeerLostError(f"world {rank_info.generation}: {first_line(error)}") from error
+            raise PeerLostError(f"world {rank_info.world_number}: {first_line(error)}") from error
         finally:
             # Also if it failed: sockets opened later belong to another world.
             connections.complete(_num_connections(rank_info))

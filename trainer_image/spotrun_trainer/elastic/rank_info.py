@@ -23,7 +23,7 @@ class RankInfo:
     size: int = 1  # processes of the world
     local_rank: int = 0
     local_size: int = 1  # processes of this worker
-    generation: int = 0  # of the world; 0 outside spotrun
+    world_number: int = 0  # of the world; 0 outside spotrun
     store: tuple[str, int] | None = None  # where all processes of the world meet
     hosts_store: bool = False  # else another process or the agent does
     secret: str = ""  # keeps the keys of two worlds in one store apart
@@ -87,7 +87,7 @@ def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankIn
     if rank >= size:
         raise ValueError(f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), from 0 on")
     restarts = env.get("TORCHELASTIC_RESTART_COUNT", "0")
-    is_elastic = "SPOTRUN_GENERATION" in env
+    is_elastic = "SPOTRUN_WORLD_NUMBER" in env
     rank_info = RankInfo(
         rank=rank,
         size=size,
@@ -100,14 +100,14 @@ def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankIn
     )
     if not is_elastic:
         return rank_info
-    generation = _number(env, "SPOTRUN_GENERATION")
-    world = _world_of(generation, answer)
+    world_number = _number(env, "SPOTRUN_WORLD_NUMBER")
+    world = _world_of(world_number, answer)
     rank_info = replace(rank_info, directory=Path(_text(env, "SPOTRUN_DIR")), elastic=True)
-    if world.generation > generation:
+    if world.number > world_number:
         return rank_info_in(world, rank_info)
     return replace(
         rank_info,
-        generation=generation,
+        world_number=world_number,
         secret=world.secret,
         restore=world.restore,
         joins=world.how is not wire.How.RESTART,
@@ -123,7 +123,7 @@ def rank_info_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
     if rank_info.shards > 1 and (there.size % rank_info.shards or there.shard != rank_info.shard):
         raise ValueError(
             f"this process holds part {rank_info.shard} of {rank_info.shards} of the model, and in "
-            f"world {world.generation} its rank would hold another part: let workers.perReplica x "
+            f"world {world.number} its rank would hold another part: let workers.perReplica x "
             "processes of the TrainingJob be a multiple of Run(shards=...)"
         )
     return there
@@ -134,7 +134,7 @@ def _place_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
         rank_info,
         rank=world.rank + rank_info.local_rank,
         size=world.size,
-        generation=world.generation,
+        world_number=world.number,
         store=split_address(world.store) if world.store and world.size > 1 else None,
         hosts_store=False,
         secret=world.secret,
@@ -143,43 +143,43 @@ def _place_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
     )
 
 
-def is_newer(world: wire.World | None, generation: int) -> bool:
+def is_newer(world: wire.World | None, world_number: int) -> bool:
     """Whether a newer world is to be entered, or was entered by others."""
-    return world is not None and world.switch and world.generation > generation
+    return world is not None and world.switch and world.number > world_number
 
 
-def can_be_entered(world: wire.World | None, generation: int) -> bool:
+def can_be_entered(world: wire.World | None, world_number: int) -> bool:
     """Whether a running process has a rank in a newer world, and a store to meet in."""
     return (
         world is not None
-        and is_newer(world, generation)
+        and is_newer(world, world_number)
         and world.how is not wire.How.RESTART
         and world.processes > 0
         and world.store is not None
     )
 
 
-def has_boundary(world: wire.World | None, generation: int) -> bool:
+def has_boundary(world: wire.World | None, world_number: int) -> bool:
     """Whether all are to enter a newer world together, at the end of a step."""
-    return world is not None and is_newer(world, generation) and world.how is wire.How.BOUNDARY
+    return world is not None and is_newer(world, world_number) and world.how is wire.How.BOUNDARY
 
 
-def is_given_up(world: wire.World | None, generation: int, *, is_formed: bool) -> bool:
+def is_given_up(world: wire.World | None, world_number: int, *, is_formed: bool) -> bool:
     """Whether a world is not worth waiting in: only a step boundary is reached together."""
-    return is_newer(world, generation) and not (is_formed and has_boundary(world, generation))
+    return is_newer(world, world_number) and not (is_formed and has_boundary(world, world_number))
 
 
-def _world_of(generation: int, answer: wire.Answer | None) -> wire.World:
+def _world_of(world_number: int, answer: wire.Answer | None) -> wire.World:
     world = answer.world if answer is not None else None
     if world is not None:
-        if world.generation == generation:
+        if world.number == world_number:
             return world
         # A newcomer that was started for a world which is prepared no more, but this one is.
-        if world.generation > generation and world.how is not wire.How.RESTART and world.processes:
+        if world.number > world_number and world.how is not wire.How.RESTART and world.processes:
             return world
-    there = f"world {world.generation}" if world else "no world"
+    there = f"world {world.number}" if world else "no world"
     raise OutdatedWorldError(
-        f"this process was started for world {generation}, but there is {there} by now"
+        f"this process was started for world {world_number}, but there is {there} by now"
     )
 
 

@@ -15,7 +15,7 @@ from enum import Enum
 class Commit:
     """A place in the history of a training; a later world's counts more than any older one's."""
 
-    generation: int = 0  # of the world that it was made in; 0: no commit yet
+    world_number: int = 0  # of the world that it was made in; 0: no commit yet
     number: int = 0  # since the processes were started
 
 
@@ -45,7 +45,7 @@ class RecoveryPlan:
 
     newest: Commit
     roles: tuple[Role, ...]  # by rank
-    generation: int  # of the world
+    world_number: int  # of the world
     evaluation_is_passed: bool = False
     """Newcomers are in no evaluation, so each process that is ends it alone."""
     shards: int = 1  # of the model; consecutive ranks hold one copy of it
@@ -72,7 +72,7 @@ class RecoveryPlan:
         pending in a process that is not here, which has no way from its state to this one.
         """
         if self.evaluation_is_passed:
-            return Commit(self.generation, self.newest.number + 1)
+            return Commit(self.world_number, self.newest.number + 1)
         return self.newest
 
     def source_of(self, rank: int) -> int | None:
@@ -105,7 +105,9 @@ class RecoveryPlan:
         return evaluates[rank] and not all(evaluates[first : first + self.shards])
 
 
-def plan_recovery(states: Sequence[ProcessState], generation: int, shards: int = 1) -> RecoveryPlan:
+def plan_recovery(
+    states: Sequence[ProcessState], world_number: int, shards: int = 1
+) -> RecoveryPlan:
     """Return the plan for a world of processes with these states, by rank.
 
     A commit that any process has applied counts; one that none has applied is discarded.
@@ -117,7 +119,7 @@ def plan_recovery(states: Sequence[ProcessState], generation: int, shards: int =
         for state, role in zip(states, roles, strict=True)
     )
     is_passed = is_evaluating and Role.TAKES in roles
-    return RecoveryPlan(newest, roles, generation, evaluation_is_passed=is_passed, shards=shards)
+    return RecoveryPlan(newest, roles, world_number, evaluation_is_passed=is_passed, shards=shards)
 
 
 def _role(state: ProcessState, newest: Commit) -> Role:

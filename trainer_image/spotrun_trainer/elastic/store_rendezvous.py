@@ -99,7 +99,7 @@ def _connect(rank_info: RankInfo, timeout_seconds: float, look: Callable[[], Non
 
     # If its host is lost right now, torch retries until the time-out.
     tcp = background_call.call(connect, look)
-    return PrefixStore(f"{rank_info.secret}/{rank_info.generation}", tcp)
+    return PrefixStore(f"{rank_info.secret}/{rank_info.world_number}", tcp)
 
 
 def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> 
 
 def _agreed(decision: bytes, rank_info: RankInfo) -> Backend:
     if decision == _DROP.encode():
-        raise PeerLostError(f"world {rank_info.generation} was given up before all were there")
+        raise PeerLostError(f"world {rank_info.world_number} was given up before all were there")
     backend = Backend(decision.decode())
     if backend is Backend.NONE:
         raise ValueError(

@@ -124,8 +124,8 @@ class Context:
 
     def check_world(self) -> None:
         """Raise PeerLostError if there is a newer world than this one, formed or not."""
-        if is_newer(self.world(), self.rank_info.generation):
-            raise PeerLostError(f"there is a newer world than {self.rank_info.generation}")
+        if is_newer(self.world(), self.rank_info.world_number):
+            raise PeerLostError(f"there is a newer world than {self.rank_info.world_number}")
 
     def leave(self, sentence: str) -> NoReturn:
         """End this process on purpose, with a sentence for the log."""
@@ -146,10 +146,10 @@ class Context:
         if not self.rank_info.elastic:
             assert error is not None, "only an operator changes worlds"
             raise error
-        generation = self.rank_info.generation
+        world_number = self.rank_info.world_number
         if error is not None:
-            say(f"world {generation} broke ({error}); waiting for the next")
-            self.trace.mark("broken", generation=generation)
+            say(f"world {world_number} broke ({error}); waiting for the next")
+            self.trace.mark("broken", world_number=world_number)
         group, self._group = self._group, None
         if self.replica is not None:
             self.replica.enter(None)
@@ -160,7 +160,7 @@ class Context:
             # Work that NCCL has in its queue may never end: only a new process can go on.
             self.is_left_to_the_agent |= group.is_nccl and is_break
             group.close()
-        self.reporter.update(broken=generation, in_process=not self.is_left_to_the_agent)
+        self.reporter.update(broken=world_number, in_process=not self.is_left_to_the_agent)
 
     def wait_for_world(
         self, after: int, error: Exception | None, meanwhile: Callable[[], None]
@@ -179,7 +179,7 @@ class Context:
                 self.rank_info = rank_info_in(world, self.rank_info)
                 self.console_log.is_printed = self.rank_info.rank == 0
                 return
-            if world is None or world.generation > after:
+            if world is None or world.number > after:
                 until = time.monotonic() + seconds  # the operator is at work on a next world
             if time.monotonic() > until:
                 raise TimeoutError(
@@ -192,12 +192,12 @@ class Context:
 
     def _meet(self) -> Group:
         """Form the group; raises PeerLostError if this world does not come together."""
-        generation, connections = self.rank_info.generation, None
+        world_number, connections = self.rank_info.world_number, None
         if self.rank_info.elastic and self.rank_info.directory is not None:
             # Before others rely on this process: once it dies after this, it cannot join again.
-            self.reporter.update(entering=generation)
+            self.reporter.update(entering=world_number)
             self._watch = self._watch or Watch(self.rank_info.directory)
-            connections = self._watch.meets(generation)
+            connections = self._watch.meets(world_number)
         with self.meter.span("wait"):
             group = Group.form(
                 self.rank_info, device=self.device, look=self.check_world, connections=connections
@@ -206,7 +206,7 @@ class Context:
             self._watch.formed()
         if self.replica is not None:
             self.replica.enter(group.replica)
-        self.trace.mark("group", generation=generation)
+        self.trace.mark("group", world_number=world_number)
         return group
 
     def report_arrival(self, **progress: int | None) -> None:
@@ -215,9 +215,9 @@ class Context:
         Not before: a process reported to have it may become the only source for others.
         """
         self.meter.enter_world()  # first: measurements belong to the reported world
-        world = self.rank_info.generation
+        world = self.rank_info.world_number
         known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
-        self.reporter.update(generation=world, **known, **progress)
+        self.reporter.update(world_number=world, **known, **progress)
 
     def close(self) -> None:
         """End the loop: print what was logged, and give signals back to the program.
@@ -241,7 +241,7 @@ def open_context(
     env: Mapping[str, str] = os.environ,
 ) -> Context:
     """Make the context from the environment, and seed the process."""
-    directory = env.get("SPOTRUN_DIR") if "SPOTRUN_GENERATION" in env else None
+    directory = env.get("SPOTRUN_DIR") if "SPOTRUN_WORLD_NUMBER" in env else None
     world_file = WorldFile(directory) if directory else None
     rank_info = with_shards(
         _find_rank_info(env, world_file),

@@ -24,16 +24,16 @@ class Watch:
 
     def __init__(self, directory: Path) -> None:
         self._file = WorldFile(directory)
-        self._generation = 0
+        self._world_number = 0
         self._is_formed = False
         self._given_up_since: float | None = None
         self._connections = Connections()
         threading.Thread(target=self._run, name="spotrun-watch", daemon=True).start()
 
-    def meets(self, generation: int) -> Connections:
+    def meets(self, world_number: int) -> Connections:
         """Note that the process joins a world; return an object for its connections."""
         self._is_formed, self._given_up_since = False, None
-        self._generation, self._connections = generation, Connections()
+        self._world_number, self._connections = world_number, Connections()
         return self._connections
 
     def formed(self) -> None:
@@ -51,7 +51,7 @@ class Watch:
     def _look(self) -> None:
         connections, answer = self._connections, self._file.read()
         world = answer.world if answer is not None else None
-        if not is_given_up(world, self._generation, is_formed=self._is_formed):
+        if not is_given_up(world, self._world_number, is_formed=self._is_formed):
             return
         now = time.monotonic()
         self._given_up_since = self._given_up_since or now

@@ -32,11 +32,11 @@ _FIRST_LOCK_FILE = "counts-steps-first.lock"
 class Reports:
     """The reports of one process; silent where another process of its worker tells already."""
 
-    def __init__(self, directory: Path, generation: int, total: int | None) -> None:
+    def __init__(self, directory: Path, world_number: int, total: int | None) -> None:
         self.counter = StepCounter()
         self._directory = directory
         self._reporter = Reporter(directory, measured=self._measured)
-        self._facts: dict[str, Any] = {"generation": generation, "total": total}
+        self._facts: dict[str, Any] = {"world_number": world_number, "total": total}
         self._usage = Usage(os.getppid())
         self._thread = threading.get_ident()
         self._shares = TimeShares()
@@ -165,11 +165,11 @@ def values_told(
 
 def open_reports(env: Mapping[str, str] = os.environ) -> Reports | None:
     """Open the reports of this process; None in all but a worker's first process."""
-    is_first = env.get("LOCAL_RANK", "0") == "0" and "SPOTRUN_GENERATION" in env
+    is_first = env.get("LOCAL_RANK", "0") == "0" and "SPOTRUN_WORLD_NUMBER" in env
     if not is_first or not env.get("SPOTRUN_DIR"):
         return None
-    generation, total = int(env["SPOTRUN_GENERATION"]), _total(env.get(TOTAL_STEPS, ""))
-    reports = Reports(Path(env["SPOTRUN_DIR"]), generation, total)
+    world_number, total = int(env["SPOTRUN_WORLD_NUMBER"]), _total(env.get(TOTAL_STEPS, ""))
+    reports = Reports(Path(env["SPOTRUN_DIR"]), world_number, total)
     atexit.register(reports.close)
     return reports
 

@@ -87,7 +87,7 @@ def is_whole_file(file: Path) -> bool:
 
 def _has_agent_store() -> bool:
     env = os.environ
-    is_there = "SPOTRUN_GENERATION" in env and env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    is_there = "SPOTRUN_WORLD_NUMBER" in env and env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     return is_there and int(env.get("WORLD_SIZE", "1")) > 1
 
 
@@ -95,7 +95,7 @@ def _told_in_store(look: Callable[[], Path | None]) -> Path | None:
     """Return what the first rank has found; a key is of one start of the processes."""
     env = os.environ
     store = TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), timeout=_PATIENCE)
-    names = ("TORCHELASTIC_RUN_ID", "SPOTRUN_GENERATION", "TORCHELASTIC_RESTART_COUNT")
+    names = ("TORCHELASTIC_RUN_ID", "SPOTRUN_WORLD_NUMBER", "TORCHELASTIC_RESTART_COUNT")
     start = "/".join(env.get(name, "") for name in names)
     key = f"newest-checkpoint/{start}/{next(_questions)}"
     if env["RANK"] == "0":

@@ -25,7 +25,7 @@ def first_of_a_worker(rank_info: RankInfo, number: int, prepare: Callable[[], T]
     if rank_info.local_size == 1:
         return prepare()
     directory = rank_info.directory or Path(tempfile.gettempdir())
-    world = key_of(*f"{rank_info.secret}/{rank_info.generation}/{rank_info.store}".encode())
+    world = key_of(*f"{rank_info.secret}/{rank_info.world_number}/{rank_info.store}".encode())
     return run_first(directory / f"spotrun-{world:x}-{number}", rank_info.local_size, prepare)
 
 

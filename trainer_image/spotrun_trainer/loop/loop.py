@@ -222,7 +222,7 @@ class Loop:
             self._step_context = self._make_step_context(Group(), is_rehearsal=True)
             yield Step(self._step_context, self, context.step + 1, self._samples)
             context.reporter.update(ready=True, in_process=True)
-        context.wait_for_world(context.rank_info.generation - 1, None, self.wait)
+        context.wait_for_world(context.rank_info.world_number - 1, None, self.wait)
 
     def _steps_to_the_end(self) -> Iterator[Step]:
         context = self._context

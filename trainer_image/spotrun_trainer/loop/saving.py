@@ -98,7 +98,7 @@ class Saving:
         if context.checkpoints is None or self._begun_step == context.step:
             return
         self._check_owner()
-        name = f"step-{context.step}.g{context.rank_info.generation}"
+        name = f"step-{context.step}.g{context.rank_info.world_number}"
         with context.meter.span("checkpoint"):
             context.checkpoints.save(
                 name,
@@ -213,12 +213,12 @@ class Saving:
         if self._pruning is not None and self._pruning.is_alive():
             return  # the next one deletes these as well
         self._acknowledged = acknowledged
-        world, here = self._context.world(), self._context.rank_info.generation
-        generation = max(here, world.generation if world is not None else 0)
+        world, here = self._context.world(), self._context.rank_info.world_number
+        world_number = max(here, world.number if world is not None else 0)
 
         def prune() -> None:
             try:
-                checkpoints.prune(acknowledged, generation=generation)
+                checkpoints.prune(acknowledged, world_number=world_number)
             except OSError as error:
                 say(f"old checkpoints could not be deleted: {error}")
 

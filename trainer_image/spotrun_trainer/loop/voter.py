@@ -36,7 +36,7 @@ class Voter:
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
             stop=int(self.is_stopping),
-            change=int(has_boundary(context.world(), context.rank_info.generation)),
+            change=int(has_boundary(context.world(), context.rank_info.world_number)),
             checksum=checksum,
         )
 
@@ -51,8 +51,8 @@ class Voter:
         if context.rank_info.shards > 1 or context.group.size == 1:
             return 0
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]
-        if self._compared_in != context.rank_info.generation:
-            self._compared_in = context.rank_info.generation
+        if self._compared_in != context.rank_info.world_number:
+            self._compared_in = context.rank_info.world_number
             return state_sync.checksum_of_weights(optimizers)
         if context.deterministic and number % CHECKSUM_STEPS == 0:
             return state_sync.checksum(context.tracked)

@@ -4,7 +4,7 @@
 and the orders, in one file, so that they change together. `progress.json` (trainer to agent) is a
 `TrainerProgress` of a worker's first process, and any program can write it:
 
-    echo '{"generation": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
+    echo '{"worldNumber": 3, "step": 120, "total": 1000}' > $SPOTRUN_DIR/.p
     mv $SPOTRUN_DIR/.p $SPOTRUN_DIR/progress.json
 
 A script that saves whenever `orders.checkpoint` in world.json has grown says `"savesOnOrder": true`
@@ -50,13 +50,13 @@ _Content = TypeVar("_Content")
 class TrainerProgress:
     """A trainer's report of itself; in the file its names are in camel case, like the wire's."""
 
-    generation: int = 0  # the world that it trains in, with the state; 0: none yet
+    world_number: int = 0  # the world that it trains in, with the state; 0: none yet
     entering: int = 0  # the newest world that it began to join, which it can do once only
     ready: bool = False  # warm: it could enter a world now without a restart
     in_process: bool = False  # it can change worlds without a restart
     saves_on_order: bool = False  # it saves when `orders.checkpoint` in world.json has grown
     needs_boundary: bool = False  # but not after its world has broken
-    broken: int = 0  # the generation whose group broke under it: it waits for the next world
+    broken: int = 0  # the world whose group broke under it: it waits for the next world
     step: int = 0
     total: int | None = None
     samples: int = 0
@@ -68,7 +68,7 @@ class TrainerProgress:
     microbatches: int | None = None  # of a step, of all processes together
     sync_bytes: int | None = None  # of gradients that all processes add up in a step
     epoch_samples: int | None = None  # in an epoch, where the dataset says
-    checkpoint_seconds: float | None = None  # of this generation, in which saving held steps up
+    checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     restored: str | None = None  # the one that training went on from, where the world named none
@@ -85,7 +85,7 @@ def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> Trai
     every = (first, *others)
     return replace(
         first,
-        generation=min(one.generation for one in every),
+        world_number=min(one.world_number for one in every),
         entering=min(one.entering for one in every),
         ready=all(one.ready for one in every),
         in_process=all(one.in_process for one in every),
@@ -204,7 +204,7 @@ def _parse_progress(body: bytes) -> TrainerProgress:
     if not isinstance(content, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - a sender's mistake, not ours
     return TrainerProgress(
-        generation=_whole(content, "generation"),
+        world_number=_world_number(content),
         entering=_whole(content, "entering"),
         ready=_flag(content, "ready"),
         in_process=_flag(content, "inProcess"),
@@ -240,6 +240,11 @@ def _whole(content: Mapping[str, Any], key: str) -> int:
     if not is_whole or not 0 <= value <= wire.MOST_STEPS:
         raise ValueError(f"{key} is a whole number from 0 on, not {_shown(value)}")
     return int(value)
+
+
+def _world_number(content: Mapping[str, Any]) -> int:
+    # Programs that were written for an earlier release report it under its old name.
+    return _whole(content, "worldNumber" if "worldNumber" in content else "generation")
 
 
 def _processes(content: Mapping[str, Any]) -> int:

@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 CALM_SECONDS = 0.5
 _URGENT = frozenset(
     {
-        *("generation", "entering", "ready", "in_process", "broken"),
+        *("world_number", "entering", "ready", "in_process", "broken"),
         *("checkpoint", "completed", "failure", "exiting"),
     }
 )
 
 
-_OF_EACH = frozenset({"generation", "entering", "ready", "in_process", "broken"})
+_OF_EACH = frozenset({"world_number", "entering", "ready", "in_process", "broken"})
 """The fields that each process of a worker reports; the first reports the others for all."""
 
 

@@ -21,7 +21,7 @@ from spotrun.kube.rest.client import Client, Selection
 from spotrun.observe.kube_objects import POD_METRICS, PodMetricsObject, PodObject
 from spotrun.observe.telemetry.silent_scripts import SilentJob, incomparable, reports_no_steps
 from spotrun.state.snapshot import JobSnapshot
-from spotrun.state.world_members import generation
+from spotrun.state.world_members import world_number
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ class Usage:
                 await self._ask(key, job)
 
     def _followed(self, key: Key, job: JobSnapshot) -> SilentJob:
-        known, present = self._jobs.get(key), generation(job.status)
-        if known is None or (known.uid, known.generation) != (job.uid, present):
+        known, present = self._jobs.get(key), world_number(job.status)
+        if known is None or (known.uid, known.world_number) != (job.uid, present):
             settled_at = self._clock() + IGNORED_SECONDS
             known = self._jobs[key] = SilentJob(job.uid, present, settled_at, ask_at=settled_at)
         return known

@@ -16,7 +16,7 @@ from spotrun.observe.telemetry.pod_metrics import allowance, utilization
 from spotrun.policies.scaling.utilization.gauges import targets
 from spotrun.state.snapshot import ENOUGH_WINDOWS, JobSnapshot, Worker
 from spotrun.state.view import FINISHED
-from spotrun.state.world_members import generation, has_arrived, training
+from spotrun.state.world_members import has_arrived, training, world_number
 from spotrun.wire import Utilization
 
 _KEPT_SAMPLES = 5
@@ -26,7 +26,7 @@ def reports_no_steps(job: JobSnapshot) -> bool:
     """Whether a world trains whose size is ours to find, and none of its scripts reports steps."""
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
-    members, present = training(job.status), generation(job.status)
+    members, present = training(job.status), world_number(job.status)
     known = {worker.worker_id: worker for worker in job.workers}
     return bool(members) and all(n in known and _is_silent(known[n], present) for n in members)
 
@@ -70,7 +70,7 @@ class SilentJob:
     """A job without reports, in its present world; times are on the monotonic clock."""
 
     uid: str
-    generation: int
+    world_number: int
     settled_at: float  # before that, nothing is concluded
     ask_at: float
     incomparable: str = ""  # why there is no need to ask

@@ -30,7 +30,7 @@ class Windows:
     """One worker's windows in its present world."""
 
     def __init__(self) -> None:
-        self._generation = 0
+        self._world_number = 0
         self._first = Progress(0, 0)
         self._next_step = 0
         self._windows = deque[_Window](maxlen=_KEPT_WINDOWS)
@@ -38,8 +38,8 @@ class Windows:
 
     def take(self, progress: Progress, utilization: Utilization) -> bool:
         """Take in a report; return whether enough windows have come together."""
-        if progress.generation != self._generation or progress.step < self._first.step:
-            self._generation, self._first = progress.generation, progress
+        if progress.world_number != self._world_number or progress.step < self._first.step:
+            self._world_number, self._first = progress.world_number, progress
             self._next_step = progress.step + IGNORED_STEPS + WINDOW_STEPS
             self._windows.clear()
             self._reading = None
@@ -60,7 +60,7 @@ class Windows:
         measured = [window.progress for window in self._windows]
         used = [window.utilization for window in self._windows]
         return Reading(
-            generation=self._generation,
+            world_number=self._world_number,
             windows=len(self._windows),
             step_seconds=_median(one.step_seconds for one in measured),
             samples_per_step=self._samples_per_step(),

@@ -14,7 +14,7 @@ from spotrun.state.sizes import within
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, has_arrived, some_unheard, training
+from spotrun.state.world_members import has_arrived, some_unheard, training, world_number
 
 PRIOR_CHANGEOVER_SECONDS = 600.0
 """Until this job's own are known: a node, a large image and a model take 6 min in a published
@@ -94,7 +94,7 @@ def works(view: View, status: JobState, worker: Worker) -> bool:
     """
     if worker.worker_id not in training(status):
         return False
-    return has_arrived(worker, generation(status)) or some_unheard(view, (worker,))
+    return has_arrived(worker, world_number(status)) or some_unheard(view, (worker,))
 
 
 def _ahead_seconds(view: View, status: JobState, usual_seconds: float) -> float:

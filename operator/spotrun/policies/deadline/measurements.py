@@ -10,7 +10,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, reported_progress, training, world_members
+from spotrun.state.world_members import reported_progress, training, world_members, world_number
 
 _KEPT = 10
 _NEWS = 0.05
@@ -39,8 +39,8 @@ def launched_at(view: View, worker: Worker) -> datetime | None:
 
 
 def _with_steps(view: View, status: JobState, old: Pace) -> Pace:
-    present, size = generation(status), len(training(status))
-    reported = (one for one in reported_progress(view, status) if one.generation == present)
+    present, size = world_number(status), len(training(status))
+    reported = (one for one in reported_progress(view, status) if one.world_number == present)
     known = [one.step_seconds for one in reported if one.step_seconds]
     if not known:
         return old

@@ -17,7 +17,7 @@ from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts, TriedSizes
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 
 FORGIVEN_AFTER = timedelta(hours=1)
 """So much durable progress since the last failure, and the count starts afresh."""
@@ -47,7 +47,7 @@ def count(view: View, status: JobState, failure: Failure) -> JobState:
         failures=failures,
         counted_since=view.now,
         retry_at=view.now + pause,
-        last_world=generation(status),
+        last_world=world_number(status),
     )
     counted = with_last_failure(counted, failure)
     status = replace(status, restarts=counted)
@@ -60,7 +60,7 @@ def count(view: View, status: JobState, failure: Failure) -> JobState:
 def put_cause(view: View, status: JobState, failure: Failure) -> JobState:
     """Put the cause in the place of the last failure, which is counted and followed from it."""
     sizes = status.restarts.sizes
-    if status.restarts.last_world == generation(status):
+    if status.restarts.last_world == world_number(status):
         sizes = _sizes_after(status, failure)
     if is_refusal(status.restarts.sizes, sizes):
         return _refused(view, status, failure, sizes, num_counted=2)
@@ -91,7 +91,7 @@ def _refused(
         failures=max(restarts.count - num_counted, 0),
         counted_since=view.now,
         retry_at=view.now + FIRST_PAUSE,  # by then the job is known to keep to its size
-        last_world=generation(status),
+        last_world=world_number(status),
         last_reason=Reason.SIZE_REFUSED.value,
         last_exit_code=None,
         last_message=failure.message[:MAX_DETAIL_CHARS],

@@ -21,7 +21,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import NO_SIZES, Restarts, TriedSizes
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import generation, has_stepped_in, training, world_members
+from spotrun.state.world_members import has_stepped_in, training, world_members, world_number
 
 _COMPARED_CHARACTERS = 200
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")  # addresses, ports, ranks, sizes
@@ -113,7 +113,7 @@ def size_news(view: View, status: JobState) -> tuple[Announce, ...]:
 
 def _trains_plainly(view: View, status: JobState) -> bool:
     """Whether a world of the present template trains through a script without `Run`."""
-    present = generation(status)
+    present = world_number(status)
     members = world_members(view, status)
     if not all(view.is_current(one) for one in members):
         return False

@@ -11,7 +11,7 @@ from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import generation, gone, missing, world_members
+from spotrun.state.world_members import gone, missing, world_members, world_number
 from spotrun.wire import Progress, Report, step_of
 
 AUTO_SECONDS = 600.0
@@ -64,7 +64,7 @@ def _since_a_sign(agents: list[Agent]) -> float | None:
 def _has_stepped(progress: Progress | None, status: JobState) -> bool:
     """Whether a process has finished a step in the world that trains."""
     world = status.world
-    if progress is None or progress.generation != generation(status):
+    if progress is None or progress.world_number != world_number(status):
         return False
     if not world.is_active:  # how the world that still trains was entered is not kept
         return progress.step_seconds is not None

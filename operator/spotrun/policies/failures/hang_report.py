@@ -15,7 +15,7 @@ from spotrun.api.field_types.text_values import Duration
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 
 CLEARLY_SECONDS = 10.0
 """Agents tell mere progress every 2 s, and what they tell is half a second old: less is nothing."""
@@ -64,7 +64,7 @@ def _heard(view: View, status: JobState) -> list[_Rank]:
         progress = agent.report.progress if agent is not None else None
         if worker is None or agent is None or agent.progress_seconds is None or progress is None:
             continue
-        if progress.generation == generation(status):
+        if progress.world_number == world_number(status):
             first, last = place * processes, (place + 1) * processes - 1
             ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
             name = f"{ranks} ({worker.pod.name} on node {worker.pod.node})"

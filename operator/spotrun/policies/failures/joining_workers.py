@@ -18,11 +18,11 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Restarts
 from spotrun.state.view import View
 from spotrun.state.world_members import (
-    generation,
     has_failed_in,
     is_breaking_off,
     on_trial,
     training,
+    world_number,
 )
 from spotrun.state.world_transitions import give_up
 
@@ -39,7 +39,7 @@ class FailedJoiningWorker:
     exit_code: int | None
     message: str
     node: str | None
-    generation: int | None  # the world that it was in, or to enter; None: none in particular
+    world_number: int | None  # the world that it was in, or to enter; None: none in particular
     has_ended: bool  # and its pod with it
 
     @property
@@ -58,7 +58,7 @@ def count_joining_workers(view: View, status: JobState, but: Collection[int]) ->
     there = [worker for worker in _joining_workers(view, status) if worker.worker_id not in but]
     ended = list(_ended(view, status, there))
     new = [*ended, *_reported(status, _failed(view, status, there))]
-    if any(one.generation is not None for one in ended):
+    if any(one.world_number is not None for one in ended):
         new = ended  # the others of its world follow from that
     if new:
         return _hold_back(view, status, new)
@@ -119,7 +119,7 @@ def _held(
     else:
         failures, retry_at = known.failures, known.retry_at
     worlds = (known.worlds if known is not None else {}) | {
-        one.worker_id: one.generation for one in new
+        one.worker_id: one.world_number for one in new
     }
     dead = sorted(worlds.keys() - view.alive_worker_ids)[:-_KEPT_DEAD]
     kept = {worker_id: worlds[worker_id] for worker_id in sorted(worlds.keys() - set(dead))}
@@ -207,7 +207,7 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedJoiningW
 
 
 def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[FailedJoiningWorker]:
-    members, present = training(status), generation(status)
+    members, present = training(status), world_number(status)
     settled, known = view.job.status.settled, view.job.status.failed
     for worker in joining:
         outcome = view.ends.get(worker.worker_id)

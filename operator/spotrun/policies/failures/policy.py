@@ -31,11 +31,11 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
     failed,
-    generation,
     gone,
     has_failed_in,
     is_breaking_off,
     training,
+    world_number,
 )
 
 VERDICT_AFTER = timedelta(seconds=5)
@@ -131,7 +131,7 @@ def _new_failure(view: View, status: JobState) -> Failure | None:
         return None  # peers follow the first within the pause, also where no world has formed
     if _somebody_was_taken(view, status) is not None:
         return _ended(view, but=frozenset(training(status)))
-    if training(status) and status.restarts.last_world == generation(status):
+    if training(status) and status.restarts.last_world == world_number(status):
         return _ended(view, but=frozenset(training(status)))
     return _reported(view, status) or _ended(view) or _hung(view, status)
 
@@ -204,7 +204,7 @@ def _taken_before_the_failure(view: View, status: JobState) -> Reason | None:
     is_refusal = restarts.last_reason == Reason.SIZE_REFUSED and restarts.sizes.held is not None
     if not is_refusal and not (restarts.count and restarts.last_reason in FAILURES):
         return None
-    if restarts.last_world != generation(status) or restarts.counted_since is None:
+    if restarts.last_world != world_number(status) or restarts.counted_since is None:
         return None
     if view.now - restarts.counted_since > LONGEST_PAUSE:
         return None

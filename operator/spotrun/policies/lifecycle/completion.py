@@ -8,7 +8,7 @@ from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import PodEnd
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import generation, training
+from spotrun.state.world_members import training, world_number
 from spotrun.wire import Ending
 
 NO_STEP_SEEN = (
@@ -55,7 +55,7 @@ def _somebody_has_completed(view: View, status: JobState) -> bool:
         report = worker.agent.report if worker.agent is not None else None
         if report is None or not report.completed or worker.worker_id not in members:
             continue
-        if report.arrived == generation(status):
+        if report.arrived == world_number(status):
             return True
     return False
 

@@ -45,7 +45,7 @@ def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobS
     if world is NO_WORLD or world.restore is not None or saved is None:
         return status
     reported = (report.progress for report in reports)
-    found = {one.restored for one in reported if one and one.generation == world.number}
+    found = {one.restored for one in reported if one and one.world_number == world.number}
     if saved.name not in found:
         return status
     status = replace(status, world=replace(world, restore=saved.name))

@@ -32,10 +32,10 @@ from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
     TRIAL_SECONDS,
     failed,
-    generation,
     reported_progress,
     training,
     world_members,
+    world_number,
 )
 
 
@@ -85,7 +85,7 @@ def _what_they_do(view: View, status: JobState) -> str:
     """
     number, restarts = len(training(status)), status.restarts
     has_failed = restarts.count > 0 and restarts.last_reason in FAILURES
-    is_later = restarts.last_world is not None and restarts.last_world < generation(status)
+    is_later = restarts.last_world is not None and restarts.last_world < world_number(status)
     is_seen = _has_stepped(view, status) or _runs_for_long(view, status)
     if not has_failed or not is_later or is_seen:
         return f"{number} workers train"
@@ -102,13 +102,13 @@ def _runs_for_long(view: View, status: JobState) -> bool:
 
 def _has_stepped(view: View, status: JobState) -> bool:
     """Whether one of those who train has made a step, in this world or since the failure."""
-    present = generation(status)
+    present = world_number(status)
     reported = reported_progress(view, status)
     since = status.restarts.counted_since
     saved = status.checkpoint.time if status.checkpoint is not None else None
     if saved is not None and since is not None and saved > since:
         return True
-    return any(one.generation >= present and one.step_seconds is not None for one in reported)
+    return any(one.world_number >= present and one.step_seconds is not None for one in reported)
 
 
 def _attempts(view: View, restarts: Restarts) -> str:

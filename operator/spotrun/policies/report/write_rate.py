@@ -121,7 +121,7 @@ def _is_set_back(old: JobState, new: JobState) -> bool:
 
 def _counted_in(status: JobState) -> int | None:
     """The world in which steps were counted last."""
-    return status.accumulators.generation
+    return status.accumulators.world_number
 
 
 def _why_it_waits(status: JobState) -> str:

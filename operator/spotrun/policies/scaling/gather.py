@@ -20,7 +20,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.sizes import allowed, wanted
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.view import View
-from spotrun.state.world_members import all_in_process, generation, training, world_members
+from spotrun.state.world_members import all_in_process, training, world_members, world_number
 
 IN_PROCESS_STALL_SECONDS = 5.0
 """An upper bound: measured changes of a world in process stop the others for less than a second."""
@@ -36,7 +36,7 @@ def sizing_facts(view: View, status: JobState) -> SizingFacts:
     job, scaling = view.job, view.job.spec.scaling
     members, now = world_members(view, status), bill(view, status)
     is_whole = len(members) == len(training(status))
-    step = step_times(members, generation(status)) if is_whole else None
+    step = step_times(members, world_number(status)) if is_whole else None
     worth = scaling.hour_worth_usd
     return SizingFacts(
         sizes=tuple(allowed(job.effective_workers)),
@@ -78,7 +78,7 @@ def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:
     computes longer than the others is taken off.
     """
     reported = readings(members)
-    if any(one.generation != present or not one.is_enough for one in reported):
+    if any(one.world_number != present or not one.is_enough for one in reported):
         return None  # the others will soon have told as much
     steps = [one.step_seconds for one in reported if one.step_seconds]
     samples = [one.samples_per_step for one in reported if one.samples_per_step]

@@ -19,7 +19,7 @@ from spotrun.state.conditions import find, holds_since, state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, View, holds_back
-from spotrun.state.world_members import generation, has_arrived, training, world_members
+from spotrun.state.world_members import has_arrived, training, world_members, world_number
 
 IDLE_SECONDS = float(IdleDuration.least_seconds)
 IDLE_SHARE = 0.05
@@ -117,7 +117,7 @@ def _is_unheard(view: View, status: JobState) -> bool:
 
 def _arrived_members(view: View, status: JobState) -> list[Worker]:
     """Return the workers that train, if all of them are there and say so."""
-    members, present = world_members(view, status), generation(status)
+    members, present = world_members(view, status), world_number(status)
     is_whole = len(members) == len(training(status))
     return members if is_whole and all(has_arrived(worker, present) for worker in members) else []
 

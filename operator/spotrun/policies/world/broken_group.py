@@ -12,10 +12,10 @@ from spotrun.state.view import View
 from spotrun.state.world_members import (
     all_outlive_a_break,
     breaks_in_a_row,
-    generation,
     gone,
     state_holders,
     world_members,
+    world_number,
 )
 from spotrun.state.world_transitions import publish
 
@@ -28,7 +28,7 @@ def has_lost_touch(view: View, status: JobState) -> bool:
 
     Who says so lives. As long as one of them does not, that one may be lost or have failed.
     """
-    members, present = world_members(view, status), generation(status)
+    members, present = world_members(view, status), world_number(status)
     agents = [worker.agent for worker in members]
     if not members or gone(view, status) or breaks_in_a_row(view, status) >= MOST_BREAKS:
         return False

@@ -15,13 +15,13 @@ from spotrun.state.view import View
 from spotrun.state.world_members import (
     all_outlive_a_break,
     failed,
-    generation,
     gone,
     is_prepared,
     some_unheard,
     state_holders,
     training,
     world_members,
+    world_number,
 )
 from spotrun.state.world_transitions import publish
 
@@ -75,7 +75,7 @@ def _hangs_again(view: View, status: JobState) -> bool:
     if before.last_reason != Reason.HUNG:
         return False
     is_forgiven = now.failures == 1 and now.counted_since != before.counted_since
-    return not is_forgiven and (before.last_world or 0) >= generation(status) - 1
+    return not is_forgiven and (before.last_world or 0) >= world_number(status) - 1
 
 
 def loss_wake_after_seconds(view: View, status: JobState) -> float:

@@ -91,14 +91,14 @@ class Accumulators:
     lost_work_usd: Usd | None = None
     redone_usd: Usd | None = None
     useful_step: int | None = None
-    generation: int | None = None
+    world_number: int | None = None
     marks: tuple[Mark, ...] = ()
     useful_usd: Usd | None = None
     peers_usd: Usd | None = None
     data_usd: Usd | None = None
     checkpoint_usd: Usd | None = None
     checkpoint_seconds: Decimal | None = None
-    checkpoint_generation: int | None = None
+    checkpoint_world_number: int | None = None
     first_step: int | None = None
     samples_per_step: Decimal | None = None
     epoch_samples: int | None = None

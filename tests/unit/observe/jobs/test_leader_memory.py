@@ -61,7 +61,7 @@ def test_a_job_that_others_made_again_while_it_was_gone_here_is_another_one() ->
 
 def test_a_status_that_could_not_be_stored_is_none_to_tell_of_in_the_status() -> None:
     # Once it can be told it is stored.
-    memory = Memory(failing={f"{STATUS} of generation 1": Failing(9, "too large", 0.0)})
+    memory = Memory(failing={f"{STATUS} of world_number 1": Failing(9, "too large", 0.0)})
     assert memory.undone is None
     memory.failing["the removal of worker 3"] = Failing(3, "no", 0.0)
     assert memory.undone == Undone("the removal of worker 3", "no")

@@ -10,9 +10,9 @@ from spotrun.wire import Progress, Report, Utilization
 FIRST = IGNORED_STEPS + WINDOW_STEPS
 
 
-def progress(step: int, seconds: float = 1.0, generation: int = 1) -> Progress:
+def progress(step: int, seconds: float = 1.0, world_number: int = 1) -> Progress:
     return Progress(
-        generation, step, samples=8 * step, step_seconds=seconds, compute=0.75, data=0.25
+        world_number, step, samples=8 * step, step_seconds=seconds, compute=0.75, data=0.25
     )
 
 
@@ -50,7 +50,7 @@ def test_only_the_last_windows_count() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        pytest.param(progress(500, generation=2), id="another world"),
+        pytest.param(progress(500, world_number=2), id="another world"),
         pytest.param(progress(50), id="back at a checkpoint"),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_change_begins_anew(again: Progress) -> None:
     known = [progress(100), *(progress(100 + FIRST + 20 * n) for n in range(3))]
     assert taken(*known).reading().windows == 3
     after = taken(*known, again).reading()
-    assert (after.generation, after.windows, after.step_seconds) == (again.generation, 0, None)
+    assert (after.world_number, after.windows, after.step_seconds) == (again.world_number, 0, None)
 
 
 def test_who_reports_rarely_fills_a_window_with_each_report() -> None:

@@ -128,7 +128,7 @@ def test_a_script_that_fails_everywhere_uses_up_its_restarts(
 
 def failing_at_two(restarts: Restarts, **spec: Any) -> JobBuilder:
     """Return a job that trained with three workers, lost one, and fails to start with two."""
-    job = a_job(3, min=1, max=3, **spec).training(0, 1, generation=5, in_process=False)
+    job = a_job(3, min=1, max=3, **spec).training(0, 1, world_number=5, in_process=False)
     failed = Failure(5, 1, REFUSAL.format(2))
     return failing(job, failed, failed).with_status(restarts=restarts)
 
@@ -268,7 +268,7 @@ def test_a_size_is_suspected_where_a_peer_tells_of_its_end_first() -> None:
 
 def test_at_the_size_that_trained_failures_count_as_ever() -> None:
     sizes = replace(SUSPECT, held=3, template=TEMPLATE)
-    job = a_job(3, min=1, max=3).training(0, 1, 2, generation=6, in_process=False)
+    job = a_job(3, min=1, max=3).training(0, 1, 2, world_number=6, in_process=False)
     job = job.with_worker(
         0, in_process=False, ready=True, arrived=6, failed=Failure(6, 1, "boom")
     ).with_status(restarts=Restarts(failures=1, counted_since=ago(30), sizes=sizes))

@@ -90,7 +90,7 @@ def test_a_joining_worker_that_gets_well_joins_and_the_pause_is_forgotten() -> N
 
 def preparing(workers: int = 3, **joining_worker: Any) -> JobBuilder:
     """Worker 2 gets warm in world 5, while 0 and 1 train in world 4."""
-    job = a_job(workers).training(0, 1, generation=4)
+    job = a_job(workers).training(0, 1, world_number=4)
     job = job.with_worker(2, ready=True, in_process=False, **joining_worker)
     world: dict[str, Any] = {"is_active": False, "entry": Entry.BOUNDARY, "state_holders": "0-1"}
     return job.with_world("0-2", 5, training_number=4, joining_workers="2", **world)
@@ -98,7 +98,7 @@ def preparing(workers: int = 3, **joining_worker: Any) -> JobBuilder:
 
 def having_joined(entry: Entry = Entry.BOUNDARY, **joining_worker: Any) -> JobBuilder:
     """Worker 2 came with world 5, in which 0 and 1 train."""
-    job = a_job(3).training(0, 1, generation=5, in_process=entry is not Entry.RESTART)
+    job = a_job(3).training(0, 1, world_number=5, in_process=entry is not Entry.RESTART)
     job = job.with_worker(2, **{"ready": True, "in_process": False, **joining_worker})
     return job.with_world("0-2", 5, entry=entry, state_holders="0-1", joining_workers="2")
 
@@ -301,6 +301,6 @@ def test_when_the_pause_is_forgotten(
     wanted: int, members: tuple[int, ...], outside: tuple[int, ...], is_forgotten: bool
 ) -> None:
     over = replace(HELD, retry_at=ago(30))
-    job = a_job(wanted).training(*members, generation=6).with_workers(*outside, ready=False)
+    job = a_job(wanted).training(*members, world_number=6).with_workers(*outside, ready=False)
     restarts = job.with_status(restarts=Restarts(joining_workers=over)).decide().status.restarts
     assert restarts.joining_workers == (None if is_forgotten else over)

@@ -15,7 +15,7 @@ RAISED = Failure(5, 3, "rank 1 ended with exit code 3: ValueError: no label")
 
 def reported(*failures: Failure | None) -> JobBuilder:
     """Return a world in which these workers have told their failures."""
-    job = a_job(2, min=2).training(0, 1, generation=5)
+    job = a_job(2, min=2).training(0, 1, world_number=5)
     for worker_id, failure in enumerate(failures):
         if failure is not None:
             job = job.with_worker(worker_id, ready=True, arrived=5, failed=failure)

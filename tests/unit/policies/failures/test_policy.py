@@ -11,7 +11,7 @@ from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, a
 
 
 def failing(before: int = 0, since: float = 60.0, **spec: Any) -> JobBuilder:
-    job = a_job(2, min=2, **spec).training(0, 1, generation=5, failed=Failure(5, 3, "boom"))
+    job = a_job(2, min=2, **spec).training(0, 1, world_number=5, failed=Failure(5, 3, "boom"))
     restarts = Restarts(failures=before, counted_since=ago(since), last_world=4)
     return job.with_status(restarts=restarts)
 
@@ -71,7 +71,7 @@ def test_an_image_that_can_never_train_ends_the_job_with_its_own_words() -> None
 
 
 def test_an_image_that_has_started_is_not_blamed_for_a_node() -> None:
-    job = a_job(2, min=2).with_world("1-2", generation=3, is_active=False)
+    job = a_job(2, min=2).with_world("1-2", world_number=3, is_active=False)
     job = job.with_workers(1, 2, ready=True, arrived=3)
     job = job.with_worker(0, **an_end(Ending.UNUSABLE, 64, "the image has no torch"))
     counted = job.decide().status

@@ -20,7 +20,7 @@ def test_it_is_also_complete_while_another_world_is_prepared() -> None:
 
 
 def test_a_worker_of_an_older_world_says_nothing_about_this_one() -> None:
-    job = a_job(1).training(0, generation=2).with_worker(0, ready=True, arrived=1, completed=True)
+    job = a_job(1).training(0, world_number=2).with_worker(0, ready=True, arrived=1, completed=True)
     assert phase(job)[0] is Phase.RUNNING
 
 

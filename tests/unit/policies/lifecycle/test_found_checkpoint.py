@@ -19,11 +19,11 @@ FOUND = "step-9000.g5"
 
 
 def going_on(
-    step: int = 9000, restored: str | None = FOUND, generation: int = 1, **worker: Any
+    step: int = 9000, restored: str | None = FOUND, world_number: int = 1, **worker: Any
 ) -> JobBuilder:
     """Two workers of a job that knows of no checkpoint; the first says what it went on from."""
     reported = Progress(1, step, total=10_000, step_seconds=1.0, restored=restored)
-    job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, generation=generation)
+    job = a_job(2, checkpoint=ON_CLAIM).training(0, 1, world_number=world_number)
     changes = {"committed": FOUND, "arrived": 1, "progress": reported, **worker}
     return job.with_worker(0, ready=True, **changes)
 
@@ -49,7 +49,7 @@ def test_what_was_found_is_acknowledged_and_said_once() -> None:
         pytest.param(going_on(restored=None), id="it was saved here"),
         pytest.param(going_on(restored="step-8500.g5"), id="another one has been saved since"),
         pytest.param(going_on(committed=None), id="nobody says that it is durable"),
-        pytest.param(going_on(generation=2, arrived=2), id="it was said of the world before"),
+        pytest.param(going_on(world_number=2, arrived=2), id="it was said of the world before"),
     ],
 )
 def test_nothing_was_found(job: JobBuilder) -> None:

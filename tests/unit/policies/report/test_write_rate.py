@@ -19,7 +19,7 @@ from spotrun.state.stored.workers import Interruptions, WorkerCounts
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = AcknowledgedCheckpoint(name="step-3.g1", step=3, time=datetime(2026, 3, 1, 8, tzinfo=UTC))
-IN_WORLD_2 = Accumulators(generation=2)
+IN_WORLD_2 = Accumulators(world_number=2)
 
 
 @pytest.mark.parametrize(

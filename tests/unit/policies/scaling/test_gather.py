@@ -36,7 +36,7 @@ def test_a_step_is_the_median_of_what_all_members_tell() -> None:
     "other",
     [
         pytest.param(replace(READING, windows=2), id="too little of it"),
-        pytest.param(replace(READING, generation=0), id="of another world"),
+        pytest.param(replace(READING, world_number=0), id="of another world"),
     ],
 )
 def test_nothing_is_concluded_before_all_have_told_enough(other: Reading) -> None:

@@ -29,7 +29,7 @@ AT_ONCE = {"scaling": {"scaleUpAfter": "0s", "scaleDownAfter": "0s"}}
 def a_reading(size: int, *, used: float = 1.0, seconds: float | None = None) -> Reading:
     """Of a job whose work divides evenly, 64 samples a step; eight seconds of work in all."""
     return Reading(
-        generation=1,
+        world_number=1,
         windows=3,
         step_seconds=8.0 / size if seconds is None else seconds,
         samples_per_step=64.0,

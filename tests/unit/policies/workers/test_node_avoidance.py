@@ -34,7 +34,7 @@ def training_job(**worker: Any) -> JobBuilder:
 def after_the_loss() -> JobBuilder:
     """The others train without it and miss nobody; its pod is being deleted."""
     lost = {"ready": True, "arrived": 1, "heard": 20.0, "deleting": True, "killed_at": later(100)}
-    job = a_job(3).training(0, 2, generation=2).with_worker(1, **lost)
+    job = a_job(3).training(0, 2, world_number=2).with_worker(1, **lost)
     return job.with_status(lost=frozenset({1}))
 
 
@@ -109,7 +109,7 @@ def test_a_worker_given_up_is_counted_as_an_interruption_at_once_and_only_once()
 
 def a_waiting_worker(**pod: Any) -> JobBuilder:
     """A replacement that finds no node, made so many seconds ago."""
-    job = a_job(3).training(0, 2, generation=2)
+    job = a_job(3).training(0, 2, world_number=2)
     facts = {"node": None, "unschedulable": NO_NODE, "avoids": ("node-1",), **pod}
     return job.with_worker(3, **facts).with_status(settled=WorkerIds("1").ranges)
 

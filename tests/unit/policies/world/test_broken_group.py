@@ -18,7 +18,7 @@ AS_BEFORE = (2, "0-2", True, Entry.ABORT, "0-1")
 
 def broken(*worker_ids: int, **others: object) -> JobBuilder:
     """Three that train in world 2, of whom these say that its group broke."""
-    job = a_job(3, min=1).training(0, 1, 2, generation=2, **others)
+    job = a_job(3, min=1).training(0, 1, 2, world_number=2, **others)
     job = job.with_world("0-2", 2, entry=Entry.ABORT, state_holders="0-1")
     for worker_id in worker_ids:
         job = job.with_worker(worker_id, ready=True, arrived=2, broken=2, **others)

@@ -14,7 +14,7 @@ from tests.support.jobs.builders import NOW, JobBuilder, a_job
 BROKEN = Failure(1, 1, "boom")
 
 
-def generation(job: JobBuilder) -> int:
+def world_number(job: JobBuilder) -> int:
     return job.decide().status.world.number
 
 
@@ -41,7 +41,7 @@ def crowd(*ready_for: float, wanted: int = 10) -> JobBuilder:
 def test_a_world_grows_when_all_are_there_or_nobody_else_has_come_for_a_second(
     job: JobBuilder, grows: bool
 ) -> None:
-    assert generation(job) == (2 if grows else 1)
+    assert world_number(job) == (2 if grows else 1)
 
 
 def test_it_is_looked_again_when_the_wait_is_over() -> None:
@@ -72,14 +72,14 @@ def test_five_hundred_that_come_within_a_second_make_few_worlds() -> None:
 def test_a_world_is_restarted_when_it_is_this_jobs_turn() -> None:
     job = a_job(2).training(0, 1, in_process=False).without(1).with_facts(lost_seconds={1: 1.0})
     waiting = job.with_facts(lost_seconds={1: 1.0}, restart_seconds=0.7)
-    assert generation(job) == 2
+    assert world_number(job) == 2
     decision = waiting.decide()
-    assert (generation(waiting), decision.wake_after_seconds) == (1, 0.7)
+    assert (world_number(waiting), decision.wake_after_seconds) == (1, 0.7)
 
 
 def test_who_goes_on_in_process_waits_for_nobodys_turn() -> None:
     job = a_job(2).training(0, 1).without(1)
-    assert generation(job.with_facts(lost_seconds={1: 1.0}, restart_seconds=9.0)) == 2
+    assert world_number(job.with_facts(lost_seconds={1: 1.0}, restart_seconds=9.0)) == 2
 
 
 def test_a_first_world_is_no_restart() -> None:

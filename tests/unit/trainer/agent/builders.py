@@ -10,7 +10,7 @@ from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
 
 WORLD = World(
-    generation=1,
+    number=1,
     rank=0,
     size=2,
     processes=1,
@@ -23,8 +23,8 @@ WORLD = World(
 )
 
 
-def a_world(generation: int = 1, **changes: Any) -> World:
-    return replace(WORLD, generation=generation, **changes)
+def a_world(world_number: int = 1, **changes: Any) -> World:
+    return replace(WORLD, number=world_number, **changes)
 
 
 def an_answer(world: World | None = None, *, phase: str = "Running", **changes: Any) -> Answer:

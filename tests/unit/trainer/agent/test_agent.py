@@ -127,10 +127,10 @@ def test_what_the_trainer_tells_is_reported(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    told = TrainerProgress(generation=1, step=20, total=100, samples=160, step_seconds=0.5)
+    told = TrainerProgress(world_number=1, step=20, total=100, samples=160, step_seconds=0.5)
     write_progress(folder, told)
     operator.until_reported(progress=Progress(1, 20, 100, 160, 0.5))
-    write_progress(folder, TrainerProgress(generation=1, step=30, checkpoint="step-30.g1"))
+    write_progress(folder, TrainerProgress(world_number=1, step=30, checkpoint="step-30.g1"))
     operator.until_reported(committed=Checkpoint("step-30.g1", 30))
 
 
@@ -143,7 +143,7 @@ def test_what_was_told_outlives_the_processes_but_what_they_were_does_not(
     write_progress(
         folder,
         TrainerProgress(
-            generation=1, step=30, checkpoint="step-30.g1", broken=1, failure="no", completed=True
+            world_number=1, step=30, checkpoint="step-30.g1", broken=1, failure="no", completed=True
         ),
     )
     operator.until_reported(completed=True)
@@ -204,7 +204,7 @@ def test_a_process_that_meant_to_end_has_not_failed(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_progress(folder, TrainerProgress(generation=1, step=9, exiting="departed"))
+    write_progress(folder, TrainerProgress(world_number=1, step=9, exiting="departed"))
     agent.fail(1, "")
     agent.fail_unless_known()
 
@@ -302,7 +302,7 @@ def test_who_has_completed_the_training_says_so_though_a_world_came_after_that(
     operator.say(an_answer(a_world(1)))
     agent.next_world()
     write_progress(
-        folder, TrainerProgress(generation=1, step=9, completed=True, checkpoint=checkpoint)
+        folder, TrainerProgress(world_number=1, step=9, completed=True, checkpoint=checkpoint)
     )
     operator.say(an_answer(a_world(2)))
 
@@ -317,7 +317,7 @@ def test_a_worker_that_is_told_to_end_says_how_far_it_was(
     agent = start()
     operator.say(an_answer(a_world(1)))
     agent.next_world()
-    write_progress(folder, TrainerProgress(generation=1, step=9, checkpoint="step-9.g1"))
+    write_progress(folder, TrainerProgress(world_number=1, step=9, checkpoint="step-9.g1"))
     agent.end()
 
     assert operator.reports[-1].committed == Checkpoint("step-9.g1", 9)

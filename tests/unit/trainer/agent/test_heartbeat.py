@@ -16,8 +16,8 @@ from spotrun_trainer.agent.heartbeat import (
 from tests.unit.trainer.agent.builders import a_world
 
 
-def ring(place: int, workers: int = 4, *, generation: int = 7, secret: bytes = b"s") -> Ring:
-    return Ring(generation, place, workers, secret)
+def ring(place: int, workers: int = 4, *, world_number: int = 7, secret: bytes = b"s") -> Ring:
+    return Ring(world_number, place, workers, secret)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_neighbours_are_before_and_after(place: int, workers: int, expected: set
 
 def test_places_are_those_of_workers_not_of_processes() -> None:
     found = Ring.of(a_world(7, rank=16, size=32, processes=8), 0.0)
-    assert (found.generation, found.place, found.workers) == (7, 2, 4)
+    assert (found.world_number, found.place, found.workers) == (7, 2, 4)
 
 
 def test_a_neighbour_that_falls_silent_is_suspected_until_it_is_heard_again() -> None:
@@ -77,8 +77,8 @@ def test_both_neighbours_may_be_gone() -> None:
     "datagram",
     [
         pytest.param(ring(2, secret=b"guessed").beat(9), id="of a stranger"),
-        pytest.param(ring(2, generation=6).beat(9), id="of an older world"),
-        pytest.param(ring(2, generation=8).beat(9), id="of a newer world"),
+        pytest.param(ring(2, world_number=6).beat(9), id="of an older world"),
+        pytest.param(ring(2, world_number=8).beat(9), id="of a newer world"),
         pytest.param(ring(3).beat(9), id="of somebody else in the ring"),
         pytest.param(ring(1).beat(9), id="its own, sent back"),
         pytest.param(ring(2).beat(5), id="repeated"),

@@ -23,9 +23,9 @@ from spotrun_trainer.agent.next_action import (
 from spotrun_trainer.process.ipc_files import TrainerProgress
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
-FAR = TrainerProgress(generation=4, step=120, checkpoint="step-100.g4")
+FAR = TrainerProgress(world_number=4, step=120, checkpoint="step-100.g4")
 # It is left out, or its world broke.
-WARM = TrainerProgress(generation=4, broken=4, ready=True, in_process=True)
+WARM = TrainerProgress(world_number=4, broken=4, ready=True, in_process=True)
 NEW = TrainerProgress(ready=True, in_process=True)
 
 

@@ -66,7 +66,7 @@ class PlayedAgent:
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPOTRUN_GENERATION", "")
+    monkeypatch.setenv("SPOTRUN_WORLD_NUMBER", "")
 
 
 def handler_of(
@@ -153,7 +153,7 @@ def test_ranks_are_those_of_workers_and_the_store_is_the_worlds() -> None:
     meets = info.bootstrap_store_info
     assert meets is not None
     assert (meets.master_addr, meets.master_port) == ("fd00::1", 29400)
-    assert os.environ["SPOTRUN_GENERATION"] == "7"
+    assert os.environ["SPOTRUN_WORLD_NUMBER"] == "7"
 
 
 def test_torchruns_own_barrier_at_the_end_is_passed_at_once() -> None:

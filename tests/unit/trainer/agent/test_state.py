@@ -43,17 +43,17 @@ def state(tmp_path: Path, clock: Clock, ended: list[str]) -> State:
     return State(chosen, stores, clock=clock, wall=clock, terminate=lambda: ended.append("SIGTERM"))
 
 
-def enter(state: State, generation: int) -> None:
-    state.take(an_answer(a_world(generation)))
+def enter(state: State, world_number: int) -> None:
+    state.take(an_answer(a_world(world_number)))
     with state.news:
-        state.enter(a_world(generation))
+        state.enter(a_world(world_number))
 
 
 def test_a_broken_group_is_no_failure_as_long_as_somebody_may_be_missed(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1, broken=1))
     state.look()
     clock.now += BROKEN_SECONDS
     state.look()
@@ -69,7 +69,7 @@ def test_a_broken_group_is_told_where_no_other_world_explains_it(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1, broken=1, in_process=True))
     state.look()
     assert state.report().broken == 0
     clock.now += UNEXPLAINED_SECONDS
@@ -85,7 +85,7 @@ def test_a_broken_group_is_told_also_while_the_next_world_waits_for_newcomers(
 ) -> None:
     enter(state, 1)
     state.take(an_answer(a_world(2, switch=False)))
-    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1, broken=1, in_process=True))
     state.look()
     clock.now += UNEXPLAINED_SECONDS
     state.look()
@@ -99,7 +99,7 @@ def test_neighbours_in_the_next_world_are_listened_to_from_when_it_is_met(
     enter(state, 1)
     state.take(an_answer(a_world(2, how=How.ABORT)))
     write_progress(
-        tmp_path / "run", TrainerProgress(generation=1, entering=2, broken=1, in_process=True)
+        tmp_path / "run", TrainerProgress(world_number=1, entering=2, broken=1, in_process=True)
     )
     state.look()
     assert state.entered == a_world(2, how=How.ABORT)
@@ -110,7 +110,7 @@ def test_a_group_that_another_world_replaces_was_not_broken(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
-    write_progress(tmp_path / "run", TrainerProgress(generation=1, broken=1))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1, broken=1))
     state.look()
     clock.now += BROKEN_SECONDS - 1
     enter(state, 2)
@@ -205,9 +205,9 @@ def test_that_there_was_no_place_yet_is_forgotten_once_there_is_one(state: State
     newest = an_answer(a_world(5, switch=False))
     assert state.take(newest)
 
-    assert not state.take(an_answer(generation=4))
+    assert not state.take(an_answer(world_number=4))
     assert state.known(0.0).answer == newest
-    assert state.take(an_answer(generation=5))
+    assert state.take(an_answer(world_number=5))
     assert state.take(an_answer(phase="Recovering"))
 
 
@@ -239,11 +239,9 @@ def test_suspects_of_another_world_are_not_reported(state: State) -> None:
     assert state.report().suspects == ()
 
 
-def test_a_generation_that_nobody_has_heard_of_is_not_believed(
-    state: State, tmp_path: Path
-) -> None:
+def test_a_world_that_nobody_has_heard_of_is_not_believed(state: State, tmp_path: Path) -> None:
     enter(state, 2)
-    write_progress(tmp_path / "run", TrainerProgress(generation=1_000_000))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1_000_000))
     state.look()
 
     assert state.report().arrived == 2
@@ -254,7 +252,7 @@ def test_a_trainer_has_arrived_when_it_says_so(state: State, tmp_path: Path) -> 
     enter(state, 2)
     state.look()
     assert state.report().arrived == 0
-    write_progress(tmp_path / "run", TrainerProgress(generation=2))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=2))
     state.look()
     assert state.report().arrived == 2
     enter(state, 3)
@@ -275,7 +273,8 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "checkpoint_seconds": 1.5,
         "restored": "step-5.g9",
     }
-    write_progress(tmp_path / "run", TrainerProgress(generation=2, step=7, samples=56, **measured))  # type: ignore[arg-type]
+    told = TrainerProgress(world_number=2, step=7, samples=56, **measured)  # type: ignore[arg-type]
+    write_progress(tmp_path / "run", told)
     state.look()
     assert state.report().progress == Progress(2, 7, samples=56, **measured)  # type: ignore[arg-type]
 
@@ -309,18 +308,18 @@ def test_a_trainer_that_goes_over_by_itself_is_in_the_newer_world(
 ) -> None:
     enter(state, 2)
     state.take(an_answer(a_world(3)))
-    write_progress(tmp_path / "run", TrainerProgress(generation=3, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=3, in_process=True))
     state.look()
 
     assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
     assert state.entered is not None
-    assert state.entered.generation == 3
+    assert state.entered.number == 3
 
 
 def test_who_went_to_meet_a_world_comes_to_it_no_second_time(state: State, tmp_path: Path) -> None:
     enter(state, 2)
     state.take(an_answer(a_world(3)))
-    write_progress(tmp_path / "run", TrainerProgress(generation=2, entering=3, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=2, entering=3, in_process=True))
     state.look()
     assert (state.report().arrived, state.known(0.0).entered) == (3, 3)
     state.fail(1, "boom")
@@ -331,7 +330,7 @@ def test_what_a_process_said_that_has_failed_is_not_true_of_the_next(
     state: State, tmp_path: Path
 ) -> None:
     enter(state, 2)
-    write_progress(tmp_path / "run", TrainerProgress(generation=2, ready=True, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=2, ready=True, in_process=True))
     state.look()
     assert (state.report().ready, state.report().in_process) == (True, True)
     state.fail(1, "boom")
@@ -356,10 +355,10 @@ def test_a_newcomer_has_not_arrived_before_its_world_is_entered(state: State, cl
 def leave_out(state: State, folder: Path, *, broken: tuple[int, int]) -> None:
     """Others go on without a worker of two processes, which have left these worlds."""
     enter(state, 1)
-    known = TrainerProgress(generation=1, ready=True, in_process=True, processes=2)
+    known = TrainerProgress(world_number=1, ready=True, in_process=True, processes=2)
     for rank, left in enumerate(broken):
         write_progress(folder / "run", replace(known, broken=left), rank)
-    state.take(an_answer(generation=2, left_out=True))
+    state.take(an_answer(world_number=2, left_out=True))
     state.look()
 
 
@@ -404,9 +403,9 @@ def test_a_process_that_was_started_anew_does_not_cling_to_the_old_world(
     ("said", "saves"),
     [
         (TrainerProgress(), False),
-        (TrainerProgress(generation=1, step=7), False),
-        (TrainerProgress(generation=1, in_process=True), True),
-        (TrainerProgress(generation=1, checkpoint="step-7.g1"), True),
+        (TrainerProgress(world_number=1, step=7), False),
+        (TrainerProgress(world_number=1, in_process=True), True),
+        (TrainerProgress(world_number=1, checkpoint="step-7.g1"), True),
         (TrainerProgress(saves_on_order=True), True),
     ],
 )
@@ -420,7 +419,7 @@ def test_steps_alone_do_not_say_that_a_script_saves_when_ordered(
 
 def test_what_saved_once_when_ordered_does_so_after_a_restart(state: State, tmp_path: Path) -> None:
     enter(state, 1)
-    write_progress(tmp_path / "run", TrainerProgress(generation=1, in_process=True))
+    write_progress(tmp_path / "run", TrainerProgress(world_number=1, in_process=True))
     assert state.report().saves_on_order
     enter(state, 2)
     assert state.report().saves_on_order

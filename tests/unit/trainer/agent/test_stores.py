@@ -38,9 +38,9 @@ def test_the_spare_store_is_handed_out_once() -> None:
 def test_stores_of_older_worlds_are_closed_once_a_newer_one_is_entered() -> None:
     stores = Stores(HOST)
     ports = []
-    for generation in (1, 2):
+    for world_number in (1, 2):
         ports.append(stores.spare_port)
-        stores.hand_out(f"{HOST}:{ports[-1]}", generation)
+        stores.hand_out(f"{HOST}:{ports[-1]}", world_number)
     stores.entered(2)
 
     with pytest.raises(DistNetworkError):

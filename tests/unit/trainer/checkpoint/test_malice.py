@@ -193,7 +193,7 @@ def test_no_name_leads_out_of_the_place(tmp_path: Path, name: str) -> None:
     with checkpoints(tmp_path / "runs") as opened:
         for use in (
             lambda: opened.load(name, small_training()),
-            lambda: opened.prune(name, generation=1),
+            lambda: opened.prune(name, world_number=1),
             lambda: opened.save(name, small_training().flatten(), rank=0, size=1, extra={}),
         ):
             with pytest.raises(ValueError, match=r"a checkpoint is called step-N\.gG, not"):

@@ -18,7 +18,7 @@ NAMES = st.builds(Name, st.integers(0, 30), st.integers(0, 3))
         pytest.param("1.1 3.1", "4.1", "3.1", "", id="this one may be in the making"),
         pytest.param("3.1", "2.2", "3.1", "", id="this one too: its world began from an older one"),
         pytest.param("1.1 2.1 3.1 2.2", "", "3.1", "1.1", id="as complete ones of that world"),
-        pytest.param("3.1 3.2", "1.1", "3.2", "1.1", id="one step, two generations"),
+        pytest.param("3.1 3.2", "1.1", "3.2", "1.1", id="one step, two worlds"),
         pytest.param("1.5 2.5 3.5 4.1", "", "4.1", "1.5 2.5", id="those of an earlier job go too"),
         pytest.param("3.1", "2.5", "3.1", "2.5", id="and what it has left half-made"),
         pytest.param("2.1 3.1 3.4 3.5", "", "3.1", "", id="but not in place of this one"),
@@ -29,7 +29,7 @@ NAMES = st.builds(Name, st.integers(0, 30), st.integers(0, 3))
 def test_what_goes(complete: str, half_made: str, acknowledged: str, deleted: str) -> None:
     found = dict.fromkeys(names(complete), True) | dict.fromkeys(names(half_made), False)
 
-    assert names(deleted) == superseded(found, names(acknowledged)[0], keep=2, generation=2)
+    assert names(deleted) == superseded(found, names(acknowledged)[0], keep=2, world_number=2)
 
 
 def names(text: str) -> list[Name]:
@@ -40,9 +40,9 @@ def names(text: str) -> list[Name]:
     st.dictionaries(NAMES, st.booleans(), max_size=20), NAMES, st.integers(1, 4), st.integers(0, 3)
 )
 def test_the_acknowledged_and_all_newer_ones_stay(
-    found: dict[Name, bool], acknowledged: Name, keep: int, generation: int
+    found: dict[Name, bool], acknowledged: Name, keep: int, world_number: int
 ) -> None:
-    deleted = superseded(found, acknowledged, keep, generation)
+    deleted = superseded(found, acknowledged, keep, world_number)
 
     assert acknowledged not in deleted
     assert all(name < acknowledged for name in deleted)

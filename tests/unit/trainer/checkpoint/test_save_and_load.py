@@ -229,14 +229,14 @@ def test_pruning_leaves_the_newest_and_what_may_be_in_the_making(tmp_path: Path)
     (tmp_path / "step-1.g1" / "notes.txt").write_text("a person's own")
 
     with checkpoints(tmp_path) as opened:
-        opened.prune("step-5.g1", generation=1)
+        opened.prune("step-5.g1", world_number=1)
 
     assert [path.name for path in (tmp_path / "step-1.g1").iterdir()] == ["notes.txt"]
     left = sorted(path.name for path in tmp_path.iterdir())
     assert left == ["step-1.g1", "step-4.g1", "step-5.g1", "step-6.g1", "step-7.g1"]
 
 
-def test_half_made_checkpoints_of_an_older_generation_go_with_the_next_acknowledged_one(
+def test_half_made_checkpoints_of_an_older_world_go_with_the_next_acknowledged_one(
     tmp_path: Path,
 ) -> None:
     flat = small_training().flatten()
@@ -244,7 +244,7 @@ def test_half_made_checkpoints_of_an_older_generation_go_with_the_next_acknowled
     save(tmp_path, flat, "step-5.g2", size=2)
 
     with checkpoints(tmp_path) as opened:
-        opened.prune("step-5.g2", generation=2)
+        opened.prune("step-5.g2", world_number=2)
 
     assert [path.name for path in tmp_path.iterdir()] == ["step-5.g2"]
 

@@ -27,14 +27,14 @@ TORCHRUN = {
 SPOTRUN = {
     **TORCHRUN,
     "SPOTRUN_DIR": "/run/spotrun",
-    "SPOTRUN_GENERATION": "7",
+    "SPOTRUN_WORLD_NUMBER": "7",
     "TORCHELASTIC_USE_AGENT_STORE": "True",
 }
 
 
-def answer(generation: int) -> Answer:
+def answer(world_number: int) -> Answer:
     world = World(
-        generation=generation,
+        number=world_number,
         rank=2,
         size=4,
         processes=2,
@@ -76,7 +76,7 @@ def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
         size=4,
         local_rank=0,
         local_size=2,
-        generation=7,
+        world_number=7,
         store=("10.0.0.7", 29500),
         secret=SECRET,
         restore="step-40.g6",
@@ -86,10 +86,10 @@ def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
     assert expected == find_rank_info(SPOTRUN, answer(7))
 
 
-@pytest.mark.parametrize("generation", [6, 8])
-def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(generation: int) -> None:
-    with pytest.raises(OutdatedWorldError, match=f"for world 7, but there is world {generation}"):
-        find_rank_info(SPOTRUN, answer(generation))
+@pytest.mark.parametrize("world_number", [6, 8])
+def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(world_number: int) -> None:
+    with pytest.raises(OutdatedWorldError, match=f"for world 7, but there is world {world_number}"):
+        find_rank_info(SPOTRUN, answer(world_number))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, ProcessState,
 
 KEEPS, APPLIES, TAKES = Role.KEEPS, Role.APPLIES, Role.TAKES
 FOURTH, FIFTH = Commit(2, 4), Commit(2, 5)
-NOW = 4  # the generation of the world that comes together
+NOW = 4  # the number of the world that comes together
 NEWCOMER = ProcessState()
 
 

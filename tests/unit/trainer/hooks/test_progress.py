@@ -17,7 +17,7 @@ from tests.unit.trainer.hooks.test_watches import OPTIMIZERS, gradient_accumulat
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
-    monkeypatch.setenv("SPOTRUN_GENERATION", "3")
+    monkeypatch.setenv("SPOTRUN_WORLD_NUMBER", "3")
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     watch = Watch()
     monkeypatch.setattr("spotrun_trainer.hooks.progress.WATCH", watch)
@@ -35,7 +35,7 @@ def test_a_script_that_goes_on_says_where_it_is(watch: Watch, tmp_path: Path) ->
     assert watch.reports is not None
     watch.reports.close()
     told = read_progress(tmp_path)
-    assert (told.generation, told.step, told.total) == (3, 505, 2000)
+    assert (told.world_number, told.step, told.total) == (3, 505, 2000)
 
 
 def test_values_are_told_as_numbers(watch: Watch, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def ran(
     script: str, folder: Path, *options: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """A script run by a Python with our folder in its PYTHONPATH, as the agent has it."""
-    env = {**os.environ, "SPOTRUN_DIR": str(folder), "SPOTRUN_GENERATION": "3", **environment}
+    env = {**os.environ, "SPOTRUN_DIR": str(folder), "SPOTRUN_WORLD_NUMBER": "3", **environment}
     watch_processes(env)
     file = folder / "script.py"
     file.write_text(textwrap.dedent(script))
@@ -48,7 +48,7 @@ def test_a_script_that_knows_nothing_of_spotrun_is_counted(tmp_path: Path) -> No
     done = ran(TRAINING, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     telling = read_progress(tmp_path)
-    assert (telling.generation, telling.step) == (3, 5)
+    assert (telling.world_number, telling.step) == (3, 5)
     assert telling.signs == 5  # since the first step: four batches, and their end
 
 
@@ -176,13 +176,13 @@ def test_an_interpreter_that_was_begun_ahead_counts_too(
     interpreters._not_before = 0.0
     interpreters.look()
     until_ready(interpreters)
-    env = {**os.environ, "SPOTRUN_GENERATION": "4"}
+    env = {**os.environ, "SPOTRUN_WORLD_NUMBER": "4"}
     process = interpreters.start([sys.executable, "-u", str(file)], env, 1, 2)
     assert process is not None
     assert process.wait(timeout=120) == 0
     interpreters.close()
     told = read_progress(tmp_path)
-    assert (told.generation, told.step) == (4, 5)
+    assert (told.world_number, told.step) == (4, 5)
 
 
 def test_a_script_that_fails_after_it_has_set_a_variable_runs_once(

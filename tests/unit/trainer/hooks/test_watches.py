@@ -30,7 +30,7 @@ Loop = Callable[[nn.Module], None]
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
-    monkeypatch.setenv("SPOTRUN_GENERATION", "3")
+    monkeypatch.setenv("SPOTRUN_WORLD_NUMBER", "3")
     monkeypatch.setenv("SPOTRUN_TOTAL_STEPS", "40")
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     watch = Watch()
@@ -186,7 +186,7 @@ def test_five_steps_of_a_loop_are_five(loop: Loop, watch: Watch, tmp_path: Path)
     assert watch.reports is not None
     watch.reports.close()
     telling = read_progress(tmp_path)
-    assert (telling.generation, telling.step, telling.total) == (3, 5, 40)
+    assert (telling.world_number, telling.step, telling.total) == (3, 5, 40)
     assert telling.step_seconds
     assert not telling.in_process
 
@@ -218,7 +218,7 @@ def test_a_worker_has_one_who_tells(
     assert json.loads((tmp_path / "progress.json").read_text())["step"] == 1
 
 
-@pytest.mark.parametrize("missing", ["SPOTRUN_DIR", "SPOTRUN_GENERATION", "first rank"])
+@pytest.mark.parametrize("missing", ["SPOTRUN_DIR", "SPOTRUN_WORLD_NUMBER", "first rank"])
 def test_nothing_is_told_where_nobody_listens(
     missing: str, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +240,7 @@ def test_a_script_with_run_is_left_alone(watch: Watch, tmp_path: Path) -> None:
 def test_an_error_of_the_watch_is_said_once_and_ends_it(
     watch: Watch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("SPOTRUN_GENERATION", "three")
+    monkeypatch.setenv("SPOTRUN_WORLD_NUMBER", "three")
     gradient_accumulation(nn.Linear(3, 1))
     assert watch.is_off
     assert len(caplog.records) == 1
@@ -251,7 +251,7 @@ def test_a_watch_that_ends_leaves_no_report_that_stands_still(
     watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gradient_accumulation(nn.Linear(3, 1))
-    assert read_progress(tmp_path).generation == 3
+    assert read_progress(tmp_path).world_number == 3
     monkeypatch.setattr(StepCounter, "optimizer_stepped", None)
     gradient_accumulation(nn.Linear(3, 1))
     assert watch.is_off
@@ -305,7 +305,7 @@ def test_a_helper_that_steps_first_does_not_silence_the_training(tmp_path: Path)
             assert helper.returncode == 0
             print(json.load(open(os.environ["SPOTRUN_DIR"] + "/progress.json"))["step"])
     """
-    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": "3"}
+    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_WORLD_NUMBER": "3"}
     env["PYTHONPATH"] = with_site(env)
     command = [sys.executable, "-c", script]
     told = subprocess.check_output(command, env=env, start_new_session=True, timeout=120)
@@ -327,9 +327,9 @@ def test_what_tells_from_here_on_has_the_last_word(tmp_path: Path) -> None:
             opt.step()
         assert WATCH.reports is not None
         WATCH.turn_off()  # as Run does
-        write_progress(Path(os.environ["SPOTRUN_DIR"]), TrainerProgress(generation=3, step=500))
+        write_progress(Path(os.environ["SPOTRUN_DIR"]), TrainerProgress(world_number=3, step=500))
     """
-    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": "3"}
+    env = {**os.environ, "SPOTRUN_DIR": str(tmp_path), "SPOTRUN_WORLD_NUMBER": "3"}
     env["PYTHONPATH"] = with_site(env)
     subprocess.run([sys.executable, "-c", script], env=env, check=True, timeout=120)
     assert read_progress(tmp_path).step == 500

@@ -44,7 +44,7 @@ def train_until(told_at: int | None, steps: int) -> list[int]:
 def test_the_next_world_goes_on_after_the_last_report(tmp_path: Path) -> None:
     env = {
         "SPOTRUN_DIR": str(tmp_path),
-        "SPOTRUN_GENERATION": "1",
+        "SPOTRUN_WORLD_NUMBER": "1",
         "SPOTRUN_CHECKPOINT": str(tmp_path / "kept"),
     }
     first = run_world(2, train_until, 5, 10_000_000, env=env)
@@ -77,11 +77,11 @@ def only_the_first_brings_one(steps: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("env", [{}, {"SPOTRUN_GENERATION": "1"}])
+@pytest.mark.parametrize("env", [{}, {"SPOTRUN_WORLD_NUMBER": "1"}])
 def test_one_rank_may_bring_the_checkpoint_of_all(tmp_path: Path, env: dict[str, str]) -> None:
     kept = tmp_path / "kept"
     env = {"SPOTRUN_CHECKPOINT": str(kept), **env}
-    if "SPOTRUN_GENERATION" in env:
+    if "SPOTRUN_WORLD_NUMBER" in env:
         env["SPOTRUN_DIR"] = str(tmp_path)
     ended = run_world(2, only_the_first_brings_one, 3, env=env)
     assert [(one.value, one.error) for one in ended] == [(True, "")] * 2, ended[1].said

@@ -81,7 +81,7 @@ class Loop:
 @pytest.fixture
 def _in_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPOTRUN_DIR", str(tmp_path))
-    for name in ("TORCHELASTIC_ERROR_FILE", "SPOTRUN_GENERATION"):
+    for name in ("TORCHELASTIC_ERROR_FILE", "SPOTRUN_WORLD_NUMBER"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -58,6 +58,6 @@ def test_the_first_decides_before_there_is_a_group(tmp_path: Path) -> None:
     for rank, step in ((0, 5), (1, 6)):
         (tmp_path / str(rank)).mkdir()
         (tmp_path / str(rank) / f"{step}.json").write_text("{}")
-    env = {"SPOTRUN_GENERATION": "1"}
+    env = {"SPOTRUN_WORLD_NUMBER": "1"}
     ended = run_world(2, newest_in_a_view_of_its_own, tmp_path, env=env)
     assert [(one.value, one.error) for one in ended] == [(["5.json", ""], "")] * 2

@@ -21,7 +21,7 @@ from spotrun_trainer.process.ipc_files import (
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
 EVERYTHING = TrainerProgress(
-    generation=3,
+    world_number=3,
     ready=True,
     in_process=True,
     broken=2,
@@ -49,6 +49,14 @@ def test_a_trainer_may_tell_nothing(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == TrainerProgress()
 
 
+def test_a_program_of_an_earlier_release_reports_the_world_under_its_old_name(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "progress.json").write_text('{"generation": 3, "step": 120}')
+
+    assert read_progress(tmp_path) == TrainerProgress(world_number=3, step=120)
+
+
 @pytest.mark.parametrize("progress", [TrainerProgress(), EVERYTHING])
 def test_what_is_told_is_read(tmp_path: Path, progress: TrainerProgress) -> None:
     write_progress(tmp_path, progress)
@@ -63,7 +71,7 @@ SHARES = st.none() | st.floats(0, 1)
 @given(
     st.builds(
         TrainerProgress,
-        generation=st.integers(0, 2**53 - 1),
+        world_number=st.integers(0, 2**53 - 1),
         step=st.integers(0, 2**53 - 1),
         total=st.none() | st.integers(0, 2**53 - 1),
         step_seconds=st.none() | st.floats(0, 86_400),
@@ -84,11 +92,11 @@ def test_whatever_is_told_is_read(
 
 
 def test_a_shell_can_tell(tmp_path: Path) -> None:
-    line = '{"generation": 3, "stepSeconds": 0.5, "inProcess": true, "later": "unknown"}\n'
+    line = '{"worldNumber": 3, "stepSeconds": 0.5, "inProcess": true, "later": "unknown"}\n'
     (tmp_path / "progress.json").write_text(line)
 
     assert read_progress(tmp_path) == TrainerProgress(
-        generation=3, step_seconds=0.5, in_process=True
+        world_number=3, step_seconds=0.5, in_process=True
     )
 
 

@@ -42,7 +42,7 @@ class Job:
         processes: int = 1,
     ) -> None:
         wait_shortly(os.environ)  # as an agent does, which is the store's host elsewhere
-        self.generation = 0
+        self.world_number = 0
         self.errors: list[str] = []  # of processes that ended by themselves, once it is closed
         self._folder = folder
         self._function = function
@@ -57,7 +57,7 @@ class Job:
 
     def publish(self, how: How, *members: str, switch: bool = True) -> None:
         """Tell everybody of the next world: its members in rank order."""
-        self.generation += 1
+        self.world_number += 1
         self._until = time.monotonic() + PATIENCE_SECONDS
         self._stores.append(TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False))
         del self._stores[:-STORES]
@@ -95,7 +95,7 @@ class Job:
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(self._stores[-1].port),
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
-                "SPOTRUN_GENERATION": str(self.generation),
+                "SPOTRUN_WORLD_NUMBER": str(self.world_number),
                 "SPOTRUN_DIR": str(self.directory(worker)),
                 "SPOTRUN_WORKER": worker,
                 **env,
@@ -158,18 +158,18 @@ class Job:
 
     def _tell_one(self, worker: str) -> None:
         world = self._world(worker) if worker in self._members else None
-        version = f"{self.generation}.{self._switch}"
+        version = f"{self.world_number}.{self._switch}"
         write_world(self.directory(worker), Answer(version, "Running", world))
 
     def _world(self, worker: str) -> World:
         store = self._stores[-1]
         return World(
-            generation=self.generation,
+            number=self.world_number,
             rank=self._members.index(worker) * self._num_processes,
             size=len(self._members) * self._num_processes,
             processes=self._num_processes,
             store=f"127.0.0.1:{store.port}",
-            secret=hashlib.blake2b(str(self.generation).encode()).hexdigest(),
+            secret=hashlib.blake2b(str(self.world_number).encode()).hexdigest(),
             neighbours=(),
             how=self._how,
             switch=self._switch,

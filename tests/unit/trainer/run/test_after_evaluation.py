@@ -179,7 +179,7 @@ def test_the_first_process_keeps_other_trainings_out_also_while_it_evaluates_alo
     )
     job.until((place / "alone").exists)
     # The one that was the first before has left it to b by then.
-    job.until(lambda: job.progress("a").generation == job.generation)
+    job.until(lambda: job.progress("a").world_number == job.world_number)
     known = read_claim(place)
     job.until(lambda: read_claim(place) != known)
     (place / "finish").touch()
@@ -208,7 +208,7 @@ class NoteWhatIsTold(StopAt):
         super().__call__(number)
 
     def _noted(self, *args: Any) -> state_transfer.Header:
-        told = read_progress(Path(os.environ["SPOTRUN_DIR"])).generation
+        told = read_progress(Path(os.environ["SPOTRUN_DIR"])).world_number
         (self.folder / "told").write_text(str(told))
         return TAKE_HEADER(*args)
 
@@ -222,7 +222,7 @@ def test_who_stood_still_in_an_evaluation_says_that_it_has_the_state_once_it_has
     job = stood_still(jobs, NoteWhatIsTold("b", 11, tmp_path))
     assert {ended.error for ended in job.ended(*"abc")} == {""}
     assert (tmp_path / "told").read_text() == "1"
-    assert job.progress("b").generation == job.generation
+    assert job.progress("b").world_number == job.world_number
 
 
 def test_what_was_changed_after_an_evaluation_comes_back_from_a_checkpoint(tmp_path: Path) -> None:

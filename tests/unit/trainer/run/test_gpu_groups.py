@@ -114,7 +114,7 @@ def test_processes_of_which_only_some_have_a_gpu_are_refused(gpus: tuple[str | N
 def meeting(gpus: tuple[str | None, ...]) -> list[Backend | Exception]:
     """What each of them finds out, where all meet in one store."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    rank_info = RankInfo(size=len(gpus), store=("127.0.0.1", store.port), generation=1)
+    rank_info = RankInfo(size=len(gpus), store=("127.0.0.1", store.port), world_number=1)
     found: dict[int, Backend | Exception] = {}
 
     def arrive(rank: int) -> None:
@@ -178,7 +178,7 @@ def test_who_has_left_a_broken_world_of_nccl_enters_no_other_one(
         before = waits(each)
         job.until(lambda each=each, before=before: waits(each) > before + 3)  # type: ignore[misc]
         progress = job.progress(each)
-        assert (progress.entering, progress.generation, progress.in_process) == (1, 1, False)
+        assert (progress.entering, progress.world_number, progress.in_process) == (1, 1, False)
 
 
 def sees_a_gpu() -> tuple[bool, str]:
@@ -278,7 +278,7 @@ def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> 
 
     def trains(worker: str) -> bool:
         progress = job.progress(worker)
-        return progress.generation == job.generation and progress.step > 0
+        return progress.world_number == job.world_number and progress.step > 0
 
     grow("a")
     grow("a", "b")
@@ -288,5 +288,5 @@ def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> 
     before = job.progress("a").step
     job.until(lambda: job.progress("a").step > before + 100)  # and weights are compared
     job.signal("c", signal.SIGKILL)
-    job.until(lambda: job.progress("a").broken == job.generation)
+    job.until(lambda: job.progress("a").broken == job.world_number)
     assert not job.progress("a").in_process

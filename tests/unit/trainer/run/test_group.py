@@ -277,7 +277,7 @@ def test_a_store_that_is_lost_once_it_was_found_is_left_with_the_next_world() ->
 
     lost = threading.Event()
     threading.Thread(target=be_found_and_lost).start()
-    rank_info = RankInfo(rank=1, size=2, store=("127.0.0.1", port), generation=1, elastic=True)
+    rank_info = RankInfo(rank=1, size=2, store=("127.0.0.1", port), world_number=1, elastic=True)
     began = time.monotonic()
     with pytest.raises(PeerLostError):
         meet(rank_info, 15.0, look)

@@ -47,7 +47,7 @@ def test_whose_process_was_stopped_comes_back_with_a_new_one(jobs: Jobs, tmp_pat
     job.publish(How.ABORT, *"abc")
     job.until(lambda: job.progress("a").entering == job.progress("c").entering == 2)
     job.publish(How.ABORT, *"ac")
-    job.until(lambda: job.progress("a").generation == 3)
+    job.until(lambda: job.progress("a").world_number == 3)
     step = job.progress("a").step
     assert step >= 5
     job.signal("b", signal.SIGKILL)  # as its agent does

@@ -115,7 +115,7 @@ class DieAt:
 
         def told(context: Context, *args: Any) -> None:
             wait(context, *args)
-            if context.rank_info.generation == WORLD:
+            if context.rank_info.world_number == WORLD:
                 (OF_NEWCOMER | OF_MEMBER)[self.point]()
 
         if Context.wait_for_world.__name__ != told.__name__:
@@ -142,7 +142,7 @@ def test_a_death_in_the_join_costs_the_others_nothing(
     (tmp_path / "go").touch()
     job.until_dead(victim)
     if victim == NEWCOMER:
-        says_that_it_trains = job.progress(NEWCOMER).generation == WORLD
+        says_that_it_trains = job.progress(NEWCOMER).world_number == WORLD
         assert says_that_it_trains == (point in HAS_THE_STATE)
     survivors = [each for each in ("b", NEWCOMER, "a") if each != victim]
     job.publish(How.ABORT, *survivors)

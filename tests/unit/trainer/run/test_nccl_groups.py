@@ -58,7 +58,7 @@ def all_have_met(monkeypatch: pytest.MonkeyPatch, store: TCPStore) -> RankInfo:
     monkeypatch.setattr(process_group, "name_of_gpu", lambda _device: "a")
     if not torch.cuda.is_available():
         monkeypatch.setattr(process_group, "with_index", lambda device: device)
-    return RankInfo(size=2, store=("127.0.0.1", store.port), generation=1)
+    return RankInfo(size=2, store=("127.0.0.1", store.port), world_number=1)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support.processes.trainer_world import Ended, run_world
 from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
 
 PLAN = Plan(total=4, with_batch_norm=True)
-GENERATION = 5
+WORLD = 5
 
 
 def answer(
@@ -24,7 +24,7 @@ def answer(
 ) -> Answer:
     """What the operator says to a worker with one process, in a world of two."""
     rank_info = World(
-        generation=GENERATION,
+        number=WORLD,
         rank=rank,
         size=2,
         processes=1,
@@ -49,9 +49,7 @@ def run_under_spotrun(
         write_world(worker, answer(rank, restore=restore))
         return {"SPOTRUN_DIR": str(worker), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 
-    return run_world(
-        2, train, plan, env={"SPOTRUN_GENERATION": str(GENERATION), **env}, by_rank=place
-    )
+    return run_world(2, train, plan, env={"SPOTRUN_WORLD_NUMBER": str(WORLD), **env}, by_rank=place)
 
 
 def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> None:
@@ -59,7 +57,11 @@ def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> N
     began = time.monotonic()
     left, _ = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="0.3")
     progress = read_progress(tmp_path / "worker-0")
-    assert (progress.generation, progress.broken, progress.step) == (GENERATION, GENERATION, 2)
+    assert (progress.world_number, progress.broken, progress.step) == (
+        WORLD,
+        WORLD,
+        2,
+    )
     assert time.monotonic() - began > 0.3
     assert left.error.startswith("TimeoutError: world 5 broke, and in 0 s no next one came")
 
@@ -71,7 +73,7 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
     for rank in range(2):
         progress = read_progress(tmp_path / f"worker-{rank}")
         assert progress.completed
-        assert progress.checkpoint == f"step-4.g{GENERATION}"
+        assert progress.checkpoint == f"step-4.g{WORLD}"
         assert (progress.step, progress.total, progress.samples) == (4, 4, 4 * PLAN.global_batch)
         shares = (progress.compute, progress.data, progress.communicate)
         assert sum(share or 0.0 for share in shares) == pytest.approx(1.0)
@@ -91,7 +93,7 @@ def test_a_save_in_the_world_before_is_not_told_of_the_next(
     assert alone.world is not None
     write_world(tmp_path, replace(alone, world=replace(alone.world, size=1)))
     ranks = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-    env = {"SPOTRUN_DIR": str(tmp_path), "SPOTRUN_GENERATION": str(GENERATION), **ranks}
+    env = {"SPOTRUN_DIR": str(tmp_path), "SPOTRUN_WORLD_NUMBER": str(WORLD), **ranks}
     context = open_context(0, deterministic=False, place=None, keep=1, device="cpu", env=env)
     with context.meter.span("checkpoint"):
         pass
@@ -102,7 +104,7 @@ def test_a_save_in_the_world_before_is_not_told_of_the_next(
     after = read_progress(tmp_path)
     context.close()
     assert before.checkpoint_seconds
-    assert (before.generation, after.generation) == (0, GENERATION)
+    assert (before.world_number, after.world_number) == (0, WORLD)
     assert after.checkpoint_seconds == 0.0
 
 
@@ -117,9 +119,9 @@ def test_who_is_told_to_end_leaves_and_the_others_wait(tmp_path: Path) -> None:
     left, ended = run_under_spotrun(tmp_path, plan, SPOTRUN_BROKEN_SECONDS="3")
     assert (ended.exit_code, ended.error) == (0, "")  # the agent knows why
     assert read_progress(tmp_path / "worker-1").exiting == "preempted"
-    assert read_progress(tmp_path / "worker-0").broken == GENERATION
+    assert read_progress(tmp_path / "worker-0").broken == WORLD
     assert "a process of it was told to end" in left.said
-    assert read_progress(tmp_path / "worker-1").checkpoint == f"step-3.g{GENERATION}"
+    assert read_progress(tmp_path / "worker-1").checkpoint == f"step-3.g{WORLD}"
 
 
 def fail_on_rank_0(run: Run, step: int, count: int) -> None:

@@ -272,6 +272,6 @@ def test_a_worker_of_which_one_process_stands_still_does_not_say_that_it_enters(
         job.until(lambda: job.progress("a").entering == 2)
         # Its first process has said so for itself.
         job.until(lambda: '"entering":2' in (job.directory("b") / "progress.json").read_text())
-        assert (job.progress("b").entering, job.progress("b").generation) == (1, 1)
+        assert (job.progress("b").entering, job.progress("b").world_number) == (1, 1)
     finally:
         job.signal_one("b", 1, signal.SIGCONT)

@@ -245,14 +245,14 @@ def test_two_hundred_changes_leave_nothing_behind(jobs: Jobs, tmp_path: Path) ->
 
     warm = dict[str, Held]()
     for change in range(CHANGES):
-        job.until(lambda: all(job.progress(each).generation == job.generation for each in "ab"))
+        job.until(lambda: all(job.progress(each).world_number == job.world_number for each in "ab"))
         for note in notes.values():
             note.unlink(missing_ok=True)
         job.until(lambda: all(note.exists() for note in notes.values()))
         if change == WARM_CHANGES:
             warm = {each: held(each) for each in "ab"}
-        how = How.ABORT if job.generation % 4 else How.BOUNDARY
-        job.publish(how, *("ab" if job.generation % 3 else "ba"))
+        how = How.ABORT if job.world_number % 4 else How.BOUNDARY
+        job.publish(how, *("ab" if job.world_number % 3 else "ba"))
 
     def has_grown(worker: str) -> bool:
         before, now = warm[worker], held(worker)

@@ -60,7 +60,7 @@ def test_a_sign_of_life_is_news_to_the_operator_and_nothing_urgent(
 @pytest.mark.parametrize(
     "change",
     [
-        {"generation": 2},
+        {"world_number": 2},
         {"ready": True},
         {"broken": 1},
         {"checkpoint": "step-7.g1"},
@@ -81,8 +81,8 @@ def test_what_is_acted_upon_is_written_at_once_and_all_else_with_it(
 
 
 def test_what_is_said_again_is_no_news(reporter: Reporter, tmp_path: Path) -> None:
-    reporter.update(generation=1, step=1)
-    reporter.update(generation=1, step=2)
+    reporter.update(world_number=1, step=1)
+    reporter.update(world_number=1, step=2)
 
     assert read_progress(tmp_path).step == 1
 
@@ -121,7 +121,7 @@ def test_what_is_measured_comes_with_what_is_written_and_costs_nothing_else(
 
 def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
     reporter = Reporter(None)
-    reporter.update(generation=1, failure="x")
+    reporter.update(world_number=1, failure="x")
     reporter.close()
 
     assert list(tmp_path.iterdir()) == []
@@ -129,12 +129,12 @@ def test_whoever_has_nobody_to_tell_writes_nothing(tmp_path: Path) -> None:
 
 def test_a_worker_is_where_the_last_of_its_processes_is(tmp_path: Path) -> None:
     first, second = (Reporter(tmp_path, local_rank=rank, local_size=2) for rank in range(2))
-    first.update(generation=3, entering=3, ready=True, in_process=True, step=7)
-    waits = TrainerProgress(generation=0, entering=0, step=7, processes=2)
+    first.update(world_number=3, entering=3, ready=True, in_process=True, step=7)
+    waits = TrainerProgress(world_number=0, entering=0, step=7, processes=2)
     assert read_progress(tmp_path) == waits  # for the second, which is not there yet
 
-    second.update(generation=3, entering=3, ready=True, in_process=True, step=9, failure="x")
-    together = replace(waits, generation=3, entering=3, ready=True, in_process=True)
+    second.update(world_number=3, entering=3, ready=True, in_process=True, step=9, failure="x")
+    together = replace(waits, world_number=3, entering=3, ready=True, in_process=True)
     assert read_progress(tmp_path) == together
 
     first.update(entering=4)
@@ -157,14 +157,14 @@ def test_a_full_disk_ends_no_training_and_is_said_once(
     reporter = Reporter(tmp_path, clock=clock)
     with caplog.at_level(logging.WARNING):
         for step in range(1, 5):
-            reporter.update(generation=step, step=step)
+            reporter.update(world_number=step, step=step)
         assert [record.message for record in caplog.records] == [
             "progress cannot be reported; the training goes on: [Errno 28] No space left on device"
         ]
         room = True
-        reporter.update(generation=5)
+        reporter.update(world_number=5)
 
-    assert read_progress(tmp_path) == TrainerProgress(generation=5, step=4)
+    assert read_progress(tmp_path) == TrainerProgress(world_number=5, step=4)
     assert len(caplog.records) == 1
 
 
@@ -175,7 +175,7 @@ def test_what_could_not_be_written_is_written_later_though_there_is_no_news(
 ) -> None:
     directory = tmp_path / "later"
     reporter = Reporter(directory, local_rank=local_rank, local_size=2, clock=clock)
-    reporter.update(generation=3, ready=True)
+    reporter.update(world_number=3, ready=True)
     assert not directory.exists()
 
     directory.mkdir()
@@ -185,7 +185,7 @@ def test_what_could_not_be_written_is_written_later_though_there_is_no_news(
     else:
         reporter.close()
     (file,) = directory.iterdir()
-    assert '"generation":3' in file.read_text().replace(" ", "")
+    assert '"worldNumber":3' in file.read_text().replace(" ", "")
 
 
 def test_a_file_of_the_kernel_that_is_not_understood_ends_no_training(

@@ -88,7 +88,7 @@ def test_spans_of_a_meter_and_its_steps_are_lines(tmp_path: Path) -> None:
         with meter.span("wait"):
             now += 500_000_000
     meter.step_done()
-    trace.mark("broken", generation=4)
+    trace.mark("broken", world_number=4)
 
     _, first, inner, outer, step, mark = lines(only_file(tmp_path))
     assert first["mark"] == "first step"
@@ -97,7 +97,7 @@ def test_spans_of_a_meter_and_its_steps_are_lines(tmp_path: Path) -> None:
     assert inner["t"] == pytest.approx(outer["t"] + 0.25)
     del step["t"]
     assert step == {"step": 2, "compute": 0, "data": 0.25, "communicate": 0, "aside": 0.5}
-    assert (mark["mark"], mark["generation"], mark["worker"]) == ("broken", 4, "w")
+    assert (mark["mark"], mark["world_number"], mark["worker"]) == ("broken", 4, "w")
 
 
 def test_times_are_those_of_the_world(tmp_path: Path) -> None:

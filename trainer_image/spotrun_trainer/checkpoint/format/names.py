@@ -1,4 +1,4 @@
-"""Names of checkpoints: the step, and the generation of the world that saved it."""
+"""Names of checkpoints: the step, and the number of the world that saved it."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ _NAME = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
 
 @dataclass(frozen=True, order=True)
 class Name:
-    """`step-N.gG`: more steps are newer; of the same step the later generation is."""
+    """`step-N.gG`: more steps are newer; of the same step that of the later world is."""
 
     step: int
-    generation: int
+    world_number: int
 
     @classmethod
     def parse(cls, text: str) -> "Name":
@@ -21,7 +21,7 @@ class Name:
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:  # type: ignore[explicit-override]  # typing has it from 3.12 on
-        return f"step-{self.step}.g{self.generation}"
+        return f"step-{self.step}.g{self.world_number}"
 
 
 def names_among(entries: list[str]) -> list[Name]:

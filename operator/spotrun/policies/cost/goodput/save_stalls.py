@@ -14,21 +14,21 @@ from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
-from spotrun.state.world_members import generation, reported_progress
+from spotrun.state.world_members import reported_progress, world_number
 
 
 def saving_seconds(view: View, status: JobState) -> Decimal:
     """Return the median time that trainers have stood still to save in the present world."""
-    present = generation(status)
-    reports = [one for one in reported_progress(view, status) if one.generation == present]
+    present = world_number(status)
+    reports = [one for one in reported_progress(view, status) if one.world_number == present]
     known = [one.checkpoint_seconds for one in reports if one.checkpoint_seconds is not None]
     return Decimal(f"{median(known):.6f}") if known else Decimal(0)
 
 
 def count_saving(view: View, status: JobState) -> JobState:
     """Add the cost of that time since the last look."""
-    sums, present = status.accumulators, generation(status)
-    known = sums.checkpoint_seconds if sums.checkpoint_generation == present else None
+    sums, present = status.accumulators, world_number(status)
+    known = sums.checkpoint_seconds if sums.checkpoint_world_number == present else None
     counted, seconds = known or Decimal(0), saving_seconds(view, status)
     if seconds <= counted:
         return status
@@ -52,7 +52,7 @@ def _with_stalls(sums: Accumulators, usd: Usd, seconds: Decimal, world: int) -> 
         sums,
         checkpoint_usd=usd.as_stored,
         checkpoint_seconds=round(seconds, 12),
-        checkpoint_generation=world,
+        checkpoint_world_number=world,
     )
 
 

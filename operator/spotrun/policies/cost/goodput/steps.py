@@ -22,7 +22,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators, Cost
 from spotrun.state.view import View, holds_back
-from spotrun.state.world_members import generation, last_members, last_progress, training
+from spotrun.state.world_members import last_members, last_progress, training, world_number
 from spotrun.wire import MOST_STEPS, step_of
 
 _MOST_MARKS = 16
@@ -117,7 +117,7 @@ def _counted(view: View, status: JobState, sums: Accumulators, step: int) -> Job
     mark = forecasts.Mark(steps=step, usd=bill(view, status).usd.as_stored)
     sums = replace(
         sums,
-        generation=generation(status),
+        world_number=world_number(status),
         marks=(*sums.marks, mark)[-_MOST_MARKS:],
         as_of=view.now,
     )
@@ -135,7 +135,7 @@ def _with_lost(
 ) -> Accumulators:
     """Add lost work: a world stands still around its changes, else steps take their usual time."""
     now, stall = bill(view, status), Decimal(0)
-    if sums.generation != generation(status):
+    if sums.world_number != world_number(status):
         # What saving has held up in this world already has a name of its own.
         stall = max(idle_seconds - saving_seconds(view, status), Decimal(0))
     lost = lost_work(

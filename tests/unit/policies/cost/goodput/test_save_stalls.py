@@ -11,13 +11,13 @@ def cost(decision: Decision) -> Cost:
 
 
 def saved(
-    seconds: float, at: float, before: Decision | None = None, generation: int = 1
+    seconds: float, at: float, before: Decision | None = None, world_number: int = 1
 ) -> Decision:
     """So much of the time of two who do a step in 10 s has gone into saving, as they say."""
     step = 100 + int(at - seconds) // 10
     if before is None:
         return at_step(step, checkpoint_seconds=seconds).decide(later(at))
-    return then(before, step, at, generation, checkpoint_seconds=seconds)
+    return then(before, step, at, world_number, checkpoint_seconds=seconds)
 
 
 def checkpoints(decision: Decision) -> str | None:
@@ -34,14 +34,14 @@ def test_the_time_in_which_training_stands_still_to_save_has_a_price() -> None:
 
 def test_each_world_counts_the_time_of_its_saves_from_its_beginning() -> None:
     first = saved(36, 360)
-    again = saved(18, 720, first, generation=2)
+    again = saved(18, 720, first, world_number=2)
     assert checkpoints(again) == "0.03"
-    assert checkpoints(saved(18, 1080, again, generation=2)) == "0.03"
+    assert checkpoints(saved(18, 1080, again, world_number=2)) == "0.03"
 
 
 def test_the_time_of_a_save_is_in_no_standstill() -> None:
     first = then(at_step(100, checkpoint_seconds=0.0).decide(), 136, 360, checkpoint_seconds=0.0)
-    second = then(first, 136 + 27, 720, generation=2, checkpoint_seconds=36.0)
+    second = then(first, 136 + 27, 720, world_number=2, checkpoint_seconds=36.0)
     # Of the 90 s in which no step was done.
     assert cost(second).waste == Waste(standstill_usd=Amount("0.03"), checkpoint_usd=Amount("0.02"))
 

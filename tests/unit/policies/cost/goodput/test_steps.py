@@ -17,15 +17,15 @@ from tests.support.money.trained_steps import NODE, after, training_at
 
 
 def lives(*steps: tuple[int, int, float]) -> Decision:
-    """What is said after looks at (step, generation, seconds since the first)."""
-    first, generation, _ = steps[0]
-    job = training_at(first, generation)
+    """What is said after looks at (step, world number, seconds since the first)."""
+    first, world_number, _ = steps[0]
+    job = training_at(first, world_number)
     decision = job.decide()
     for step, present, seconds in steps[1:]:
         job = after(job, decision)
-        if present != generation:
+        if present != world_number:
             job = job.with_world("0-1", present, store="x:1")
-            generation = present
+            world_number = present
         moved = training_at(step, present, job)
         decision = moved.decide(NOW + timedelta(seconds=seconds))
     return decision

@@ -23,7 +23,7 @@ def cost(decision: Decision) -> Cost:
 
 def test_lost_work_is_steps_done_twice_and_standstills() -> None:
     first = then(at_step(100).decide(), 136, 360)
-    lost = then(first, 100, 450, generation=2)
+    lost = then(first, 100, 450, world_number=2)
     # 36 steps of 10 s, and 90 s in which nothing was done, at $2/h.
     assert cost(lost).waste == Waste(redone_usd=Amount("0.2"), standstill_usd=Amount("0.05"))
     assert cost(lost).lost_work_usd == "0.25"
@@ -72,10 +72,10 @@ def test_who_says_that_all_is_waiting_has_not_waited_for_more_than_was_paid() ->
 
 def test_what_was_a_standstill_stays_one_when_no_more_can_have_been_lost() -> None:
     calm = then(at_step(100).decide(), 136, 360)
-    stood = then(calm, 137, 1000, generation=2)
-    back = then(stood, 1, 1100, generation=3)
-    gone_far = then(back, 10**9, 1200, generation=3)
-    again = then(gone_far, 1, 1300, generation=4)
+    stood = then(calm, 137, 1000, world_number=2)
+    back = then(stood, 1, 1100, world_number=3)
+    gone_far = then(back, 10**9, 1200, world_number=3)
+    again = then(gone_far, 1, 1300, world_number=4)
     wastes = [cost(one).waste or Waste() for one in (stood, back, again)]
     assert wastes[0].standstill_usd is not None
     standstills = [one.standstill_usd.decimal for one in wastes if one.standstill_usd]

@@ -28,7 +28,7 @@ def test_what_could_be_another_path_is_no_name(text: str) -> None:
         Name.parse(text)
 
 
-def test_the_newest_has_most_steps_and_then_the_latest_generation() -> None:
+def test_the_newest_has_most_steps_and_then_the_latest_world() -> None:
     listed = ["step-9.g2", "step-10.g1", "step-9.g10", "notes.txt", "step-9.g2.old"]
 
     assert [Name(9, 2), Name(9, 10), Name(10, 1)] == names_among(listed)
