@@ -29,6 +29,9 @@ def why_impossible(status: TrainingJobStatus) -> str | None:
         size = sum(max(last - first + 1, 0) for first, last in worker_ids.intervals)
         if size > MOST_WORKERS:
             return f"status.{name} names {size} workers; no job has more than {MOST_WORKERS}"
+        highest = max((last for _, last in worker_ids.intervals), default=-1)
+        if highest >= given_out:
+            return f"status.{name} names number {highest}, but nextWorkerId is {given_out}"
     return None
 
 

@@ -321,6 +321,26 @@ def test_versions_that_come_again_with_other_content_are_read_again() -> None:
             },
             "status.accumulators.rates names 1000000000 workers",
         ),
+        ({"nextWorkerId": 9, "lost": "3,9"}, "status.lost names number 9, but nextWorkerId is 9"),
+        ({"nextWorkerId": 9, "failed": "12,3"}, "status.failed names number 12, but"),
+        (
+            {"nextWorkerId": 9, "world": {**WORLD, "members": "0-1", "lateWorkers": "+2,7-8"}},
+            "status.world.lateWorkers names number 17, but",
+        ),
+        (
+            {
+                "nextWorkerId": 9,
+                "accumulators": {"rates": [{"workers": "7-999999", "usdPerHour": "1"}]},
+            },
+            "status.accumulators.rates names 999993 workers",
+        ),
+        (
+            {
+                "nextWorkerId": 9,
+                "accumulators": {"rates": [{"workers": "7-10006", "usdPerHour": "1"}]},
+            },
+            "status.accumulators.rates names number 10006, but",
+        ),
     ],
 )
 def test_a_ledger_that_cannot_be_true_is_refused_without_looking_at_each_number(
