@@ -126,7 +126,7 @@ test-oldest-frameworks: setup ## adapters on the oldest transformers, accelerate
 	ACCELERATE_TORCH_DEVICE=cpu PYTHONPATH=$(CURDIR)/$(OLDEST_FRAMEWORKS) $(PYTEST) tests/unit/trainer/integrations -n $(WORKERS)
 
 # It needs older versions of packages that transformers needs newer, so it stands beside .venv.
-test-torchtitan: setup ## the adapter with torchtitan's own loop and checkpointer; fetches it: 280 MB ~ 2 min
+test-torchtitan: setup ## the adapter with torchtitan's own Trainer; fetches it: 280 MB ~ 2 min
 	@[ -f $(TORCHTITAN)/.ready ] || { echo "fetching torchtitan into $(TORCHTITAN)"; rm -rf $(TORCHTITAN); $(INSTALL) --no-deps --target $(TORCHTITAN) -r locks/torchtitan.txt && touch $(TORCHTITAN)/.ready; }
 	PYTHONPATH=$(CURDIR)/$(TORCHTITAN) $(PYTEST) tests/unit/trainer/integrations/test_torchtitan.py
 

@@ -19,7 +19,8 @@ nodes under the operator's own code.
                              bench/scripts_hook.py
 
 Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`;
-`--only=lost` and `--only=notice` are those of frameworks, `--scripts=lightning` one of them.
+`--only=lost` and `--only=notice` are those of frameworks, `--scripts=lightning` one of them;
+`--scripts=torchtitan` needs what `make test-torchtitan` fetches.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.operator_bench import say
-from bench.scripts_events import SCRIPTS, lasts, lost, noticed, steps
+from bench.scripts_events import ASKED_FOR, SCRIPTS, lasts, lost, noticed, steps
 from bench.scripts_hook import hook_overheads
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
@@ -68,7 +69,7 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=how_many, default=3)
     parser.add_argument("--only", default="", choices=["", *CHANGES, *EVENTS])
-    parser.add_argument("--scripts", nargs="*", default=SCRIPTS, choices=SCRIPTS)
+    parser.add_argument("--scripts", nargs="*", default=SCRIPTS, choices=(*SCRIPTS, ASKED_FOR))
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.repeats, arguments.scripts = 1, SCRIPTS[:1] if arguments.only else ()

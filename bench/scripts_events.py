@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.scripts_frameworks import WAYS
+from bench.scripts_frameworks import LONG, WAYS
 from devcluster.cluster import Cluster
 from devcluster.notices import Dialect
 from tests.integration.trainer.helpers import Place, open_telling_place
@@ -17,7 +17,12 @@ from tests.support.jobs.statuses import failures_of
 
 FRAMEWORKS = ROOT / "bench" / "scripts_frameworks.py"
 PLAIN = ROOT / "bench" / "scripts_training.py"
+TORCHTITAN = ROOT / "tests" / "scripts" / "torchtitan_on_cpus.py"
+TORCHTITANS = ROOT / ".torchtitan"  # `make test-torchtitan` fetches it
 SCRIPTS = (*WAYS, "ddp")
+ASKED_FOR = "torchtitan"
+"""The script that is measured only if it is named: it has its adapter always, and goes on at no
+other size, so a loss is over when a replacement trains as well."""
 NOTICE_SECONDS = 60.0
 
 
@@ -35,13 +40,14 @@ async def lost(
 ) -> Found:
     """Cut a node's power, some time after the start: processes are begun ahead by then."""
     async with open_telling_place(cluster, folder) as place:
-        await start(place, script, adapter=adapter, nodes=2, least=1)
+        size = 2 if script == ASKED_FOR else 1
+        await start(place, script, adapter=adapter, nodes=1 + size, least=size)
         async with place.operator():
             await place.until_trace(lambda lines: trains(2)(steps(lines)))
             await place.until_trace(lambda lines: lasts(lines, ahead_seconds))
             before, at = place.trace(), time.time()
             await place.machine(await place.member(1)).vanish(delete_node=True)
-            return await found(place, before, at, size=1)
+            return await found(place, before, at, size=size)
 
 
 async def noticed(cluster: Cluster, folder: Path, script: str, *, adapter: bool) -> Found:
@@ -61,8 +67,12 @@ async def start(place: Place, script: str, *, adapter: bool, nodes: int, least: 
     path, arguments = FRAMEWORKS, [script, place.folder, *(["--adapter"] if adapter else [])]
     if script == "ddp":
         path, arguments = PLAIN, ["told", place.folder]
+    env = {}
+    if script == ASKED_FOR:
+        path, arguments = TORCHTITAN, [f"--steps={LONG}", f"--trace={place.folder}"]
+        env = {"PYTHONPATH": str(TORCHTITANS)}
     await place.start(
-        path, *arguments, workers=2, sizes={"min": least}, checkpoint=await place.claim()
+        path, *arguments, workers=2, sizes={"min": least}, checkpoint=await place.claim(), env=env
     )
 
 

@@ -1,4 +1,4 @@
-"""torchtitan's loop and checkpointer: each step is made once, whoever is told to end."""
+"""torchtitan's own Trainer in two processes: each step is made once, whoever is told to end."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from spotrun_trainer.integrations.torchtitan import follow
 from tests.support.processes.torchrun_world import gone_on, told_to_end
 
-SCRIPT = Path(__file__).parents[3] / "scripts/torchtitan_loop.py"
+SCRIPT = Path(__file__).parents[3] / "scripts/torchtitan_on_cpus.py"
 
 
 @pytest.mark.skipif(
