@@ -178,7 +178,7 @@ class Executor:
             if were_changed is None:
                 memory.vanished |= {worker_id}
             elif were_changed:
-                words = f"others changed the labels of worker {worker_id}, and they are put back"
+                words = f"somebody changed the labels of worker {worker_id}, and they are set again"
                 await self._announce(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
             return [None]
 

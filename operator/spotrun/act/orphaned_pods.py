@@ -62,7 +62,11 @@ class HiddenPods:
         try:
             await self.try_again(key)
         except KubeError as error:
-            log.warning("%s/%s: a pod of the job that is gone is let go of later: %s", *key, error)
+            log.warning(
+                "%s/%s: a pod of the deleted job still has our finalizer: %s",
+                *key,
+                error,
+            )
             self._again(key)
 
     async def try_again(self, key: Key) -> None:

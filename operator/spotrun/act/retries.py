@@ -93,7 +93,7 @@ def _is_of_the_server(error: KubeError) -> bool:
 def _log(what: str, failing: Failing, pause_seconds: float) -> None:
     log.log(
         log_level(failing.times),
-        "%s: %s (%d failures in a row), again in %.1f s",
+        "%s: %s (%d failures in a row), trying again in %.1f s",
         what,
         failing.words,
         failing.times,

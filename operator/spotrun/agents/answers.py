@@ -37,7 +37,7 @@ class Published:
     placed: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by pool and capacity
     budget_usd: Decimal | None = None
     notice: Notice | None = None  # the earliest that a node of its world goes away by
-    metrics: tuple[tuple[str, float], ...] = ()  # the newest values that its script has told
+    metrics: tuple[tuple[str, float], ...] = ()  # the newest values that its script has reported
     saves: bool = False  # there is a place for checkpoints
 
 

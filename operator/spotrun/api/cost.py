@@ -290,10 +290,10 @@ class Accumulators(Model):
     )
     first_step: Long | None = Field(None, description="The step that the job began with.")
     samples_per_step: Amount | None = Field(
-        None, description="Samples of a step, as the trainer told it last."
+        None, description="Samples of a step, as the trainer last reported them."
     )
     epoch_samples: Long | None = Field(
-        None, description="Samples of an epoch, as the trainer told it last."
+        None, description="Samples of an epoch, as the trainer last reported them."
     )
     peak_step: Long | None = Field(None, description="The furthest step that was ever done.")
     idle_usd: Amount | None = Field(

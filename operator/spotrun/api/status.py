@@ -166,7 +166,7 @@ class HeldBack(Model):
 
 
 MOST_HELD_WORLDS = 15
-"""Beyond these it is not told any more in which world a joining worker failed."""
+"""Beyond these it is not known any more in which world a joining worker failed."""
 
 
 class JoiningWorkers(Model):

@@ -49,9 +49,9 @@ async def _clean_up(options: Options, deployment: str | None) -> None:
         if deployment is not None:
             print(f"stopping deployment/{deployment} in {home}", flush=True)
             await stop(client, Key(home, deployment))
-        print(f"watching the Lease in {home} for as long as a leader may be silent", flush=True)
+        print(f"checking for some seconds that no operator renews the Lease in {home}", flush=True)
         await until_nobody_leads(client, home, attempts=_ATTEMPTS if deployment else 1)
         released = await let_go_of_pods(client, options.watch_namespace)
     for job, number in sorted(released.items()):
-        print(f"{job.namespace}/{job.name}: {number} pods let go of")
+        print(f"{job.namespace}/{job.name}: {number} pods released")
     print("no pod waits for spotrun")

@@ -15,11 +15,11 @@ examples:
   afterwards, where pods or namespaces are stuck in Terminating:
       spotrun cleanup
 
-Workers' pods wait until the operator has written what they cost into their job's status. This
-command lets go of all of them, and of nothing else: no job and no pod is deleted, and what runs
-goes on. What they will have cost since the operator's last look is in no status. It does nothing
-while an operator leads. It may be run again. Exit codes: 0 no pod waits any more, 1 it could not be
-done, 2 it was started wrongly.
+The pods of workers have a finalizer: they stay until the operator has written what they cost into
+the status of their job. This command removes the finalizer from all of them, and changes nothing
+else: no job and no pod is deleted, and what runs goes on. What a worker costs after the operator's
+last look is in no status. The command does nothing while an operator leads, and may be run again.
+Exit codes: 0 no pod has the finalizer any more, 1 that could not be done, 2 the flags are wrong.
 """
 
 

@@ -59,7 +59,7 @@ class CommandLine:
         parser, prepare = self._commands[chosen.command]
         if rest:
             parser.error(
-                f"unrecognized arguments: {' '.join(rest)}; `{parser.prog} --help` has all"
+                f"unrecognized arguments: {' '.join(rest)}; `{parser.prog} --help` lists all"
             )
         try:
             return _prepared(parser, prepare, chosen)()

@@ -22,9 +22,9 @@ examples:
   recordings of your own zones, each a pool to choose from:
       kubectl tjob estimate -f job.yaml --work-hours 48 --trace zone-a.json --trace zone-b.json
 
-Nothing is asked of a cluster or a cloud. The operator's own decisions are replayed on recorded spot
-markets, from moments spread evenly over each; docs/replay.md says what such figures can tell and
-what not. Exit codes: 0 it was estimated, 2 it was asked wrongly.
+No cluster and no cloud is asked. The operator's own decisions are replayed on recorded spot
+markets, from moments spread evenly over each; docs/replay.md says what such figures mean, and
+what they do not. Exit codes: 0 it was estimated, 2 the flags or the job are wrong.
 """
 
 

@@ -39,8 +39,8 @@ BROKEN, WRONGLY_STARTED = 1, 2
 
 _NOT_TO_BE_HAD = frozenset({errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES})
 _PORTS = (
-    "; where it listens is for --agents-port, --metrics-port and --liveness-port to say, "
-    "and for --agents-host and --metrics-host"
+    "; choose other ports with --agents-port, --metrics-port and --liveness-port, or other "
+    "addresses with --agents-host and --metrics-host"
 )
 
 
@@ -97,8 +97,8 @@ def _settings(options: Options, server: str) -> Settings:
     address = options.address or HostPort(_own_address(server), options.agents_port)
     if options.advertise is None and cluster.is_in_pod(options):
         raise ValueError(
-            "--advertise is missing: workers outlive this pod, so its own address will not do; "
-            "make a Service for the operator's port of agents and name that, such as "
+            "--advertise is missing: workers live longer than this pod, so they need an address "
+            "that stays; create a Service for the port of agents and give its address, such as "
             f"spotrun-agents.{cluster.own_namespace(options)}.svc:{options.agents_port}"
         )
     seconds, table = options.lease_seconds, options.price_table
@@ -157,9 +157,9 @@ def _own_address(server: str) -> str:
             return str(probe.getsockname()[0])
     except (OSError, UnicodeError) as error:  # the latter: no name in the DNS is like that
         raise ValueError(
-            f"the API server {server} cannot be found ({error}), and so not which of this "
-            "machine's addresses leads there: mend the kubeconfig, or say with --address HOST:PORT "
-            "where agents reach this replica"
+            f"the API server {server} cannot be found ({error}), so the operator does not know "
+            "which of this machine's addresses agents can reach: correct the kubeconfig, or give "
+            "the address of this replica with --address HOST:PORT"
         ) from error
 
 

@@ -22,10 +22,10 @@ examples:
   for one namespace, with the rights of manifests/rbac-namespaced.yaml:
       spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443
 
-Several replicas may run: one leads, the others stand by. It never gives up on an API server that is
-away, nor on rights or definitions that are missing: it says so in its log, waits, and goes on.
-SIGTERM ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it broke,
-2 it was started wrongly.
+Several replicas may run: one leads, the others stand by. While the API server does not answer, or
+permissions or CRDs are missing, the operator says so in its log, waits, and then goes on. SIGTERM
+ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it failed, 2 the flags
+are wrong.
 """
 
 

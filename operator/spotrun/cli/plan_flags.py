@@ -20,9 +20,9 @@ examples:
       kubectl tjob plan -f job.yaml --script train.py --utilization 0.5
 
 The script runs up to its first step, in a process of its own, on tensors that have a shape and no
-content: nothing is computed, no GPU is asked for, and a model may be larger than this machine. What
-is measured so, derived or assumed the output says of each figure; docs/which-parallelism.md
-explains them. Exit codes: 0 it was planned, 2 it was asked wrongly or cannot be planned.
+content: nothing is computed, no GPU is needed, and a model may be larger than this machine. The
+output says which figures are measured, derived or assumed; docs/which-parallelism.md explains them.
+Exit codes: 0 it was planned, 2 the flags are wrong or the script cannot be planned.
 """
 
 

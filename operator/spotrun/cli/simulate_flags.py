@@ -26,8 +26,8 @@ examples:
       spotrun simulate --trace a.json --work-hours 24 --workers 8 --min-workers 2 \\
           --max-workers 16 --deadline-hours 36
 
-Each trace is one pool; docs/replay.md has the schema and says what the figures can tell and what
-not. Exit codes: 0 it was replayed, whether the deadline was met or not, 2 it was asked wrongly.
+Each trace is one pool; docs/replay.md has the schema, and says what the figures mean and what they
+do not. Exit codes: 0 it was replayed, whether the deadline was met or not, 2 the flags are wrong.
 """
 
 

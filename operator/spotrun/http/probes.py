@@ -52,7 +52,7 @@ async def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.R
     if page is None:
         return _words(HTTPStatus.NOT_FOUND, f"there is only {' and '.join(pages)}")
     if request.method not in {"GET", "HEAD"}:
-        return _words(HTTPStatus.METHOD_NOT_ALLOWED, "this is asked for by GET")
+        return _words(HTTPStatus.METHOD_NOT_ALLOWED, "use GET here")
     return await page(request)
 
 

@@ -100,7 +100,9 @@ class OwnSecret:
             if await self._write(found, made):
                 log.info("the Secret %s has new certificates", self._name)
                 return _identity(made)
-        raise Retryable(f"the Secret {self._namespace}/{self._name} is written by others all along")
+        raise Retryable(
+            f"the Secret {self._namespace}/{self._name} is changed by others all the time"
+        )
 
     async def _read(self) -> SecretObject | None:
         try:
@@ -265,7 +267,7 @@ async def load_patiently(source: Source) -> Identity:
             pause_seconds = Backoff().pause_seconds(failures, roll, retry_after_seconds)
             log.log(
                 log_level(failures),
-                "waiting for the certificates that agents are shown, again in %.1f s: %s",
+                "no certificates for agents yet, trying again in %.1f s: %s",
                 pause_seconds,
                 error,
             )

@@ -106,7 +106,7 @@ class Clock:
             if not self._is_confirmed:
                 self._line = self._other
         elif seconds - other.seconds >= SETTLE_SECONDS:
-            log.warning("the API server has kept its time, which counts from now on")
+            log.warning("the clock of the API server has stayed as it is, and is used from now on")
             self._set(_Line(other.at(seconds), seconds))
 
     def _warn(self, date_header: datetime.datetime, seconds: float) -> None:
@@ -115,8 +115,8 @@ class Clock:
             return
         self._warned_at = seconds
         log.warning(
-            "this machine's clock says %s, the API server's %s: nothing that cannot be taken "
-            "back is done until they agree; set the clocks (chrony, NTP)",
+            "this machine's clock says %s, the API server's %s: until they agree no job is "
+            "deleted, and none fails for its budget or deadline; set the clocks (chrony, NTP)",
             f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
             f"{date_header:%Y-%m-%dT%H:%M:%SZ}",
         )

@@ -100,7 +100,7 @@ def _placed(jobs: Iterable[Published]) -> Metric:
 def _metrics(jobs: Iterable[Published]) -> Metric:
     family = GaugeMetricFamily(
         "spotrun_trainingjob_metric",
-        "The newest value of what a job's script has told, such as its loss.",
+        "The newest value of what a job's script has reported, such as its loss.",
         labels=(*LABELS, "metric"),
     )
     for job in jobs:

@@ -107,7 +107,7 @@ class Server:
         identity = await self._source.load()
         if identity.serving != self.identity.serving:
             show(self._tls, identity.serving)
-            log.info("agents are shown a new certificate")
+            log.info("agents are served with a new certificate")
         self.identity = identity
 
     async def __aenter__(self) -> Self:
@@ -126,7 +126,9 @@ class Server:
                 await self.renew()
             except (KubeError, OSError, ValueError) as error:
                 # What is shown now is good for weeks.
-                log.warning("the certificates could not be read, the old ones stay: %s", error)
+                log.warning(
+                    "the certificates could not be read, the old ones stay in use: %s", error
+                )
 
     def _watch(self, meter: Meter) -> None:
         connections = self._listener.connections

@@ -257,9 +257,9 @@ class Controller:
 
     def _unready(self) -> str | None:
         if not self._has_identity:
-            return "the API server is being asked for the certificates that agents are shown"
+            return "reading the agents' certificates from the API server"
         if not self._caches.are_synced:
-            return "the caches are being filled"
+            return "filling the caches"
         return self._caches.blind()
 
     async def _lead(self) -> NoReturn:
@@ -288,7 +288,7 @@ class Controller:
             if self._caches.rewound.is_set():
                 log.warning(
                     "the API server shows an older state than before (etcd was "
-                    "restored?): all caches begin anew"
+                    "restored?): all caches are filled again"
                 )
             else:
                 log.info("no longer leading")

@@ -214,7 +214,7 @@ class Options:
     trainer_image: str | None = field(
         default=None,
         metadata=_flag(
-            _text, "IMAGE", "the installation's own image for training: nothing is brought there"
+            _text, "IMAGE", "the installation's own image for training: nothing is copied into it"
         ),
     )
     restricted: bool = field(
@@ -270,7 +270,11 @@ class Options:
     )
     lease_seconds: int = field(
         default=15,
-        metadata=_flag(_whole(3, 3_600), "N", "time for which a silent leader is waited for"),
+        metadata=_flag(
+            _whole(3, 3_600),
+            "N",
+            "time after which a silent leader is replaced",
+        ),
     )
     log_format: Literal["text", "json"] = field(
         default="text",

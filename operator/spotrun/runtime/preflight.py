@@ -47,8 +47,8 @@ async def warn_if_missing(
     await synced()
     if not exists():
         log.warning(
-            "the namespace %s is not there: until it is made nothing is served; is it spelled as "
-            "--watch-namespace has it?",
+            "there is no namespace %s, so the operator has nothing to do: create it, or correct "
+            "--watch-namespace",
             namespace,
         )
 
@@ -57,25 +57,25 @@ def advice(error: KubeError, what: str) -> str:
     """Return a sentence on what went wrong, and what to try."""
     match error:
         case Retryable():
-            return f"the API server cannot be asked for {what}, this waits: {error}"
+            return f"the API server cannot be asked for {what}, the operator waits: {error}"
         case NotFound():
             return (
-                f"the cluster does not know {what}: install the definitions "
-                "(`kubectl apply --server-side -f crds/`); until then this waits"
+                f"the cluster does not know {what}: install the CRDs "
+                "(`kubectl apply --server-side -f crds/`); until then the operator waits"
             )
         case Forbidden():
             return (
                 f"the operator's account may not list {what}: apply manifests/rbac.yaml, or, for "
                 f"one namespace (--watch-namespace), manifests/rbac-namespaced.yaml; until then "
-                f"this waits ({error})"
+                f"the operator waits ({error})"
             )
         case Unauthorized():
             return (
-                "the API server does not accept our credentials: has the token expired, or is it "
-                f"of another cluster? This waits and reads them again ({error})"
+                "the API server does not accept the operator's credentials: has the token expired, "
+                f"or is it of another cluster? The operator waits and reads them again ({error})"
             )
         case _:
-            return f"{what} cannot be listed, this waits: {error}"
+            return f"{what} cannot be listed, the operator waits: {error}"
 
 
 async def _hindrance(client: Client, selection: Selection) -> str | None:

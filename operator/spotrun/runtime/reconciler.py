@@ -191,7 +191,9 @@ class Reconciler:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
         except Exception:
             log.exception(
-                "%s/%s: the workers without our labels are not known", job.namespace, job.name
+                "%s/%s: which workers have lost their labels is not known",
+                job.namespace,
+                job.name,
             )
             missing = frozenset()
         memory.shown |= missing - memory.vanished

@@ -51,7 +51,7 @@ async def test_metrics() -> None:
     ("method", "path", "answer"),
     [
         ("HEAD", "/healthz", (200, "")),
-        ("POST", "/healthz", (405, "this is asked for by GET\n")),
+        ("POST", "/healthz", (405, "use GET here\n")),
         ("GET", "/", (404, "there is only /healthz\n")),
     ],
 )

@@ -213,7 +213,7 @@ async def test_jobs_outlive_upgrades_and_nothing_waits_for_an_operator_that_is_g
         await release.do("uninstall", RELEASE, "--timeout=3m")
         (hook,) = (one for one in release.started if one.container["name"] == "cleanup")
         log = (release.folder / f"{hook.pod['metadata']['name']}.log").read_text()
-        assert f"{world.namespace}/job: 2 pods let go of" in log
+        assert f"{world.namespace}/job: 2 pods released" in log
         await still_the_same(world, before, workers)
         pods = await world.pods()
         assert [FINALIZER_METERED in p["metadata"].get("finalizers", []) for p in pods] == [

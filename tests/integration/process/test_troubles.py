@@ -47,22 +47,22 @@ async def behind(
     [
         pytest.param(
             Rule("drop", times=FOR_EVER),
-            "the API server cannot be asked for trainingjobs, this waits: ",
+            "the API server cannot be asked for trainingjobs, the operator waits: ",
             id="unreachable",
         ),
         pytest.param(
             Rule("reply", status=503, times=FOR_EVER),
-            "the API server cannot be asked for trainingjobs, this waits: ",
+            "the API server cannot be asked for trainingjobs, the operator waits: ",
             id="overloaded",
         ),
         pytest.param(
             Rule("reply", status=401, times=FOR_EVER),
-            "the API server does not accept our credentials: has the token expired",
+            "the API server does not accept the operator's credentials: has the token expired",
             id="unauthorized",
         ),
         pytest.param(
             Rule("reply", status=404, path="/trainingjobs", times=FOR_EVER),
-            "the cluster does not know trainingjobs: install the definitions (`kubectl apply",
+            "the cluster does not know trainingjobs: install the CRDs (`kubectl apply",
             id="no definitions",
         ),
     ],

@@ -54,7 +54,7 @@ def test_a_wrong_command_line_is_a_usage_error(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--fly"], "unrecognized arguments: --fly; `spotrun operator --help` has all"),
+        (["--fly"], "unrecognized arguments: --fly; `spotrun operator --help` lists all"),
         (["--agents-por", "1"], "unrecognized arguments: --agents-por 1"),
         (["--agents-port", "0"], "--agents-port: '0' is no port: use a number from 1 to 65535"),
         (["--tls-cert", "a"], "--tls-cert, --tls-key and --tls-ca go together"),

@@ -50,7 +50,7 @@ async def test_what_is_in_the_way_is_said_once_and_when_it_is_gone(
     said = await explained(caplog, Scripted(trainingjobs=[missing] * 5, pods=[Retryable("away")]))
 
     assert said == [
-        "the API server cannot be asked for pods in the namespace ml, this waits: away",
+        "the API server cannot be asked for pods in the namespace ml, the operator waits: away",
         preflight.advice(missing, "trainingjobs in the namespace ml"),
         "everything can be listed now",
     ]
@@ -59,12 +59,12 @@ async def test_what_is_in_the_way_is_said_once_and_when_it_is_gone(
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (NotFound("x"), "install the definitions (`kubectl apply --server-side -f crds/`)"),
+        (NotFound("x"), "install the CRDs (`kubectl apply --server-side -f crds/`)"),
         (Forbidden("User cannot list"), "apply manifests/rbac.yaml"),
         (Forbidden("User cannot list"), "(User cannot list)"),
         (Unauthorized("no"), "has the token expired"),
-        (Retryable("refused"), "this waits: refused"),
-        (Invalid("odd"), "pods cannot be listed, this waits: odd"),
+        (Retryable("refused"), "the operator waits: refused"),
+        (Invalid("odd"), "pods cannot be listed, the operator waits: odd"),
     ],
 )
 def test_advice_says_what_to_try(error: KubeError, words: str) -> None:
@@ -80,4 +80,4 @@ async def test_a_namespace_that_is_misspelled_is_told_of(
 
     await preflight.warn_if_missing("nowhere", synced, lambda: is_there)
 
-    assert ("the namespace nowhere is not there" in caplog.text) is not is_there
+    assert ("there is no namespace nowhere" in caplog.text) is not is_there

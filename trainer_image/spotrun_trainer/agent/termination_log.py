@@ -35,4 +35,4 @@ class TerminationLog:
                 with self._path.open("a") as file:
                     file.write(("\n" if file.tell() else "") + line + "\n")
             except OSError as error:
-                log.warning("the last words cannot be written: %s", error)
+                log.warning("the termination message cannot be written: %s", error)

@@ -65,7 +65,7 @@ class Reports:
         self.tell()
 
     def take_values(self, values: Mapping[str, SupportsFloat]) -> None:
-        """Keep the newest values until they are told."""
+        """Keep the newest values until they are reported."""
         for name, value in values.items():
             # Without what it was computed from, which would stay in memory as long.
             self._values[name] = value.detach() if hasattr(value, "detach") else value
@@ -147,7 +147,7 @@ class Reports:
 def values_told(
     values: Mapping[str, SupportsFloat], refused: set[str]
 ) -> tuple[tuple[str, float], ...]:
-    """Return as many as are told, as numbers; those that are not finite are left out.
+    """Return as many as are reported, as numbers; those that are not finite are left out.
 
     What is no number is left out, too; the log says so, and `refused` remembers it, once a name.
     """
@@ -158,7 +158,7 @@ def values_told(
         except Exception as error:  # whatever a script's own type raises
             if str(name) not in refused:
                 refused.add(str(name))
-                log.warning("progress: %r is not told, as it is no number: %s", name, error)
+                log.warning("progress: %r is not reported, as it is no number: %s", name, error)
     fit = [(name, value) for name, value in numbers.items() if name and abs(value) <= MOST_METRIC]
     return tuple(fit[:MOST_METRICS])
 

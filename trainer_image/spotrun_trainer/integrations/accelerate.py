@@ -34,7 +34,7 @@ _DRAFT = "draft-"
 class SpotrunTracker(GeneralTracker):
     """Tells a TrainingJob the values that are given to `accelerator.log`.
 
-    Its `step` is not told: scripts give epochs there, too.
+    Its `step` is not reported: scripts give epochs there, too.
     """
 
     name = "spotrun"
@@ -52,8 +52,11 @@ class SpotrunTracker(GeneralTracker):
     @override
     def log(self, values: Mapping[str, object], step: int | None = None, **_: Any) -> None:
         """Tell all values that are numbers."""
-        told = values.items()
-        progress(metrics={name: value for name, value in told if isinstance(value, int | float)})
+        progress(
+            metrics={
+                name: value for name, value in values.items() if isinstance(value, int | float)
+            }
+        )
 
 
 class Checkpoints:

@@ -82,8 +82,8 @@ class SpotrunCallback(TrainerCallback):
         **_: Any,
     ) -> None:
         """Tell loss and metrics, those of an evaluation as well."""
-        told = (logs or {}).items()
-        progress(metrics={name: value for name, value in told if isinstance(value, int | float)})
+        logged = (logs or {}).items()
+        progress(metrics={name: value for name, value in logged if isinstance(value, int | float)})
 
     @override
     def on_train_end(

@@ -15,8 +15,8 @@ examples:
   the sizes that divide a global batch of 256 samples:
       kubectl get trainingjob gpt -o yaml | kubectl tjob doctor -f - --batch 256
 
-Nothing is asked of a cluster. Exit codes: 0 nothing needs to be changed, 1 a change is proposed,
-2 it was asked wrongly.
+No cluster is asked. Exit codes: 0 nothing needs to be changed, 1 a change is proposed, 2 the flags
+or the job are wrong.
 """
 
 

@@ -143,7 +143,7 @@ class Reflector(Generic[T]):
         pause_seconds = backoff.pause_seconds(times, self._roll, retry_after_seconds)
         log.log(
             log_level(self.failures),
-            "%s: %s (%d failures in a row), on again in %.1f s",
+            "%s: %s (%d failures in a row), trying again in %.1f s",
             self.selection.resource.plural,
             error,
             self.failures,
@@ -187,7 +187,7 @@ class Reflector(Generic[T]):
         self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
         self.synced.set()
         if went_back:
-            log.warning("%s: taken as they were before", self.selection.resource.plural)
+            log.warning("%s: their older state is used from now on", self.selection.resource.plural)
             self.rewound()
 
     def _refuse_the_past(self, version: int) -> None:
@@ -223,7 +223,7 @@ class Reflector(Generic[T]):
         lived_seconds = self._clock() - began
         if not lines_seen and lived_seconds < self._timing.backoff.most_seconds:
             # Whoever closes streams at once would otherwise make us open them in a hot loop.
-            raise Retryable(f"the watch ended after {lived_seconds:.1f} s without a word")
+            raise Retryable(f"the watch ended after {lived_seconds:.1f} s without an event")
 
     async def _read(self, seconds: float) -> bool:
         """Read a watch to its end; return whether it brought anything."""

@@ -137,7 +137,7 @@ class WorkQueue(Generic[K]):
         pause_seconds = self._schedule.failed(key, self._clock(), retry_after)
         known = isinstance(error, KubeError)  # in Kubernetes' own words; others need a traceback
         log.warning(
-            "%s failed (%d in a row), again in %.1f s: %s",
+            "%s failed (%d in a row), trying again in %.1f s: %s",
             key,
             self._schedule.failures(key),
             pause_seconds,

@@ -19,7 +19,7 @@ def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
     kind = ConditionType.PRICING_COMPLETE
     if now.is_complete:
         wrong = unreadable_prices(now.running)
-        message = f"the last price that was known counts on: {wrong}" if wrong else _ALL_KNOWN
+        message = f"the last known price is used: {wrong}" if wrong else _ALL_KNOWN
         return state(view, status, kind, Reason.TRAINING, message[:MAX_MESSAGE_CHARS], holds=True)
     if now.unpriced:
         number = f"{len(now.unpriced)} of {len(now.running)} workers"

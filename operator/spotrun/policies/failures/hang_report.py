@@ -20,7 +20,7 @@ from spotrun.state.world_members import training, world_number
 CLEARLY_SECONDS = 10.0
 """Agents tell mere progress every 2 s, and what they tell is half a second old: less is nothing."""
 _CLEARLY_OF_STEPS_SECONDS = 1.0
-"""Steps are told twice a second, the last ones perhaps never: fewer than that are no difference."""
+"""Steps are reported twice a second, the last ones perhaps never: fewer are no difference."""
 _MOST_NAMES = 3
 
 

@@ -1,7 +1,7 @@
 """Failures of those who noticed another's: what they say is true, and not the cause.
 
 When a rank raises, its peers' collectives break: they end with "connection closed by peer", and may
-tell it first. When a rank stops taking part they end after a time-out, and it has told nothing.
+tell it first. When a rank stops taking part they end after a time-out, and it has reported nothing.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def name_those_who_go_on(view: View, status: JobState, message: str) -> str:
         return message
     more = len(names) - _MOST_NAMES
     named = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-    added = f"; {named} had not failed: look there for who stopped taking part"
+    added = f"; {named} had not failed: look there for a rank that hangs"
     return message[: MAX_DETAIL_CHARS - len(added)] + added
 
 

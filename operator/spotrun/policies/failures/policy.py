@@ -100,7 +100,7 @@ def verdict_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def _with_its_cause(view: View, status: JobState) -> JobState:
-    """Put the cause in the place of a failure that only followed from it, if it is told by now.
+    """Put the cause in the place of a failure that only followed from it, if it is reported by now.
 
     Reports of a world's workers overtake each other: it is one failure, and counted already.
     """

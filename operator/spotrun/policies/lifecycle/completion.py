@@ -42,7 +42,7 @@ def _how(view: View, status: JobState) -> str:
     if view.job.spec.checkpoint is None:
         return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"
     return (
-        "the training is complete; it has told of no checkpoint, for its script saves by itself or "
+        "the training is complete; no checkpoint was reported, for its script saves by itself or "
         "not at all"
     )
 

@@ -24,7 +24,7 @@ def follow(view: View, status: JobState) -> JobState:
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and not _is_known(newest, status.progress):
         status = replace(status, progress=_progress(newest, status.progress))
-    # What a worker saved on its way out it may have told nobody but the kubelet.
+    # What a worker saved on its way out only the kubelet may know of.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.worker_id in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
     reported = [report.committed for report in reports if report.committed]

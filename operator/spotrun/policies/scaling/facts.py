@@ -13,7 +13,7 @@ from spotrun.api.spec.workers import TargetResource
 class Pause(StrEnum):
     """Why nothing can be concluded yet. It is no answer, and not worth a write."""
 
-    MEASURING = "three windows of steps are awaited"
+    MEASURING = "three measurements of the steps are awaited"
     STABILIZING = "another size is justified, but not for long enough yet"
     RESIZING = "the last change of the size is not complete"
     NOT_TRAINING = "no world trains"
@@ -45,7 +45,7 @@ class Gauge:
     target: float
     tolerance: float = 0.1  # of the target
     reported: tuple[float, ...] = ()  # by workers that train, smoothed
-    silent: int = 0  # those of them that told nothing
+    silent: int = 0  # those of them that reported nothing
 
     @property
     def lowest(self) -> float:
@@ -54,7 +54,7 @@ class Gauge:
 
     @property
     def usage(self) -> float | None:
-        """The mean of what was told; None if nothing was."""
+        """The mean of what was reported; None if nothing was."""
         return sum(self.reported) / len(self.reported) if self.reported else None
 
 

@@ -22,7 +22,7 @@ def first_size(facts: SizingFacts) -> Wish:
         return _wish(facts.wanted, "as it trains already")
     if facts.wanted > smallest and facts.hour_worth_usd != 0:
         return _wish(facts.wanted, "as workers.replicas says")
-    size, why = smallest, "the fewest, for an hour earlier is worth nothing"
+    size, why = smallest, "the fewest, as finishing earlier is worth nothing"
     if facts.hour_worth_usd != 0:
         size = max((n for n in facts.sizes if n <= (smallest * most) ** 0.5), default=smallest)
         why = f"between the fewest and the {most} workers that there is room and money for"

@@ -79,7 +79,7 @@ def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:
     """
     reported = readings(members)
     if any(one.world_number != present or not one.is_enough for one in reported):
-        return None  # the others will soon have told as much
+        return None  # the others will soon have reported as much
     steps = [one.step_seconds for one in reported if one.step_seconds]
     samples = [one.samples_per_step for one in reported if one.samples_per_step]
     if not steps or not samples or median(steps) < _LEAST_SECONDS:

@@ -108,7 +108,7 @@ def _seconds_to_hold(view: View, status: JobState, idle: Idle) -> float | None:
 
 
 def _is_unheard(view: View, status: JobState) -> bool:
-    """Whether some who train have told nothing yet, as to an operator that has just begun.
+    """Whether some who train have reported nothing yet, as to an operator that has just begun.
 
     That says nothing of idleness: what was found before stands, and nobody is suspended for it.
     """

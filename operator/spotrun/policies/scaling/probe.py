@@ -40,7 +40,7 @@ def probe(those: Options, found: Wish, memory: ScalingState, now: datetime) -> W
     there_and_back = 2 * those.change(worth, size).price
     if stake < STAKE * there_and_back:
         return None
-    why = f"more than {those.base} waited; whether they still do shows at {size} workers, not here"
+    why = f"more than {those.base} had to wait; {size} are tried to see if they still do"
     return Wish(size, ScalingReason.PROBING, why, {"possibleCostRatio": f"{ratio:.3f}"})
 
 

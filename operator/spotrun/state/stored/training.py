@@ -22,7 +22,7 @@ class Progress:
 
 
 NO_PROGRESS = Progress()
-"""Before anybody told of a step."""
+"""Before anybody reported a step."""
 
 
 @dataclass(frozen=True, slots=True)

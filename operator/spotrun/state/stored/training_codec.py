@@ -27,7 +27,7 @@ def read_progress(stored: api.Progress | None) -> Progress:
 
 
 def write_progress(progress: Progress) -> api.Progress | None:
-    """Write how far the training is; None where nobody told."""
+    """Write how far the training is; None where nobody reported it."""
     if progress == NO_PROGRESS:
         return None
     return api.Progress.model_construct(

@@ -1,7 +1,7 @@
 """A rank that stops taking part: the others end after their time-out.
 
 First cause: rank 0 ended with exit code 1: RuntimeError: ... imed out waiting ... rank 1 ...
-had not failed: look there for who stopped taking part
+had not failed: look there for a rank that hangs
 """
 
 import time

@@ -33,6 +33,6 @@ def test_a_stated_price_that_became_unreadable_is_named_while_the_last_one_count
     assert stated is not None
     assert (stated.status, cost(decision).usd) == (ConditionStatus.TRUE, "1")
     assert stated.message == (
-        "the last price that was known counts on: the annotation spotrun.dev/usd-per-hour of node "
+        "the last known price is used: the annotation spotrun.dev/usd-per-hour of node "
         "a is '4 USD': write a decimal number of USD, like 12.50"
     )

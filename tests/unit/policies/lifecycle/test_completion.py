@@ -31,4 +31,4 @@ def test_a_script_that_ends_well_without_a_step_is_not_said_to_be_trained() -> N
     assert (nothing.phase, nothing.message) == (Phase.SUCCEEDED, NO_STEP_SEEN)
     stepped = job.with_worker(0, progress=Progress(1, 7), **done).decide().status
     assert stepped.message is not None
-    assert stepped.message.startswith("the training is complete; it has told of no checkpoint")
+    assert stepped.message.startswith("the training is complete; no checkpoint was reported")

@@ -13,7 +13,7 @@ from spotrun.policies.scaling.facts import SizingFacts
 from spotrun.policies.scaling.options import Wish
 from spotrun.policies.scaling.utilization.targets import Proposal, proposal
 
-_FEWEST = "the fewest, for an hour earlier is worth nothing"
+_FEWEST = "the fewest, as finishing earlier is worth nothing"
 _ANEW = "but without spec.checkpoint a change would begin its training anew"
 
 

@@ -17,7 +17,7 @@ def gauges(job: JobSnapshot, members: Sequence[Worker]) -> tuple[Gauge, ...]:
 
 
 def readings(members: Iterable[Worker]) -> list[Reading]:
-    """Return the readings of the workers that have told anything."""
+    """Return the readings of the workers that have reported anything."""
     return [w.agent.reading for w in members if w.agent is not None and w.agent.reading is not None]
 
 
