@@ -1,11 +1,15 @@
 """The cost of `keep` for a plain DDP loop, and what a power cut costs a loop that has it.
 
 The script is `tests/scripts/kept_loop.py` on process nodes under the operator's own code; the node
-of each rank in turn loses its power.
+of each rank in turn loses its power, some time after the start: processes are begun ahead by then.
 
     keep_step_ms            added to a step in which a state of so many MB is copied
     script_steps_lost       steps that the survivor of a power cut had done, and that are made again
-    script_restart_seconds  from the cut to the first step of all ranks of the next world
+                            by it, or once the replacement has joined it
+    script_restart_seconds  from the cut to the first step of all ranks of the next world: that of
+                            the survivor alone, as for the scripts of bench/scripts.py
+    script_whole_seconds    from the cut until the replacement trains as well: the start of its pod,
+                            and its import of PyTorch
 
 Run as `.venv/bin/python bench/scripts_keep.py [--quick] [--repeats 3] [--only cost]`.
 """
@@ -21,6 +25,8 @@ import torch
 from torch import nn
 
 from bench.operator_bench import say
+from bench.scripts import AHEAD_SECONDS
+from bench.scripts_events import lasts
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
 from spotrun_trainer.kept.handle import Kept
@@ -30,6 +36,7 @@ from spotrun_trainer.kept.position import Position
 from spotrun_trainer.process.node_memory import offer_memory, offered_memory
 from spotrun_trainer.state.tracked import Tracked
 from tests.integration.trainer.helpers import FOR_LONG, open_telling_place
+from tests.integration.trainer.traces import Trace, pids_of
 from tests.support.cluster.operator_world import install_crds
 
 STATE_MB = (10, 100)
@@ -43,6 +50,7 @@ class Cut(NamedTuple):
 
     steps_lost: int
     restart_seconds: float
+    whole_seconds: float
 
 
 def main() -> None:
@@ -58,7 +66,8 @@ def main() -> None:
             costs = step_costs(size, copies=3 if arguments.quick else 30)
             say("keep_step_ms", [1000 * cost for cost in costs], "ms", state_mb=size)
     if arguments.only in {"", "cuts"}:
-        asyncio.run(measure_cuts(1 if arguments.quick else arguments.repeats))
+        repeats, ahead_seconds = (1, 0.0) if arguments.quick else (arguments.repeats, AHEAD_SECONDS)
+        asyncio.run(measure_cuts(repeats, ahead_seconds))
 
 
 def step_costs(state_mb: int, copies: int) -> list[float]:
@@ -88,33 +97,51 @@ def timed(kept: Kept) -> float:
     return time.perf_counter() - began
 
 
-async def measure_cuts(repeats: int) -> None:
+async def measure_cuts(repeats: int, ahead_seconds: float) -> None:
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
         cuts = []
         for repeat in range(repeats):
             folder = Path(scratch) / str(repeat)
             folder.mkdir()
-            cuts.append(await power_cut(cluster, folder, rank=repeat % 2))
+            cuts.append(await power_cut(cluster, folder, repeat % 2, ahead_seconds))
     say("script_steps_lost", max(cut.steps_lost for cut in cuts), "steps", cuts=repeats)
     say("script_restart_seconds", [cut.restart_seconds for cut in cuts], "s")
+    say("script_whole_seconds", [cut.whole_seconds for cut in cuts], "s")
 
 
-async def power_cut(cluster: Cluster, folder: Path, rank: int) -> Cut:
+async def power_cut(cluster: Cluster, folder: Path, rank: int, ahead_seconds: float) -> Cut:
     """Cut off the node of a rank; its replacement has a node waiting."""
     async with open_telling_place(cluster, folder) as place:
         await place.add_nodes("a", "b", "c")
-        await place.start("kept_loop.py", folder, *FOR_LONG)
+        await place.start("kept_loop.py", folder, *FOR_LONG, sizes={"min": 1})
         async with place.operator():
-            before = await place.until_trains(2)
-            at = time.time()
+            await place.until_trains(2)
+            await place.until_trace(lambda lines: lasts(lines, ahead_seconds))
+            before, at = place.trace(), time.time()
             await place.machine(await place.member(rank)).vanish(delete_node=True)
-            after = await place.until_trains(2, after=before)
-            survivors = {line["pid"] for line in before if line["rank"] != rank}
-            done = max(line["step"] for line in place.trace() if line["pid"] in survivors)
-            again = min(line["step"] for line in after)
-            first = {line["rank"]: line["time"] for line in reversed(after)}
-    return Cut(max(done + 1 - again, 0), max(first.values()) - at)
+            whole = await place.until_trains(2, after=before)
+    lines = place.trace()
+    old = pids_of(before)
+    survivors = {line["pid"] for line in before if line["rank"] != rank}
+    done = max(line["step"] for line in lines if line["pid"] in survivors)
+    alone = [line for line in lines if line["pid"] not in old and line["size"] == 1]
+    lost = made_again(done, alone)
+    if alone:
+        done = max(line["step"] for line in alone)
+    return Cut(
+        lost + made_again(done, whole), first_step(alone or whole) - at, first_step(whole) - at
+    )
+
+
+def made_again(done: int, after: Trace) -> int:
+    """Return how many of the steps that were done are made again; no step is one."""
+    return max(done + 1 - min((line["step"] for line in after), default=done + 1), 0)
+
+
+def first_step(lines: Trace) -> float:
+    """Return when all ranks had made a step."""
+    return max({line["rank"]: float(line["time"]) for line in reversed(lines)}.values())
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ def test_the_first_cause_of_failing_scripts_is_named() -> None:
 
 def test_a_power_cut_costs_a_loop_that_keeps_its_state_no_step() -> None:
     small = ("--quick", "--only=cuts")
-    steps_lost, restart = figures_of("scripts_keep", *small, timeout_seconds=TIMEOUT_SECONDS)
+    found = figures_of("scripts_keep", *small, timeout_seconds=TIMEOUT_SECONDS)
+    steps_lost, restart, whole = found
     assert (steps_lost["metric"], steps_lost["value"]) == ("script_steps_lost", 0)
     assert restart["metric"] == "script_restart_seconds"
+    assert whole["metric"] == "script_whole_seconds"
+    assert whole["value"] >= restart["value"]
