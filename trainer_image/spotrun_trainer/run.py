@@ -114,13 +114,14 @@ class Run:
         self._sources = Sources(seed, self._context.rank_info.local_size)
 
     @staticmethod
-    def plan(script: str | Path, *arguments: str) -> Needs:
+    def plan(script: str | Path, *arguments: str, timeout_seconds: float = 600) -> Needs:
         """Return the memory that a training script needs, without computing anything.
 
         It is run in a process of its own up to its first step, on tensors without content. `kubectl
-        tjob plan --script` says which machines have that memory, and what they cost.
+        tjob plan --script` says which machines have that memory, and what they cost. A script that
+        takes longer to its first step is ended, with a ValueError.
         """
-        return needs_of(script, *arguments)
+        return needs_of(script, *arguments, timeout_seconds=timeout_seconds)
 
     @property
     def device(self) -> torch.device:

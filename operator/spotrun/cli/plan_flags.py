@@ -42,6 +42,13 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--needs", metavar="FILE", help="what was measured before, in place of --script"
     )
     parser.add_argument(
+        "--timeout",
+        type=numbers.minutes,
+        default=10.0,
+        metavar="MINUTES",
+        help="for --script: it is ended if its first step is later than that (default: 10)",
+    )
+    parser.add_argument(
         "--usable",
         type=numbers.share,
         default=0.9,

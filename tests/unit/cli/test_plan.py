@@ -1,6 +1,11 @@
 """`kubectl tjob plan`: from needs to machines, as tables, and as it is typed."""
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from decimal import Decimal
 from pathlib import Path
@@ -196,10 +201,11 @@ def test_what_cannot_be_planned_is_said(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("import os; os.kill(os.getpid(), 9)", "signal 9 ended it; if that is 9, memory may have"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it; memory may have run out"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV ended it"),
         ("raise RuntimeError('first\\nsecond\\n\\n')", "RuntimeError: first second (line 1: raise"),
     ],
-    ids=["killed", "an error of several lines"],
+    ids=["killed", "crashed", "an error of several lines"],
 )
 def test_why_a_script_ended_is_said(
     line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -211,6 +217,46 @@ def test_why_a_script_ended_is_said(
     printed = " ".join(capsys.readouterr().err.split())
     assert f"{script} cannot be planned" in printed
     assert said in printed
+
+
+def test_a_script_that_hangs_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import time; time.sleep(600)")
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--script", str(script), "--timeout", "0.01"])
+    assert ended.value.code == 2
+    assert "within 0.01 minutes, and was ended" in " ".join(capsys.readouterr().err.split())
+
+
+# A process that the script started has the script's pipes, too.
+HANGS = """
+import os, subprocess, sys, time
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open({fifo!r}, "w") as pids:
+    print(os.getpid(), other.pid, file=pids)
+time.sleep(600)
+"""
+
+
+# What a shell runs in the background is started with the signal ignored, and so are its children.
+HEARS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
+def test_an_interrupt_ends_the_script_and_what_it_has_started(tmp_path: Path) -> None:
+    script, fifo = tmp_path / "train.py", tmp_path / "pids"
+    script.write_text(HANGS.format(fifo=str(fifo)))
+    os.mkfifo(fifo)
+    asks = f"from spotrun.cli.kubectl import main; main(['plan', '--script', {str(script)!r}])"
+    command = [sys.executable, "-c", f"{HEARS}; {asks}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as asked:
+        started = [os.pidfd_open(int(pid)) for pid in fifo.read_text().split()]
+        asked.send_signal(signal.SIGINT)
+        _, said = asked.communicate(timeout=60)
+    assert "interrupted before its end" in said
+    for process in started:
+        assert select.select([process], [], [], 30)[0], "it was not ended"
+        os.close(process)
+    assert len(started) == 2
 
 
 def test_without_pytorch_it_is_said_what_to_do(

@@ -1,6 +1,8 @@
 """`kubectl tjob plan`: a script's needs, measured in a process of its own, and who meets them."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from argparse import Namespace
@@ -40,7 +42,7 @@ def understand(chosen: Namespace) -> Question:
     if not chosen.usable > 0 or not chosen.utilization > 0:
         raise ValueError("--usable and --utilization are shares above 0")
     found = (
-        _measured(chosen.script, _arguments(chosen.filename, chosen.script))
+        _measured(chosen.script, _arguments(chosen.filename, chosen.script), chosen.timeout)
         if chosen.script is not None
         else _kept(chosen.needs)
     )
@@ -75,35 +77,56 @@ def _arguments(filename: str | None, script: str) -> Sequence[str]:
     )
 
 
-def _measured(script: str, arguments: Sequence[str]) -> dict[str, Any]:
+def _measured(script: str, arguments: Sequence[str], minutes: float) -> dict[str, Any]:
     if find_spec("torch") is None:
         raise ValueError(
             "--script runs the script's model in PyTorch, which is not installed here: pip install "
             f"'spotrun[trainer]'; or run `python -m {_MEASURE} {script} > needs.json` where it is, "
             "as in the job's image, and give --needs needs.json"
         )
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", _MEASURE, script, *arguments],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
+        start_new_session=True,
+    ) as child:
+        try:
+            out, said = child.communicate(timeout=60 * minutes)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise ValueError(_took_too_long(script, minutes)) from None
+        except BaseException:  # of Ctrl-C the child hears nothing, in its own session
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    if child.returncode:
+        raise ValueError(_why_not(script, child.returncode, said.strip()))
+    return _object(out, script)
+
+
+def _took_too_long(script: str, minutes: float) -> str:
+    return (
+        f"{script} cannot be planned: it did not reach its first step within {minutes:g} minutes, "
+        "and was ended; nothing is computed in a plan, so look for a download or for data that are "
+        "read as a whole, or give it longer with --timeout"
     )
-    if done.returncode:
-        raise ValueError(_why_not(script, done))
-    return _object(done.stdout, script)
 
 
-def _why_not(script: str, done: subprocess.CompletedProcess[str]) -> str:
-    said = done.stderr.strip()
+def _why_not(script: str, code: int, said: str) -> str:
     cannot, last = f"{script} cannot be planned: ", said.rpartition("\n")[2]
     if last.startswith(cannot):
         return last
-    ended = (
-        f"signal {-done.returncode} ended it; if that is 9, memory may have run out"
-        if done.returncode < 0
-        else f"it ended with {done.returncode}"
-    )
+    ended = f"it ended with {code}" if code > 0 else f"{_signal(-code)} ended it"
+    if code == -signal.SIGKILL:
+        ended += "; memory may have run out: read less of the data before the first step"
     return f"{cannot}{ended}\n{said[-_SHOWN_CHARS:]}".strip()
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one that Python has no name for
+        return f"signal {number}"
 
 
 def _kept(name: str) -> dict[str, Any]:

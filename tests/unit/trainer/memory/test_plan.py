@@ -92,7 +92,7 @@ def most_taken(compute: Callable[[], None], model: nn.Module) -> int:
     return most
 
 
-def planned(folder: Path, body: str) -> Needs:
+def planned(folder: Path, body: str, timeout_seconds: float = 600) -> Needs:
     """The plan of a script with such a loop."""
     script = folder / "train.py"
     script.write_text(
@@ -101,7 +101,7 @@ def planned(folder: Path, body: str) -> Needs:
         "from spotrun_trainer import Run\n"
         "run = Run(seed=1)\n" + body
     )
-    return Run.plan(script)
+    return Run.plan(script, timeout_seconds=timeout_seconds)
 
 
 LOOP = """
@@ -133,11 +133,18 @@ def test_a_model_larger_than_any_memory_is_planned(tmp_path: Path) -> None:
         ("", "came to its end without run.steps"),
         ("raise SystemExit(3)", "ended by itself, with 3"),
         ("run.mesh", "run.mesh is there where"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it; memory may have run out"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV ended it"),
     ],
 )
 def test_a_script_that_cannot_be_planned_is_told_why(tmp_path: Path, body: str, said: str) -> None:
     with pytest.raises(ValueError, match=f"cannot be planned.*{said}"):
         planned(tmp_path, body)
+
+
+def test_a_script_that_hangs_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot be planned: .* within 0\.5 s, and was ended"):
+        planned(tmp_path, "import time; time.sleep(600)", timeout_seconds=0.5)
 
 
 def test_bf16_by_autocast_is_planned_as_written(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -49,17 +50,44 @@ def is_planned() -> bool:
     return PLAN_FILE in os.environ
 
 
-def needs_of(script: str | Path, *arguments: str) -> Needs:
+def needs_of(script: str | Path, *arguments: str, timeout_seconds: float) -> Needs:
     """Run a script for its needs alone, in a process of its own; a ValueError says why not."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_WORLD)}
-    done = subprocess.run(
-        [sys.executable, "-m", __package__, str(script), *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
+    command = [sys.executable, "-m", __package__, str(script), *arguments]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(
+        command, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
-    if done.returncode:
-        raise ValueError(done.stderr.strip().rpartition("\n")[2] or f"{script} cannot be planned")
-    found: Mapping[str, object] = json.loads(done.stdout)
-    return Needs(**found)  # type: ignore[arg-type]
+    with child:
+        try:
+            found, said = child.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            _kill(child)
+            raise ValueError(
+                f"{script} cannot be planned: it did not reach its first step within "
+                f"{timeout_seconds:g} s, and was ended; nothing is computed in a plan, so look for "
+                "a download or for data that are read as a whole, or give a longer timeout_seconds="
+            ) from None
+        except BaseException:  # of Ctrl-C the child hears nothing, in its own session
+            _kill(child)
+            raise
+    if child.returncode:
+        raise ValueError(_why_not(script, child.returncode, said))
+    of_script: Mapping[str, object] = json.loads(found)
+    return Needs(**of_script)  # type: ignore[arg-type]
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    """Kill a child that leads a session, with all that it has started."""
+    os.killpg(child.pid, signal.SIGKILL)
+
+
+def _why_not(script: str | Path, code: int, said: str) -> str:
+    last = said.strip().rpartition("\n")[2]
+    if code > 0:
+        return last or f"{script} cannot be planned"
+    names = {int(one): one.name for one in signal.Signals}
+    ended = f"{script} cannot be planned: {names.get(-code, f'signal {-code}')} ended it"
+    if code == -signal.SIGKILL:
+        ended += "; memory may have run out: read less of the data before the first step"
+    return f"{ended}; {last}" if last else ended
