@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 _MOST_DEPTH = 300
+_MOST_ELEMENTS = 2**60
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,14 @@ class Box:
         """The number of elements."""
         return math.prod(self.shape)
 
+    def common(self, other: "Box") -> "Box":
+        """Return what two parts of a tensor have in common."""
+        offsets = tuple(map(max, self.offsets, other.offsets))
+        ends = map(min, _ends(self), _ends(other))
+        return Box(
+            offsets, tuple(max(0, end - start) for start, end in zip(offsets, ends, strict=True))
+        )
+
     def is_within(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor of such a shape has such a part."""
         return len(self.offsets) == len(self.shape) == len(shape) and all(
@@ -46,6 +55,21 @@ class Box:
         offsets[dim] += start
         shape[dim] = min(size, shape[dim] - start)
         return Box(tuple(offsets), tuple(shape))
+
+
+def are_tiles(boxes: Sequence[Box], whole: Box) -> bool:
+    """Whether boxes make up another one, each element once, as the cells of a grid."""
+    found = [box for box in boxes if box.numel]
+    if not whole.numel:
+        return not found
+    num_cells = 1
+    for dim, (start, size) in enumerate(zip(whole.offsets, whole.shape, strict=True)):
+        runs = sorted({(box.offsets[dim], box.shape[dim]) for box in found})
+        ends = [start, *(offset + length for offset, length in runs)]
+        if [offset for offset, _ in runs] != ends[:-1] or ends[-1] != start + size:
+            return False
+        num_cells *= len(runs)
+    return len(found) == len(set(found)) == num_cells
 
 
 @dataclass(frozen=True)
@@ -95,11 +119,10 @@ class Stretch:
 
 def stretches(wanted: Box, held: Box) -> Iterator[Stretch]:
     """Yield the elements that two parts of a tensor have in common, in as few runs as can be."""
-    low = tuple(map(max, wanted.offsets, held.offsets))
-    high = tuple(map(min, _ends(wanted), _ends(held)))
-    common = tuple(end - start for start, end in zip(low, high, strict=True))
-    if any(size <= 0 for size in common):
+    both = wanted.common(held)
+    if not both.numel:
         return
+    low, common = both.offsets, both.shape
     # The dimensions from here on are consecutive in both.
     inner = len(common)
     while inner > 0:
@@ -146,6 +169,8 @@ def divisions_in(
     found = {}
     for content in _marked(values, 0):
         match content:
+            case [{"$tensor": str()}, list(shape), *_] if not all(map(_is_size, shape)):
+                raise ValueError(f"its values have a $part of no shape: {str(content)[:80]}")
             case [{"$tensor": str(path)}, list(shape), by, list(offsets)]:
                 box = Box(tuple(offsets), shape_of(path))
             case [{"$tensor": str(path)}, list(shape), [dim]]:
@@ -153,9 +178,8 @@ def divisions_in(
                 by = {"shard": dim}
             case _:
                 raise ValueError(f"its values have a $part that is none: {str(content)[:80]}")
-        numbers = (*shape, *box.offsets)
-        if any(type(one) is not int or one < 0 for one in numbers):
-            raise ValueError(f"its values have a $part of no shape: {str(content)[:80]}")
+        if not all(map(_is_size, box.offsets)):
+            raise ValueError(f"its values have a $part of no place: {str(content)[:80]}")
         if not box.is_within(tuple(shape)):
             raise ValueError(f"the part of {path[:80]!r} is outside of the whole")
         found[path] = Division(tuple(shape), by, box)
@@ -188,6 +212,10 @@ def _marked(values: object, depth: int) -> Iterator[object]:
             return
         for one in values.values():
             yield from _marked(one, depth + 1)
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value < _MOST_ELEMENTS
 
 
 def _chunk_offsets(shape: list[int], dim: object, part: int, parts: int) -> tuple[int, ...]:

@@ -14,7 +14,12 @@ from torch import Tensor
 
 from spotrun_trainer.checkpoint.format.data_files import Stream, blaming, opened
 from spotrun_trainer.checkpoint.format.directory import Place
-from spotrun_trainer.checkpoint.format.manifest import Content, Manifest, data_file
+from spotrun_trainer.checkpoint.format.manifest import (
+    Content,
+    Manifest,
+    data_file,
+    manifest_file,
+)
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.read_plan import Held, Read, Source, plan_reads
 from spotrun_trainer.checkpoint.host_memory import bytes_of
@@ -46,6 +51,11 @@ class SavedPart:
 
         values = dict(content.values)
         return cls(manifests, content, specs, divisions_in(values, shape_of, part, parts))
+
+    @property
+    def whole(self) -> dict[str, Spec]:
+        """The types and shapes of the whole tensors."""
+        return {path: Spec(one.dtype, self._whole(path)) for path, one in self.specs.items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -108,7 +118,7 @@ def read_ranges(
 ) -> None:
     """Read this process's part of each tensor; of saved parts that have the same, the first."""
     manifests = {one.rank: one for part in saved for one in part.manifests}
-    reads = _plan(name, saved, flat, here)
+    reads = _plan(place, name, saved, flat, here)
     targets = {path: _room(flat.tensors[path]) for path in reads}
     of_rank = defaultdict[int, list[tuple[Read, memoryview]]](list)
     for path, ranges in reads.items():
@@ -129,22 +139,26 @@ def read_ranges(
 
 
 def _plan(
-    name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
+    place: Place, name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
 ) -> dict[str, list[Read]]:
+    """Return what to read of each tensor; parts that make up no model were not written so."""
     sources = [part.sources() for part in saved]
-    shapes = saved[0].shapes
-    if any(part.shapes != shapes for part in saved):
-        raise ValueError(f"{name} cannot be loaded: its parts are not of the same model")
+    whole = saved[0].whole
     plans = {}
-    for path, tensor in flat.tensors.items():
-        wanted = here[path].box if path in here else Box.whole(tuple(tensor.shape))
-        held = [Held(part.box(path), each[path]) for part, each in zip(saved, sources, strict=True)]
-        try:
-            plan = plan_reads(wanted, held, tensor.element_size())
-        except ValueError as error:
-            raise ValueError(f"{name} cannot be loaded: of {path} {error}") from error
-        if plan:
-            plans[path] = plan
+    for part in saved[1:]:
+        with blaming(place, name, manifest_file(part.manifests[0].rank)):
+            if part.whole != whole:
+                raise ValueError("its tensors are not those of the other parts")
+    with blaming(place, name, manifest_file(saved[0].manifests[0].rank)):
+        for path, tensor in flat.tensors.items():
+            wanted = here[path].box if path in here else Box.whole(tuple(tensor.shape))
+            held = [Held(one.box(path), of[path]) for one, of in zip(saved, sources, strict=True)]
+            try:
+                plan = plan_reads(wanted, held, tensor.element_size())
+            except ValueError as error:
+                raise ValueError(f"with the other parts, of {path[:80]!r} {error}") from error
+            if plan:
+                plans[path] = plan
     return plans
 
 

@@ -8,7 +8,7 @@ ranks, and a part that is wanted is put together from what it has in common with
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spotrun_trainer.parallel.division import Box, Stretch, stretches
+from spotrun_trainer.parallel.division import Box, Stretch, are_tiles, stretches
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,32 @@ class Read:
 
 
 def plan_reads(wanted: Box, held: Iterable[Held], itemsize: int) -> list[Read]:
-    """Return the ranges that give a part; raises ValueError if some of it is nowhere.
+    """Return the ranges that give a part; raises ValueError if some of it is nowhere, or twice.
 
     A part that several processes hold is read from the first of them. Ranges that follow each
     other, in the file and in the part, are one.
     """
     reads: list[Read] = []
-    num_found = 0
     sources = dict[Box, Sequence[Source]]()
     for one in held:
         sources.setdefault(one.box, one.sources)
+    _check_tiles(wanted, [wanted.common(box) for box in sources])
     for box, slices in sources.items():
         for stretch in stretches(wanted, box):
-            num_found += stretch.count
             for read in _reads(stretch, slices, itemsize):
                 if reads and _follows(read, reads[-1]):
                     reads.append(_both(reads.pop(), read))
                 else:
                     reads.append(read)
+    return reads
+
+
+def _check_tiles(wanted: Box, found: Sequence[Box]) -> None:
+    num_found = sum(box.numel for box in found)
     if num_found != wanted.numel:
         raise ValueError(f"{num_found} of {wanted.numel} elements are there")
-    return reads
+    if not are_tiles(found, wanted):
+        raise ValueError("some elements are there twice, and others not at all")
 
 
 def _reads(stretch: Stretch, sources: Sequence[Source], itemsize: int) -> Iterable[Read]:

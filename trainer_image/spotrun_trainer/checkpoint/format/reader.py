@@ -56,7 +56,7 @@ def load(place: Place, name: Name, tracked: Tracked, reader: Reader = ALONE) -> 
     what is tracked.
     """
     manifests = _manifests(place, name)
-    num_parts = _num_parts(name, manifests)
+    num_parts = _num_parts(place, name, manifests)
     own = _part(place, name, manifests, reader.shard % num_parts)
     with _fitting(name):
         here = tracked.divisions(own.shapes)
@@ -116,12 +116,16 @@ def _manifests(place: Place, name: Name) -> list[Manifest]:
     return manifests
 
 
-def _num_parts(name: Name, manifests: Sequence[Manifest]) -> int:
+def _num_parts(place: Place, name: Name, manifests: Sequence[Manifest]) -> int:
     """Return the number of processes that held a copy of the model together."""
-    saved = {manifest.shards for manifest in manifests}
-    if len(saved) > 1 or len(manifests) % min(saved):
-        raise ValueError(f"{name} cannot be loaded: its ranks hold no whole copies of a model")
-    return saved.pop()
+    num_parts = manifests[0].shards
+    for manifest in manifests:
+        with blaming(place, name, manifest_file(manifest.rank)):
+            if manifest.shards != num_parts or not num_parts or len(manifests) % num_parts:
+                raise ValueError(
+                    f"{manifest.shards} of {len(manifests)} ranks hold a copy of the model, by it"
+                )
+    return num_parts
 
 
 def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, shards: int) -> None:
