@@ -39,19 +39,27 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def local_gradient(parameter: Tensor) -> Tensor | None:
-    """Return the gradient of the part of a parameter that this process holds.
+    """Return the gradient of the part of a parameter that this process holds."""
+    gradient = summed_gradient(parameter)
+    return None if gradient is None else local(gradient)
 
-    Where layers compute on parts of a sample, each process of these has a summand of it.
+
+def summed_gradient(parameter: Tensor) -> Tensor | None:
+    """Return the gradient of a parameter, divided as that is.
+
+    Where layers compute on parts of a sample, each process of these has a summand of it: then this
+    is a collective of theirs.
     """
     gradient = parameter.grad
-    if gradient is None or not is_divided(gradient):
+    if gradient is None or not (is_divided(gradient) and is_divided(parameter)):
         return gradient
     own: Any = parameter
     summand: Any = gradient
-    if is_divided(parameter) and summand.placements != own.placements:
-        with torch.no_grad():
-            summand = summand.redistribute(own.device_mesh, own.placements)
-    return local(summand)
+    if summand.placements == own.placements:
+        return gradient
+    with torch.no_grad():
+        whole: Tensor = summand.redistribute(own.device_mesh, own.placements)
+    return whole
 
 
 def holders(tensor: Tensor, size: int) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.parallel.local import is_divided, local_gradient
+from spotrun_trainer.parallel.local import is_divided, local_gradient, summed_gradient
 from spotrun_trainer.step.gradient_buckets import (
     BUCKET_BYTES,
     Bucket,
@@ -85,7 +85,14 @@ class LocalGradients:
             self._is_dense = True
 
     def reduce(self) -> int:
-        """Return 0: there is nothing to sum, and missing ones do not matter."""
+        """Return 0: missing ones do not matter.
+
+        What processes that share a layer add up they add up here: after the commit, a loss amid it
+        would leave some without a step that others have applied.
+        """
+        for parameter in self.parameters:
+            if is_divided(parameter):
+                parameter.grad = summed_gradient(parameter)
         return 0
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:

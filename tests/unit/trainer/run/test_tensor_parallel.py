@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.elastic.membership import Membership
+from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.process_group import Group
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.fully_sharded import (
@@ -20,7 +27,7 @@ from tests.unit.trainer.run.fully_sharded import (
     train_and_show,
     whole_state,
 )
-from tests.unit.trainer.run.scripts import dataset
+from tests.unit.trainer.run.scripts import CLASSES, FEATURES, dataset
 from tests.unit.trainer.run.sharded import Both, leave_to_the_other_copy
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
@@ -92,6 +99,80 @@ def test_a_broken_copy_is_completed_by_a_newcomer(jobs: Jobs, tmp_path: Path) ->
     job.bring_in(How.BOUNDARY, *again)
     (tmp_path / "go").touch()
     assert_like_alone(plan, job.ended(*again))
+
+
+class Normed(nn.Module):
+    """A model with a layer that each process computes for some of the samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first = nn.Linear(FEATURES, 8)
+        self.norm = nn.LayerNorm(8)
+        self.last = nn.Linear(8, CLASSES)
+
+    @override
+    def forward(self, features: Tensor) -> Tensor:
+        result: Tensor = self.last(self.norm(self.first(features)))
+        return result
+
+
+def train_normed(clip: float | None) -> list[str]:
+    """Train a step; return what was added up: before the commit, and after it."""
+    # Not for all processes of these tests: it takes them a second.
+    from torch.distributed.tensor import Replicate, Shard  # noqa: PLC0415
+    from torch.distributed.tensor.parallel import (  # noqa: PLC0415
+        ColwiseParallel,
+        SequenceParallel,
+        parallelize_module,
+    )
+
+    run = Run(1, parallel=Parallel(tensor=2))
+    layers = {
+        "first": ColwiseParallel(output_layouts=Shard(0)),
+        "norm": SequenceParallel(sequence_dim=0, use_local_output=True),
+        "last": ColwiseParallel(input_layouts=Shard(0), output_layouts=Replicate()),
+    }
+    model = parallelize_module(Normed(), run.mesh["tensor"], layers, src_data_rank=None)
+    model = run.prepare(model, shard=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.track(model=model, optimizer=optimizer)
+    seen = _noted()
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=1, num_workers=0):
+        with step:
+            for features, classes in step:
+                loss = functional.cross_entropy(model(features), classes, reduction="sum")
+                step.backward(loss, weight=len(classes))
+            seen.clear()
+            step.update(optimizer, clip=clip)
+            return list(seen)
+    raise AssertionError
+
+
+def _noted() -> list[str]:
+    """Have collectives and commits noted from now on."""
+    begin, commit, seen = Group._begin, Membership.commit, list[str]()
+
+    def beginning(group: Group, collective: Any, tensor: Tensor) -> Pending:
+        seen.append("collective")
+        return begin(group, collective, tensor)
+
+    def committing(worlds: Membership, numbers: Tensor) -> None:
+        commit(worlds, numbers)
+        seen.append("commit")
+
+    Group._begin = beginning  # type: ignore[method-assign,assignment]
+    Membership.commit = committing  # type: ignore[method-assign,assignment]
+    return seen
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_nothing_is_added_up_after_the_commit(clip: float | None) -> None:
+    """A process that dies then would leave its mates without a step that others have applied."""
+    for one in run_world(2, train_normed, clip):
+        assert not one.error, one.said
+        assert one.value[-1] == "commit"
+        assert "collective" in one.value
 
 
 def test_layers_divided_but_not_sharded_are_refused() -> None:
