@@ -118,6 +118,36 @@ for step in run.steps([torch.ones(8)] * 8, global_batch=8, microbatch=4):
 """
 
 
+NESTED = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(8, 8, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        return sum(one(x) for one in self.experts)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.blocks[1].experts[0].weight = self.blocks[0].experts[0].weight
+        self.last = nn.Linear(8, 1, bias=False)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+"""
+
+
+def test_what_is_in_no_block_is_counted_once(tmp_path: Path) -> None:
+    needs = planned(tmp_path, NESTED + LOOP.replace("nn.Linear(8, 1)", "Model()").format(extra=""))
+    assert (needs.blocks, needs.block_bytes, needs.rest_bytes) == (2, 3 * 256, 32)
+    assert needs.weight_bytes == 5 * 256 + 32
+
+
 def test_a_model_larger_than_any_memory_is_planned(tmp_path: Path) -> None:
     layers = "nn.Sequential(*(nn.Linear(1 << 14, 1 << 14, bias=False) for _ in range(1000)))"
     loop = LOOP.replace("nn.Linear(8, 1)", layers).replace("ones(8)", "ones(1 << 14)")

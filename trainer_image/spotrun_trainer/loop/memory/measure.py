@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
@@ -205,7 +205,8 @@ class Planner:
             for one in group["params"]
             if one.requires_grad
         )
-        every = [_bytes(_unique(one.parameters())) for one in blocks_of(self._modules)]
+        every = [_unique(one.parameters()) for one in blocks_of(self._modules)]
+        in_blocks = _unique(one for block in every for one in block)  # some may share weights
         per_sample = None if self._weight is None else self._weight / self._batch.microbatch
         update_bytes = self._update(updated)
         return Needs(
@@ -216,8 +217,8 @@ class Planner:
             sum_bytes=sum(one.numel() * accumulation_dtype(one).itemsize for one in updated),
             optimizer_bytes=_bytes(_unique(_state_of(self._optimizers))),
             update_bytes=update_bytes,
-            block_bytes=max(every, default=0),
-            rest_bytes=_bytes(weights) - sum(every),
+            block_bytes=max(map(_bytes, every), default=0),
+            rest_bytes=_bytes(weights) - _bytes(in_blocks),
             blocks=len(every),
             microbatch=self._batch.microbatch,
             global_batch=self._batch.global_batch,
@@ -252,7 +253,7 @@ def _state_of(optimizers: Sequence[Optimizer]) -> Iterator[Tensor]:
             yield from (one for one in state.values() if isinstance(one, Tensor))
 
 
-def _unique(tensors: Iterator[Tensor]) -> list[Tensor]:
+def _unique(tensors: Iterable[Tensor]) -> list[Tensor]:
     return list({id(one): one for one in tensors}.values())
 
 
