@@ -110,34 +110,47 @@ def box_of(shape: tuple[int, ...], cuts: Sequence[Cut]) -> Box:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive elements that two parts have in common, counted in each in row-major order."""
+    """Rows of consecutive elements that two parts have in common, counted in row-major order."""
 
-    start: int  # in the one that is wanted
+    start: int  # of the first row, in the part that is wanted
     source: int  # in the one that is there
-    count: int
+    count: int  # elements of a row
+    rows: int = 1
+    step: int = 0  # from a row to the next, in the part that is wanted
+    source_step: int = 0
 
 
 def stretches(wanted: Box, held: Box) -> Iterator[Stretch]:
-    """Yield the elements that two parts of a tensor have in common, in as few runs as can be."""
+    """Yield the elements that two parts of a tensor have in common, in as few rows as can be."""
     both = wanted.common(held)
     if not both.numel:
         return
-    low, common = both.offsets, both.shape
+    common = both.shape
     # The dimensions from here on are consecutive in both.
     inner = len(common)
     while inner > 0:
         inner -= 1
         if not wanted.shape[inner] == held.shape[inner] == common[inner]:
             break
-    count = math.prod(common[inner:])
-    start, source = _place(wanted, low), _place(held, low)
-    outer = [range(size) for size in common[:inner]]
+    start, source = _place(wanted, both.offsets), _place(held, both.offsets)
     steps, source_steps = _strides(wanted.shape), _strides(held.shape)
-    for index in product(*outer):
+    # Rows that follow each other at one distance, a column of a matrix say, are one stretch.
+    outer, rows, step, source_step = inner, 1, 0, 0
+    if outer:
+        outer -= 1
+        rows, step, source_step = common[outer], steps[outer], source_steps[outer]
+    while outer and (steps[outer - 1], source_steps[outer - 1]) == (
+        rows * step,
+        rows * source_step,
+    ):
+        outer -= 1
+        rows *= common[outer]
+    for index in product(*(range(size) for size in common[:outer])):
         yield Stretch(
             start + sum(map(int.__mul__, index, steps)),
             source + sum(map(int.__mul__, index, source_steps)),
-            count,
+            math.prod(common[inner:]),
+            *((rows, step, source_step) if rows > 1 else ()),
         )
 
 

@@ -7,7 +7,7 @@ files: so these are verified beforehand, each by one of the processes, which agr
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,10 +21,16 @@ from spotrun_trainer.checkpoint.format.manifest import (
     manifest_file,
 )
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.placing import put
 from spotrun_trainer.checkpoint.format.read_plan import Held, Read, Source, plan_reads
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import Box, Division, divisions_in
 from spotrun_trainer.state.flatten import Flat, Spec
+
+BUFFER_BYTES = 1 << 20
+"""It stays in a core's cache between the reading and the copying."""
+SMALL_GAP_BYTES = 16 << 10
+"""Between two ranges: to read so much takes as long as a call does."""
 
 
 @dataclass(frozen=True)
@@ -119,23 +125,19 @@ def read_ranges(
     """Read this process's part of each tensor; of saved parts that have the same, the first."""
     manifests = {one.rank: one for part in saved for one in part.manifests}
     reads = _plan(place, name, saved, flat, here)
-    targets = {path: _room(flat.tensors[path]) for path in reads}
-    of_rank = defaultdict[int, list[tuple[Read, memoryview]]](list)
+    of_rank = defaultdict[int, list[tuple[Read, Tensor]]](list)
     for path, ranges in reads.items():
-        memory = bytes_of(targets[path].view(-1))
         for read in ranges:
-            of_rank[read.rank].append((read, memory))
+            of_rank[read.rank].append((read, flat.tensors[path].detach()))
+    buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8)
     for rank, ranges_of_rank in sorted(of_rank.items()):
         with (
+            torch.no_grad(),
             blaming(place, name, data_file(rank)),
             opened(place, name, manifests[rank]) as descriptor,
         ):
-            for read, memory in sorted(ranges_of_rank, key=lambda one: one[0].offset):
-                _fill(descriptor, read.offset, memory[read.target : read.target + read.bytes])
-    with torch.no_grad():
-        for path, room in targets.items():
-            if (tensor := flat.tensors[path]).data_ptr() != room.data_ptr():
-                tensor.copy_(room)
+            for read, tensor in sorted(ranges_of_rank, key=lambda one: one[0].offset):
+                _read(descriptor, read, tensor, buffer)
 
 
 def _plan(
@@ -162,11 +164,38 @@ def _plan(
     return plans
 
 
-def _room(tensor: Tensor) -> Tensor:
-    """Return where a tensor's bytes are read to: itself, if it lies in memory as in a file."""
-    if tensor.is_contiguous() and tensor.device.type == "cpu":
-        return tensor.detach()
-    return torch.empty(tensor.shape, dtype=tensor.dtype)
+def _read(descriptor: int, read: Read, tensor: Tensor, buffer: Tensor) -> None:
+    """Read ranges into a tensor: directly, or through a buffer where that takes fewer calls."""
+    is_direct = tensor.is_contiguous() and tensor.device.type == "cpu"
+    is_of_small = read.rows > 1 and read.step - read.bytes <= SMALL_GAP_BYTES
+    if read.rows > 1 and (read.step > len(buffer) or (is_direct and not is_of_small)):
+        for row in range(read.rows):
+            offset, target = read.offset + row * read.step, read.target + row * read.target_step
+            _read(descriptor, Read(read.rank, offset, read.bytes, target), tensor, buffer)
+    elif is_direct and read.rows == 1:
+        memory = bytes_of(tensor.view(-1))
+        _fill(descriptor, read.offset, memory[read.target : read.target + read.bytes])
+    elif read.rows == 1:
+        for start in range(0, read.bytes, len(buffer)):
+            size = min(len(buffer), read.bytes - start)
+            one = Read(read.rank, read.offset + start, size, read.target + start)
+            _read_rows(descriptor, one, 1, tensor, buffer)
+    else:
+        most = len(buffer) // read.step
+        for row in range(0, read.rows, most):
+            offset, target = read.offset + row * read.step, read.target + row * read.target_step
+            some = replace(read, offset=offset, target=target)
+            _read_rows(descriptor, some, min(most, read.rows - row), tensor, buffer)
+
+
+def _read_rows(descriptor: int, read: Read, rows: int, tensor: Tensor, buffer: Tensor) -> None:
+    """Read rows with what lies between them, which the buffer has room for, in one call."""
+    span = buffer[: (rows - 1) * read.step + read.bytes]
+    _fill(descriptor, read.offset, bytes_of(span))
+    size = tensor.element_size()
+    elements = span.view(tensor.dtype)
+    found = elements.as_strided((rows, read.bytes // size), (read.step // size, 1))
+    put(tensor, read.target // size, found, read.target_step // size)
 
 
 def _fill(descriptor: int, offset: int, target: memoryview) -> None:

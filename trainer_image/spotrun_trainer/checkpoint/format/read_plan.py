@@ -6,7 +6,7 @@ ranks, and a part that is wanted is put together from what it has in common with
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spotrun_trainer.parallel.division import Box, Stretch, are_tiles, stretches
 
@@ -31,12 +31,15 @@ class Held:
 
 @dataclass(frozen=True)
 class Read:
-    """A range of a data file, and where in the wanted part its bytes go."""
+    """A range of a data file, or several of one size, and where in the wanted part they go."""
 
     rank: int
-    offset: int
-    bytes: int
+    offset: int  # of the first
+    bytes: int  # of each
     target: int
+    rows: int = 1  # ranges
+    step: int = 0  # from one to the next, in the file
+    target_step: int = 0
 
 
 def plan_reads(wanted: Box, held: Iterable[Held], itemsize: int) -> list[Read]:
@@ -69,20 +72,58 @@ def _check_tiles(wanted: Box, found: Sequence[Box]) -> None:
 
 
 def _reads(stretch: Stretch, sources: Sequence[Source], itemsize: int) -> Iterable[Read]:
-    first, last = stretch.source, stretch.source + stretch.count
     for source in sources:
-        start, stop = max(first, source.start), min(last, source.stop)
-        if start < stop:
-            yield Read(
-                source.rank,
-                source.offset + (start - source.start) * itemsize,
-                (stop - start) * itemsize,
-                (stretch.start + start - first) * itemsize,
-            )
+        first, last = _rows_in(stretch, source)
+        begin, end = first, last
+        if first < last and stretch.source + first * stretch.source_step < source.start:
+            yield _cut_row(stretch, first, source, itemsize)
+            begin += 1
+        end_of_last = stretch.source + (last - 1) * stretch.source_step + stretch.count
+        if begin < last and end_of_last > source.stop:
+            end -= 1
+        if begin < end:
+            yield _whole_rows(stretch, begin, end, source, itemsize)
+        if begin <= end < last:
+            yield _cut_row(stretch, end, source, itemsize)
+
+
+def _rows_in(stretch: Stretch, source: Source) -> tuple[int, int]:
+    """Return which rows have elements in a slice: from one to before another."""
+    step = stretch.source_step or stretch.count
+    first = (source.start - stretch.count - stretch.source) // step + 1
+    last = -(-(source.stop - stretch.source) // step)
+    return max(0, first), min(stretch.rows, last)
+
+
+def _whole_rows(stretch: Stretch, begin: int, end: int, source: Source, itemsize: int) -> Read:
+    at = stretch.source + begin * stretch.source_step - source.start
+    read = Read(
+        source.rank,
+        source.offset + at * itemsize,
+        stretch.count * itemsize,
+        (stretch.start + begin * stretch.step) * itemsize,
+    )
+    if end - begin == 1:
+        return read
+    steps = (stretch.source_step * itemsize, stretch.step * itemsize)
+    return replace(read, rows=end - begin, step=steps[0], target_step=steps[1])
+
+
+def _cut_row(stretch: Stretch, row: int, source: Source, itemsize: int) -> Read:
+    """Return what a slice has of a row that begins before it, or goes on after it."""
+    at = stretch.source + row * stretch.source_step
+    start, stop = max(at, source.start), min(at + stretch.count, source.stop)
+    return Read(
+        source.rank,
+        source.offset + (start - source.start) * itemsize,
+        (stop - start) * itemsize,
+        (stretch.start + row * stretch.step + start - at) * itemsize,
+    )
 
 
 def _follows(read: Read, before: Read) -> bool:
-    return (read.rank, read.offset, read.target) == (
+    is_single = read.rows == before.rows == 1
+    return is_single and (read.rank, read.offset, read.target) == (
         before.rank,
         before.offset + before.bytes,
         before.target + before.bytes,

@@ -28,6 +28,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.placing import put
 from spotrun_trainer.checkpoint.format.ranges import SavedPart, read_ranges, verify
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.host_memory import bytes_of
@@ -205,19 +206,7 @@ def _fill(tensor: Tensor, one: Slice, stream: Stream) -> None:
     for start in range(one.start, one.stop, step):
         chunk = torch.empty(min(step, one.stop - start), dtype=tensor.dtype)
         stream.into(bytes_of(chunk))
-        _put(tensor, start, chunk)
-
-
-def _put(tensor: Tensor, start: int, chunk: Tensor) -> None:
-    """Set a run of elements in row-major order, whatever the order in memory."""
-    stop = start + chunk.numel()
-    if tensor.is_contiguous():
-        tensor.view(-1)[start:stop] = chunk
-        return
-    if tensor.element_size() == 1:  # not all operations know the types of 8 bits
-        tensor, chunk = tensor.view(torch.uint8), chunk.view(torch.uint8)
-    places = torch.unravel_index(torch.arange(start, stop), tensor.shape)
-    tensor[tuple(one.to(tensor.device) for one in places)] = chunk.to(tensor.device)
+        put(tensor, start, chunk[None])
 
 
 def _copy_unless_shared(tensor: Tensor, source: Tensor) -> None:

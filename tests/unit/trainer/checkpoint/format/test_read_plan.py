@@ -91,8 +91,10 @@ def written(whole: Tensor, mesh: Mesh) -> tuple[list[Held], dict[int, bytes]]:
 def put_together(wanted: Box, reads: Sequence[Read], files: dict[int, bytes]) -> bytes:
     memory = bytearray(b"?" * (wanted.numel * ITEMSIZE))
     for read in reads:
-        content = files[read.rank][read.offset : read.offset + read.bytes]
-        memory[read.target : read.target + read.bytes] = content
+        for row in range(read.rows):
+            offset, target = read.offset + row * read.step, read.target + row * read.target_step
+            content = files[read.rank][offset : offset + read.bytes]
+            memory[target : target + read.bytes] = content
     return bytes(memory)
 
 
@@ -106,7 +108,9 @@ def test_every_mesh_reads_what_every_other_has_written(
     for wanted in boxes(shape, here):
         reads = plan_reads(wanted, held, ITEMSIZE)
         assert put_together(wanted, reads, files) == part_of(whole, wanted).numpy().tobytes()
-        assert sum(read.bytes for read in reads) == wanted.numel * ITEMSIZE  # and no more
+        assert (
+            sum(read.bytes * read.rows for read in reads) == wanted.numel * ITEMSIZE
+        )  # and no more
 
 
 def test_a_part_that_is_one_range_is_read_at_once() -> None:
@@ -123,10 +127,20 @@ def test_neighbouring_parts_in_one_file_are_read_at_once() -> None:
     assert plan_reads(Box((2,), (4,)), held, 4) == [Read(0, 16, 16, 0)]
 
 
-def test_rows_of_another_width_are_read_one_by_one() -> None:
-    assert list(stretches(Box((0, 2), (2, 2)), Box((0, 0), (2, 4)))) == [
-        Stretch(0, 2, 2),
-        Stretch(2, 6, 2),
+def test_rows_of_another_width_are_one_read() -> None:
+    """A matrix may have millions of rows."""
+    rows = 10**6
+    held = Held(Box((0, 0), (rows, 4)), [Source(0, 4 * rows, 0, 100)])
+    assert plan_reads(Box((0, 2), (rows, 2)), [held], 4) == [Read(0, 108, 8, 0, rows, 16, 8)]
+
+
+def test_rows_of_several_dimensions_are_one_read() -> None:
+    assert list(stretches(Box((0, 0, 2), (5, 3, 2)), Box((0, 0, 0), (5, 3, 4)))) == [
+        Stretch(0, 2, 2, 15, 2, 4)
+    ]
+    assert list(stretches(Box((0, 1, 2), (2, 2, 2)), Box((0, 0, 0), (2, 3, 4)))) == [
+        Stretch(0, 6, 2, 2, 2, 4),
+        Stretch(4, 18, 2, 2, 2, 4),
     ]
 
 
