@@ -15,7 +15,8 @@ from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.process.addresses import split_address
-from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress
+from spotrun_trainer.process.ipc_files import read_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.support.processes.trainer_world import Process
 
 MONITOR_SECONDS = 0.1  # torchrun's own

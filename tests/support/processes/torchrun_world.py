@@ -13,7 +13,8 @@ from typing import Any
 
 from spotrun.wire import Answer, Notice
 from spotrun_trainer.hooks.python_path import watch_processes
-from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress, write_world
+from spotrun_trainer.process.ipc_files import read_progress, write_world
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 PATIENCE_SECONDS = 300.0
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spotrun.wire import Answer, Ending, How, LastWords, World, batch_change
-from spotrun_trainer.process.ipc_files import TrainerProgress
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 LEFT_OUT_SECONDS: Final = 2.0
 """A worker without a rank in the newest world stops only after this: the caches of a new leader may

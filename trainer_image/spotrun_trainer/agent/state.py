@@ -29,7 +29,8 @@ from spotrun_trainer.agent.processes.first_cause import follows_from_a_peer
 from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.agent.trainer_progress import CarriedProgress
-from spotrun_trainer.process.ipc_files import TrainerProgress, write_world
+from spotrun_trainer.process.ipc_files import write_world
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 log = logging.getLogger(__name__)
 

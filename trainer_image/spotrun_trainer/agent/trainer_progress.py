@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from spotrun_trainer.agent import next_action
-from spotrun_trainer.process.ipc_files import ProgressFile, TrainerProgress
+from spotrun_trainer.process.ipc_files import ProgressFile
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 
 class CarriedProgress:

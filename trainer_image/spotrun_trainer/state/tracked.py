@@ -6,23 +6,24 @@ steps: `landing` returns the tensors that the content goes into, and `load` give
 state once it has arrived.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, Protocol, cast
 
 import torch
-from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
 from spotrun_trainer.parallel.division import Division, divisions_in
 from spotrun_trainer.parallel.local import division_of, is_divided, local
+from spotrun_trainer.state.allocation import allocate, check_room
 from spotrun_trainer.state.cache import LastFlat
-from spotrun_trainer.state.flatten import DTYPES, JSON, Branch, Flat, Spec, flatten, unflatten
+from spotrun_trainer.state.flatten import JSON, Branch, Flat, Spec, flatten
+from spotrun_trainer.state.optimizer_casts import undo_casts
 from spotrun_trainer.state.plain_modules import PlainModule
 from spotrun_trainer.state.plain_optimizers import PlainOptimizer
+from spotrun_trainer.state.unflatten import unflatten
 
 SHOWN = 3
 """The names that a message lists; the others are only counted."""
@@ -208,9 +209,9 @@ class Tracked:
             raise ValueError(f"the state does not fit what is tracked: {'; '.join(problems)}")
         missing = {name: spec for name, spec in specs.items() if name not in live.tensors}
         devices = {name: self._device(name, spec) for name, spec in missing.items()}
-        _check_room({n: spec for n, spec in missing.items() if devices[n].type == "cpu"})
+        check_room({n: spec for n, spec in missing.items() if devices[n].type == "cpu"})
         tensors = {
-            name: _allocate(name, spec, devices[name])
+            name: allocate(name, spec, devices[name])
             if name in missing
             else live.tensors[name].detach()
             for name, spec in specs.items()
@@ -227,7 +228,7 @@ class Tracked:
             except Exception as error:
                 raise ValueError(f"{name} did not take its state: {error}") from error
             if isinstance(thing, Optimizer):
-                _undo_casts(thing, state)
+                undo_casts(thing, state)
 
     def _misfits(self, saved: Mapping[str, Spec], live: Mapping[str, Spec]) -> Iterator[str]:
         # What optimizers and others hold comes and goes; a module's tensors are all there, always.
@@ -257,26 +258,6 @@ class Tracked:
         return torch.device("cpu")
 
 
-def _check_room(specs: Mapping[str, Spec]) -> None:
-    """Raise ValueError for more memory than there is, which Linux grants, and kills for later."""
-    sizes = {name: spec.numel * spec.itemsize for name, spec in specs.items()}
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if (claimed := sum(sizes.values())) > there:
-        name = max(sizes, key=sizes.__getitem__)
-        raise ValueError(
-            f"{name} would be {specs[name].title()}, and there is no room: {claimed / 2**30:.0f} "
-            f"GiB are asked for in all, the machine has {there / 2**30:.0f}"
-        )
-
-
-def _allocate(name: str, spec: Spec, device: torch.device) -> Tensor:
-    try:
-        return torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=device)
-    except RuntimeError as error:
-        problem = f"{name} would be {spec.title()}, and there is no room: {error}"
-        raise ValueError(problem) from error
-
-
 def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
     """Return the tensors that may change before the next update, as buffers do."""
     tensors = {path: one for path, one in flat.tensors.items() if path.startswith(f"{name}/")}
@@ -301,26 +282,3 @@ def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-def _undo_casts(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
-    """Undo what torch's optimizers do to loaded state.
-
-    They cast tensors to their parameter's type, float32 moments of bfloat16 weights too, and take
-    strings for sequences of values to cast.
-    """
-    keys = (key for group in saved["param_groups"] for key in group["params"])
-    live = (parameter for group in optimizer.param_groups for parameter in group["params"])
-    for key, parameter in zip(keys, live, strict=True):
-        if key in saved["state"]:
-            _set_right(optimizer.state[parameter], saved["state"][key])
-
-
-def _set_right(live: Any, saved: Any) -> None:  # noqa: ANN401  # any tree
-    for key, value in saved.items() if isinstance(saved, dict) else enumerate(saved):
-        if isinstance(value, dict | list):
-            _set_right(live[key], value)
-        elif isinstance(value, str):
-            live[key] = value
-        elif isinstance(value, Tensor) and live[key].dtype != value.dtype:
-            live[key] = value.to(live[key].device)

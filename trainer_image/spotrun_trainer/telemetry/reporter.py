@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.process.ipc_files import TrainerProgress, write_progress
+from spotrun_trainer.process.ipc_files import write_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 log = logging.getLogger(__name__)
 

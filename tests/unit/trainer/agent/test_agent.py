@@ -11,7 +11,8 @@ from spotrun.wire import Checkpoint, Ending, Failure, LastWords, Progress, World
 from spotrun_trainer.agent import state
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.settings import Settings
-from spotrun_trainer.process.ipc_files import TrainerProgress, WorldFile, write_progress
+from spotrun_trainer.process.ipc_files import WorldFile, write_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.unit.trainer.agent.builders import ScriptedOperator, a_world, an_answer, settings
 
 Start = Callable[..., Agent]

@@ -20,7 +20,7 @@ from spotrun_trainer.agent.next_action import (
     place,
     workers,
 )
-from spotrun_trainer.process.ipc_files import TrainerProgress
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
 FAR = TrainerProgress(world_number=4, step=120, checkpoint="step-100.g4")

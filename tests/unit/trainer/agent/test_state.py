@@ -14,7 +14,8 @@ from spotrun_trainer.agent.state import (
     State,
 )
 from spotrun_trainer.agent.stores import Stores
-from spotrun_trainer.process.ipc_files import TrainerProgress, WorldFile, write_progress
+from spotrun_trainer.process.ipc_files import WorldFile, write_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.unit.trainer.agent.builders import a_world, an_answer, settings
 
 

@@ -21,7 +21,8 @@ from typing_extensions import override
 from spotrun_trainer.hooks.python_path import with_site
 from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.watches import Watch, watch_optimizers
-from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress
+from spotrun_trainer.process.ipc_files import read_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 
 OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
 Loop = Callable[[nn.Module], None]
@@ -318,7 +319,8 @@ def test_what_tells_from_here_on_has_the_last_word(tmp_path: Path) -> None:
         import os, torch
         from pathlib import Path
         from spotrun_trainer.hooks.watches import WATCH
-        from spotrun_trainer.process.ipc_files import TrainerProgress, write_progress
+        from spotrun_trainer.process.ipc_files import write_progress
+        from spotrun_trainer.process.progress_report import TrainerProgress
 
         parameter = torch.nn.Parameter(torch.ones(3))
         opt = torch.optim.SGD([parameter], lr=0.1)

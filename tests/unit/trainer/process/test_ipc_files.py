@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from spotrun.wire import Answer, Utilization
 from spotrun_trainer.process.ipc_files import (
     ProgressFile,
-    TrainerProgress,
     WorldFile,
     read_progress,
     write_progress,
     write_world,
 )
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.unit.trainer.agent.builders import a_world, an_answer
 
 EVERYTHING = TrainerProgress(

@@ -12,7 +12,8 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in _
 
 from spotrun.wire import Answer, How, World
 from spotrun_trainer.process.dns import wait_shortly
-from spotrun_trainer.process.ipc_files import TrainerProgress, read_progress, write_world
+from spotrun_trainer.process.ipc_files import read_progress, write_world
+from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.support.processes.trainer_world import Ended, Process
 
 PATIENCE_SECONDS = 60.0

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spotrun_trainer.state.flatten import JSON, flatten, unflatten
+from spotrun_trainer.state.flatten import JSON, flatten
+from spotrun_trainer.state.unflatten import unflatten
 
 SCALARS = (
     st.none()

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from spotrun.wire import Utilization
-from spotrun_trainer.process.ipc_files import PROGRESS_FILE, TrainerProgress, read_progress
+from spotrun_trainer.process.ipc_files import PROGRESS_FILE, read_progress
+from spotrun_trainer.process.progress_report import TrainerProgress
 from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
 
 
