@@ -13,6 +13,7 @@ class WatchEvent:
 
     type: EventType
     object: Manifest
+    is_listed: bool = False  # found by a list: changes before it may have been missed
 
 
 def _identity(item: Manifest) -> Manifest:
@@ -33,13 +34,13 @@ def remember(known: dict[str, Manifest], event: WatchEvent) -> None:
 def difference(known: dict[str, Manifest], items: list[Manifest]) -> list[WatchEvent]:
     """Bring `known` up to a fresh list, and say what must have happened in between."""
     present = {item["metadata"]["uid"] for item in items}
-    events = [WatchEvent("DELETED", known[uid]) for uid in known.keys() - present]
+    events = [WatchEvent("DELETED", known[uid], is_listed=True) for uid in known.keys() - present]
     for item in items:
         before = known.get(item["metadata"]["uid"])
         if before is None:
-            events.append(WatchEvent("ADDED", item))
+            events.append(WatchEvent("ADDED", item, is_listed=True))
         elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
-            events.append(WatchEvent("MODIFIED", item))
+            events.append(WatchEvent("MODIFIED", item, is_listed=True))
     for event in events:
         remember(known, event)
     return events

@@ -20,6 +20,9 @@ class Event:
     version: int
     type: str  # ADDED, MODIFIED, DELETED
     object: Manifest
+    missed_since: int | None = None
+    """Set if a list found it, as after a 410: changes of its kind after that version, and before
+    this one, were not seen."""
 
     @property
     def kind(self) -> str:
@@ -85,7 +88,11 @@ async def recorded(kube: Client, namespace: str) -> AsyncIterator[History]:
 
 
 async def _follow(kube: Client, path: str, history: History) -> None:
+    last, before_list = 0, 0
     async with aclosing(kube.watch(path)) as events:
         async for event in events:
             version = int(event.object["metadata"]["resourceVersion"])
-            await history.add(Event(version, event.type, event.object))
+            before_list = before_list if event.is_listed else max(last, version)
+            last = max(last, version)
+            missed_since = before_list if event.is_listed else None
+            await history.add(Event(version, event.type, event.object, missed_since))

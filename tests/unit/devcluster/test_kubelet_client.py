@@ -50,10 +50,14 @@ class Played(Client):
 
 
 async def first(client: Client, count: int) -> list[tuple[str, str]]:
-    seen: list[tuple[str, str]] = []
+    return [(one.type, one.object["metadata"]["name"]) for one in await changes(client, count)]
+
+
+async def changes(client: Client, count: int) -> list[WatchEvent]:
+    seen: list[WatchEvent] = []
     async with asyncio.timeout(5), aclosing(client.watch("/pods")) as events:
         async for event in events:
-            seen.append((event.type, event.object["metadata"]["name"]))
+            seen.append(event)
             if len(seen) == count:
                 break
     return seen
@@ -84,6 +88,13 @@ async def test_after_a_410_a_relist_tells_what_was_missed_deletions_included() -
     seen = await first(client, 9)
     assert sorted(seen[4:6]) == [("DELETED", "anew"), ("DELETED", "goes")]
     assert seen[6:] == [("MODIFIED", "changes"), ("ADDED", "anew"), ("ADDED", "comes")]
+
+
+async def test_changes_that_a_list_found_are_marked_for_others_may_have_been_missed() -> None:
+    gone = ApiError(410, "Expired", "too old resource version")
+    seen: Turn = [WatchEvent("MODIFIED", item("a", 2)), gone]
+    client = Played([[item("a", 1)], [item("a", 5)]], [seen])
+    assert [one.is_listed for one in await changes(client, 3)] == [True, False, True]
 
 
 async def test_an_error_that_will_not_pass_ends_the_watch() -> None:

@@ -1,5 +1,6 @@
 """Each rule of the safety oracle can be broken, and is silent on a life without a fault."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,18 @@ def test_a_life_without_a_fault_breaks_no_rule() -> None:
         removed={"uid-2"},
         doomed={1},
     ) == []  # fmt: skip
+
+
+def test_nothing_is_concluded_from_changes_that_were_missed() -> None:
+    """As by a watch that an API server refused with 410 when it was started again."""
+    later = a_job(9, nextWorkerId=3, world=a_world(3, "0,2", store="a:3"))
+    events = (*BEGINNING, TRAINS, a_pod(7, worker_id=2))
+
+    assert found(*events, replace(later, missed_since=5)) == []
+    assert found(*events, later) == [
+        "made before its number 2 was stored",
+        "the number of the world jumped from 1 to 3",
+    ]
 
 
 @pytest.mark.parametrize(
