@@ -159,8 +159,7 @@ class Phase:
         context.check_unfrozen(optimizers)
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
-            square = self._square(gradients, clip)
-            votes, totals = self._commit(missing)
+            votes, totals, square = self._commit(missing, self._square(gradients, clip))
         context.before_change()
         some_missing = votes.missing > 0
         norm, skipped = apply(
@@ -238,9 +237,9 @@ class Phase:
             )
 
     def _square(self, gradients: Sequence[Gradients], clip: float | None) -> Tensor | None:
-        """Return the square of the whole gradient's norm, if its parts are in several processes.
+        """Return this process's summand of the square of the whole gradient's norm.
 
-        Before the commit, after which nothing may fail.
+        None, unless parts of the gradient are in several processes.
         """
         context = self._context
         replica = context.group.replica
@@ -256,10 +255,12 @@ class Phase:
         square = torch.zeros(1, dtype=torch.float64, device=context.device)
         for count, parts in alike.items():
             square += get_total_norm(parts).double().pow(2) / count
-        replica.all_reduce(square).wait()
-        return square
+        # The sum is over all copies, which have the same gradient.
+        return square if context.group.peers.rank == 0 else torch.zeros_like(square)
 
-    def _commit(self, missing: int) -> tuple[StepVote, Tensor]:
+    def _commit(
+        self, missing: int, square: Tensor | None
+    ) -> tuple[StepVote, Tensor, Tensor | None]:
         """Commit: return the votes and sums of all, which either all processes get or none."""
         context = self._context
         changed = set[int]().union(*(one.changed for one in self._sums))
@@ -269,14 +270,17 @@ class Phase:
         vectors = [one.vector(context.buffers) for one in self._sums]
         votes = torch.tensor(vote.encode(own), dtype=torch.float64, device=context.device)
         group = context.group
-        if context.deterministic or group.replica is not None:
+        if context.deterministic or group.addends is not group:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
             # when they commit.
             totals = self._totals(vectors)
             context.commit(numbers := votes)
-        else:
-            context.commit(numbers := torch.cat([votes, *vectors]))
-            totals = numbers[vote.SIZE :]
+        else:  # all at once, for each wait for all others costs milliseconds
+            vector = vectors[0] if group.counts else torch.zeros_like(vectors[0])
+            squares = [] if square is None else [square]
+            context.commit(numbers := torch.cat([votes, vector, *squares]))
+            totals = numbers[vote.SIZE : vote.SIZE + len(vector)]
+            square = None if square is None else numbers[-1:]
         # A single process has only its own vote, and need not wait for a GPU.
         outcome = own if group.size == 1 else vote.decode(numbers[: vote.SIZE].tolist())
         if context.group is not group:
@@ -285,13 +289,12 @@ class Phase:
             _check_equal(outcome, own, group.size)
         if outcome.unknown:
             context.buffers.forget_agreement()
-        return outcome, totals
+        return outcome, totals, square
 
     def _totals(self, vectors: list[Tensor]) -> Tensor:
         if not self._context.deterministic:
-            group = self._context.group
-            vector = vectors[0] if group.counts else torch.zeros_like(vectors[0])
-            group.addends.all_reduce(vector).wait()
+            (vector,) = vectors
+            self._context.group.addends.all_reduce(vector).wait()
             return vector
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.loop.evaluate import evaluating
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, die, this_is
 from tests.unit.trainer.run.fully_sharded import (
     Blocks,
     FullySharded,
+    begun,
     train_fully_sharded,
 )
 from tests.unit.trainer.run.scripts import CLASSES, Trained, dataset
@@ -84,7 +86,7 @@ DEATHS = [
     DieInForward("a0"),
     *(
         DieInCollective(worker, number, takes_part)
-        for worker, number in (("a1", 1), ("b0", 3), ("b1", 4))
+        for worker, number in (("a1", 1), ("b0", 2), ("b1", 3))
         for takes_part in (False, True)
     ),
     *(
@@ -201,6 +203,32 @@ def one_step(run: Run, *models: nn.Module) -> None:
         things: dict[str, Any] = {f"model{number}": model, f"optimizer{number}": optimizer}
         run.track(**things)
     next(run.steps(dataset(), global_batch=8, microbatch=2, total=1, num_workers=0))
+
+
+def test_an_update_waits_once_for_the_others() -> None:
+    """The votes, the loss and the gradient's norm are added up in one collective."""
+    ended = run_world(2, collectives_of_an_update)
+    assert [(one.error, one.value) for one in ended] == [("", 1)] * 2
+
+
+def collectives_of_an_update() -> int:
+    run, model, optimizer = begun(PLAN)
+    begin, seen = Group._begin, 0
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        return begin(*arguments)
+
+    Group._begin = counting  # type: ignore[method-assign,assignment]
+    for step in run.steps(dataset(), global_batch=8, microbatch=2, total=3, num_workers=0):
+        with step:
+            for features, classes in step:
+                step.backward(model(features).square().mean(), mean_of=len(classes))
+            seen = 0
+            step.update(optimizer, clip=1.0)
+            in_update = seen
+    return in_update
 
 
 def test_a_block_may_be_fetched_ahead() -> None:

@@ -75,7 +75,7 @@ def test_every_mesh_learns_what_one_process_does(
         DieInForward("b1"),
         DieInCollective("a1", 2, takes_part=False, count=0),
         DieInCollective("b0", 5, takes_part=True, count=0),
-        DieInCollective("b1", 3, takes_part=False),
+        DieInCollective("b1", 2, takes_part=False),
     ],
     ids=str,
 )
