@@ -28,6 +28,7 @@ from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
 from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
 from spotrun_trainer.parallel.fsdp import shard as shard_blocks
+from spotrun_trainer.parallel.precision import Precision, autocast, dtype_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
@@ -173,6 +174,7 @@ class Run:
         model: M,
         *,
         shard: bool = False,
+        precision: Precision | None = None,
         checkpointing: Checkpointing | None = None,
         compile: bool = False,  # noqa: A002 - torch's word
     ) -> M:
@@ -180,13 +182,15 @@ class Run:
 
         `shard=True` divides it among the processes of `parallel`: each entry of an `nn.ModuleList`
         by itself, then all that is left, as torch's `fully_shard` does. With one process for a copy
-        it stays whole.
+        it stays whole. `precision="bf16"` computes in 16 bits, with parameters, gradients and
+        results in 32: by `fully_shard`'s own policy where the model is sharded, else by autocast.
 
         `checkpointing="full"` keeps of each of these blocks only its input for the backward pass,
         and computes the rest again; "selective" keeps the results of matrix products and attention
         as well. `compile=True` compiles each block by itself.
         """
         check_plain("the model", model, self._context.mesh)
+        dtype = dtype_of(precision)
         if is_planned():
             from spotrun_trainer.loop.memory.fakes import fake_module  # noqa: PLC0415 - takes long
 
@@ -196,8 +200,11 @@ class Run:
             checkpoint_blocks(model, checkpointing)
         if compile and not is_planned():
             compile_blocks(model)
-        if shard and self._context.mesh is not None:
-            shard_blocks(model, self._context.mesh)
+        mesh = self._context.mesh if shard else None
+        if mesh is not None and mesh["shard"].size() > 1:
+            shard_blocks(model, mesh, dtype)
+        elif dtype is not None and not is_planned():
+            autocast(model, self._context.device, dtype)
         return model
 
     def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:

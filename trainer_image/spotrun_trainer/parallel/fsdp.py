@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 from torch.optim import Optimizer
 
@@ -12,16 +13,20 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 
-def shard(model: nn.Module, mesh: "DeviceMesh") -> None:
-    """Divide a model among the processes of a mesh: each block by itself, then all that is left."""
-    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - takes long
+def shard(model: nn.Module, mesh: "DeviceMesh", dtype: torch.dtype | None = None) -> None:
+    """Divide a model among the processes of a mesh: each block by itself, then all that is left.
 
-    mesh = mesh["shard"]
-    if mesh.size() == 1:
-        return
+    With `dtype` it computes in that; parameters stay as they are, and gradients are added up in 32
+    bits.
+    """
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: PLC0415 - long
 
-    for part in (*blocks_of([model]), model):
-        fully_shard(part, mesh=mesh)
+    reduced = None if dtype is None else torch.float32
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduced)
+    for block in blocks_of([model]):
+        fully_shard(block, mesh=mesh["shard"], mp_policy=policy)
+    whole = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=reduced, output_dtype=reduced)
+    fully_shard(model, mesh=mesh["shard"], mp_policy=whole)
 
 
 def sharded_parts(things: Iterable[object]) -> list[Any]:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from spotrun_trainer import Parallel, Run
 from spotrun_trainer.parallel.division import divisions_in
+from spotrun_trainer.parallel.precision import Precision
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Trained
 from tests.unit.trainer.run.sharded import SharedModel, losses_of
 
@@ -21,6 +22,7 @@ class FullySharded(SharedModel):
     tensor: int = 1
     rows: int = CLASSES  # of the last layer: its parts differ in size
     clip: float | None = 0.5
+    precision: Precision | None = None
 
     @property
     def processes(self) -> int:
@@ -59,7 +61,7 @@ def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     model = Blocks(plan.rows)
     if plan.tensor > 1:
         divide_layers(model, run)
-    model = run.prepare(model, shard=True)
+    model = run.prepare(model, shard=True, precision=plan.precision)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
     return run, model, optimizer
