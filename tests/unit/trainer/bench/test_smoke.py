@@ -17,6 +17,7 @@ PRINTED = {
         "checkpoint_urgent_seconds",
         "checkpoint_load_seconds",
     },
+    "commit": {"commit_states_explored", "commit_unsound", "commit_broken_found"},
     "overhead": {
         "throughput_unused_vs_ddp",
         "throughput_two_optimizers_vs_ddp",
@@ -41,6 +42,10 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     figures = figures_of(name, "--quick", timeout_seconds=TIMEOUT_SECONDS)
     assert {line["metric"] for line in figures} >= PRINTED[name]
     assert all(line["unit"] for line in figures)
+    if name == "commit":
+        by_name = {line["metric"]: line for line in figures}
+        assert by_name["commit_unsound"]["value"] == 0
+        assert by_name["commit_broken_found"]["value"] == by_name["commit_broken_found"]["of"]
 
 
 def test_what_counting_a_scripts_steps_costs_needs_no_cluster() -> None:
