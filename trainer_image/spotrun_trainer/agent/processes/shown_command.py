@@ -50,17 +50,17 @@ def _name_other_memory(arguments: bytes, environment: bytes) -> bool:
     """Have the kernel show other memory; False if it refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.sbrk.restype = ctypes.c_void_p
-    heap_end = libc.sbrk(0)
     texts = [ctypes.create_string_buffer(text, len(text)) for text in (arguments, environment)]
     places = [(ctypes.addressof(text), ctypes.addressof(text) + len(text)) for text in texts]
     at = _addresses()
     before = [at(number) for number in _BEFORE_ARGUMENTS]
-    map_ = _Map(*before, heap_end, at(_STACK), *places[0], *places[1], 0, 0, _NO_FILE)
-    size = ctypes.sizeof(map_)
-    unused = ctypes.c_ulong(0)
-    is_done = not libc.prctl(
-        _SET_MM, ctypes.c_ulong(_SET_MM_MAP), ctypes.byref(map_), ctypes.c_ulong(size), unused
-    )
+    map_ = _Map(*before, 0, at(_STACK), *places[0], *places[1], 0, 0, _NO_FILE)
+    size = ctypes.c_ulong(ctypes.sizeof(map_))
+    order, unused, place = ctypes.c_ulong(_SET_MM_MAP), ctypes.c_ulong(0), ctypes.byref(map_)
+    # Last, for all of the above may have moved it: a heap that the kernel takes to end earlier
+    # cannot grow any more.
+    map_.brk = libc.sbrk(0)
+    is_done = not libc.prctl(_SET_MM, order, place, size, unused)
     if is_done:
         _shown.extend(texts)
     return is_done
