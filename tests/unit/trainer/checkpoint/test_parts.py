@@ -1,6 +1,7 @@
 """Checkpoints whose ranks hold parts of tensors: what somebody made up of them is refused."""
 
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -71,6 +72,28 @@ def of_old(shape: list[Any]) -> Callable[[dict[str, Any]], None]:
 def test_parts_are_put_together(tmp_path: Path) -> None:
     save_parts(tmp_path, WHOLE, rows())
     assert torch.equal(loaded(tmp_path), WHOLE)
+
+
+@pytest.mark.parametrize("is_contiguous", [True, False])
+def test_columns_are_read_in_a_few_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_contiguous: bool
+) -> None:
+    """A call for each row of a large matrix would take longer than the bytes do."""
+    whole = torch.arange(300_000.0).reshape(100_000, 3)
+    save_parts(tmp_path, whole, [Box((0, 0), (100_000, 2)), Box((0, 2), (100_000, 1))])
+    held = Held(x=torch.zeros(100_000, 3) if is_contiguous else torch.zeros(3, 100_000).T)
+    preadv, num_calls = os.preadv, 0
+
+    def counted(descriptor: int, buffers: Any, offset: int) -> int:
+        nonlocal num_calls
+        num_calls += 1
+        return preadv(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", counted)
+    with checkpoints(tmp_path) as opened:
+        opened.load(NAME, tracked(held=held))
+    assert torch.equal(held.content["x"], whole)
+    assert num_calls <= 2 * whole.nbytes // 2**20 + 4
 
 
 def in_half(manifest: dict[str, Any]) -> None:
