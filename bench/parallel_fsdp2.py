@@ -94,7 +94,7 @@ def take_turns(side: str, folder: str, turns: int) -> float:
             way()
         seconds = time.perf_counter() - began
         done = Path(folder) / f"done.{side}.{number}.{rank}"
-        part = done.with_suffix(".part")
+        part = done.with_name(done.name + ".part")
         part.write_text(str(seconds))
         part.rename(done)
     while not (Path(folder) / "over").exists():
