@@ -17,6 +17,7 @@ PRINTED = {
         "checkpoint_urgent_seconds",
         "checkpoint_load_seconds",
     },
+    "column_cut": {"column_cut_seconds", "column_cut_extra_mib"},
     "commit": {"commit_states_explored", "commit_unsound", "commit_broken_found"},
     "overhead": {
         "throughput_unused_vs_ddp",
