@@ -42,6 +42,35 @@ def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> N
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("processes", "options"),
+    [
+        (1, ()),
+        (2, ("--shard=2",)),
+        (2, ("--shard=2", "--precision=bf16")),
+        (4, ("--shard=2", "--tensor=2")),
+    ],
+)
+def test_a_small_llama_learns_the_same_however_it_is_divided(
+    processes: int, options: tuple[str, ...], tmp_path: Path
+) -> None:
+    way = (*TORCHRUN[:-1], f"--nproc-per-node={processes}") if processes > 1 else ()
+    ended = subprocess.run(
+        [sys.executable, *way, EXAMPLES / "llama.py", f"--steps={STEPS}", *options],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    found = losses(ended.stdout)
+
+    assert ended.returncode == 0, ended.stderr
+    assert found[1] == pytest.approx(5.643, abs=0.002)
+    assert found[STEPS] == pytest.approx(3.184, abs=0.005)
+
+
 def test_a_plain_loop_that_keeps_its_state_trains_where_nothing_is_kept(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, *TORCHRUN, EXAMPLES / "plain_ddp.py", "--epochs=2"],

@@ -1,0 +1,88 @@
+"""A small Llama writes Python; one copy of it is held by as many processes as asked for.
+
+Alone: `python llama.py`; layers divided by two, and all that is left by two: `torchrun
+--nproc-per-node 4 llama.py --shard 2 --tensor 2`; in 16 bits: `--precision bf16`.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from tiny_lm import CONTEXT, load
+from torch import Tensor, nn
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
+
+from spotrun_trainer import Parallel, Run
+
+WIDTH, HEAD, BLOCKS = 64, 16, 2
+COLUMNS, ROWS = ColwiseParallel(), RowwiseParallel()
+PLAN = {f"blocks.*.{name}": COLUMNS for name in ("q", "k", "v", "gate", "up")}
+PLAN |= {"blocks.*.out": ROWS, "blocks.*.down": ROWS}
+PLAN["head"] = ColwiseParallel(output_layouts=Replicate())
+
+
+def rotated(x: Tensor) -> Tensor:  # by an angle that grows with the place
+    place, pair = torch.arange(CONTEXT, device=x.device), torch.arange(HEAD // 2, device=x.device)
+    angle = torch.outer(place, 1e4 ** (-2 * pair / HEAD))
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.gate, self.up = (nn.Linear(WIDTH, 3 * WIDTH, bias=False) for _ in range(2))
+        self.down = nn.Linear(3 * WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # each process has some of the heads
+        y = self.first(x)
+        q, k, v = (
+            each(y).unflatten(-1, (-1, HEAD)).transpose(1, 2) for each in (self.q, self.k, self.v)
+        )
+        y = scaled_dot_product_attention(rotated(q).to(v), rotated(k).to(v), v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        y = self.second(x)
+        return x + self.down(silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.norm = nn.Embedding(256, WIDTH), nn.RMSNorm(WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        self.head = nn.Linear(WIDTH, 256, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.token(x.int())
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)).flatten(0, 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name, default in {"steps": 1000, "shard": 1, "tensor": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--precision", choices=["bf16"])
+    args = parser.parse_args()
+    run = Run(seed=1, parallel=Parallel(shard=args.shard, tensor=args.tensor))
+    train, model = run.once(load, Path(argparse.__file__).parent), Llama()
+    if args.tensor > 1:
+        parallelize_module(model, run.mesh["tensor"], PLAN, src_data_rank=None)
+    model = run.prepare(model, shard=True, precision=args.precision)
+    opt = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    run.track(model=model, opt=opt)
+    for step in run.steps(train, global_batch=64, microbatch=16, total=args.steps):
+        with step:
+            for x, y in step:
+                step.backward(cross_entropy(model(x), y.long().flatten()), mean_of=y.numel())
+            step.update(opt, clip=1.0)
+            run.log(loss=step.loss)
+
+
+if __name__ == "__main__":
+    main()
