@@ -20,23 +20,32 @@ def losses(printed: str) -> dict[int, float]:
     return {int(step): float(loss) for step, loss in found}
 
 
+def run_example(
+    name: str, *options: str, way: tuple[str, ...], here: Path, **environment: str
+) -> str:
+    """What it prints, and that it ends well."""
+    ended = subprocess.run(
+        [sys.executable, *way, EXAMPLES / name, *options],
+        cwd=here,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout + ended.stderr
+
+
 @pytest.mark.parametrize("way", [(), TORCHRUN], ids=["alone", "two processes"])
 def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> None:
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()
     temporary.mkdir()
-    ended = subprocess.run(
-        [sys.executable, *way, EXAMPLES / "tiny_lm.py", f"--steps={STEPS}"],
-        cwd=here,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    found = losses(
+        run_example("tiny_lm.py", f"--steps={STEPS}", way=way, here=here, TMPDIR=str(temporary))
     )
-    found = losses(ended.stdout)
 
-    assert ended.returncode == 0, ended.stderr
     assert found[1] == pytest.approx(5.55, abs=0.5)  # it knows nothing yet: ln 256
     assert found[STEPS] < 3.5  # alone or not, for the batch is the same
     assert list(here.iterdir()) == []
@@ -55,43 +64,26 @@ def test_a_small_llama_learns_the_same_however_it_is_divided(
     processes: int, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     way = (*TORCHRUN[:-1], f"--nproc-per-node={processes}") if processes > 1 else ()
-    ended = subprocess.run(
-        [sys.executable, *way, EXAMPLES / "llama.py", f"--steps={STEPS}", *options],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    found = losses(ended.stdout)
+    printed = run_example("llama.py", f"--steps={STEPS}", *options, way=way, here=tmp_path)
+    found = losses(printed)
 
-    assert ended.returncode == 0, ended.stderr
     assert found[1] == pytest.approx(5.643, abs=0.002)
     assert found[STEPS] == pytest.approx(3.184, abs=0.005)
 
 
 def test_a_plain_loop_that_keeps_its_state_trains_where_nothing_is_kept(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, *TORCHRUN, EXAMPLES / "plain_ddp.py", "--epochs=2"],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert re.findall(r"^epoch (\d+)  step (\d+)  loss", ended.stdout, re.MULTILINE) == [
+    printed = run_example("plain_ddp.py", "--epochs=2", way=TORCHRUN, here=tmp_path)
+    assert re.findall(r"^epoch (\d+)  step (\d+)  loss", printed, re.MULTILINE) == [
         ("0", "32"),
         ("1", "64"),
     ]
-    assert "the state is not kept in memory, the training goes on without" in ended.stderr
+    assert "the state is not kept in memory, the training goes on without" in printed
 
 
 def test_an_example_can_be_read_at_a_glance() -> None:
     for path in [*EXAMPLES.glob("*.py"), *(EXAMPLES.parents[1] / "examples").glob("*.py")]:
-        assert len(path.read_text().splitlines()) < 60, path.name
+        most = 100 if path.name == "llama.py" else 60  # which has a model of its own in it
+        assert len(path.read_text().splitlines()) < most, path.name
 
 
 @pytest.mark.parametrize("name", PLAIN)
