@@ -50,4 +50,4 @@ def test_an_end_is_not_held_up_by_a_log_that_cannot_be_written(
 ) -> None:
     TerminationLog(tmp_path / "no" / "such" / "folder").write(WORDS)
 
-    assert "the last words cannot be written" in caplog.messages[-1]
+    assert "the termination message cannot be written" in caplog.messages[-1]
