@@ -45,7 +45,7 @@ from tests.unit.trainer.run.fully_sharded import (
 )
 from tests.unit.trainer.run.scripts import dataset
 
-GLOBAL_BATCH = 24  # dealt in twos to as many as 4 parts
+GLOBAL_BATCH = 48  # dealt in twos to as many as 8 parts
 ROUNDING = 1e-5
 WARM_STEPS, STEPS = 30, 100
 
@@ -86,6 +86,15 @@ MESHES = [
     Mesh(1, 2, 2),
     Mesh(2, 1, 2),
 ]
+LARGE_MESHES = [
+    Mesh(4, 2),
+    Mesh(2, 4),
+    Mesh(1, 6),
+    Mesh(1, 8),
+    Mesh(2, 2, 2),
+    Mesh(1, 4, 2),
+    Mesh(1, 2, 4),
+]
 QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, 2)]
 
 
@@ -108,7 +117,7 @@ def main() -> None:
 def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
     """Say how many losses differ from those of one process."""
     plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, evaluates=True)
-    meshes = QUICK_MESHES if arguments.quick else MESHES
+    meshes = QUICK_MESHES if arguments.quick else [*MESHES, Mesh(2, 2, 2)]
     (alone,) = MESHES[0].run(plan)
     num_wrong = num_losses = 0
     worst = 0.0
@@ -131,9 +140,10 @@ def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
 def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
     """Say how many tensors differ after a checkpoint was read into another mesh."""
     chosen = random.Random(1)  # noqa: S311 - the same pairs in each run
+    meshes = QUICK_MESHES if arguments.quick else [*MESHES, *LARGE_MESHES]
     num_wrong = num_tensors = 0
     for number in range(arguments.pairs):
-        there, here = chosen.sample(QUICK_MESHES if arguments.quick else MESHES, 2)
+        there, here = chosen.sample(meshes, 2)
         plan = FullySharded(
             total=chosen.randint(1, 4),
             global_batch=GLOBAL_BATCH,

@@ -148,7 +148,7 @@ def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn
         dtype = accumulation_dtype(parameter)
         size = local(parameter).numel() * dtype.itemsize
         part, left = room.get((parameter.device, dtype), ([], 0))
-        if size > left:
+        if size > left or not part:  # the first one may be a part without elements
             part, left = [], bucket_bytes
             parts.append(part)
         part.append(parameter)

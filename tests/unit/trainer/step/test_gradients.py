@@ -155,6 +155,13 @@ def test_buckets_hold_one_kind_of_numbers() -> None:
     assert [single, double] == [[parameters[0], parameters[2]], [parameters[1], parameters[3]]]
 
 
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0, 2), (0, 0), (3, 0)])
+def test_a_part_without_elements_is_in_a_bucket_as_well(sizes: Sequence[int]) -> None:
+    parameters = [nn.Parameter(torch.zeros(size)) for size in sizes]
+    parts = split(parameters, 12)
+    assert [id(one) for part in parts for one in part] == [id(one) for one in parameters]
+
+
 def test_alone_gradients_stay_where_autograd_puts_them() -> None:
     model = layers([2])
     gradients = LocalGradients(list(model.parameters()))
