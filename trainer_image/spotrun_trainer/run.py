@@ -133,7 +133,8 @@ class Run:
     def mesh(self) -> "DeviceMesh":
         """The processes of one copy of the model, as torch's fully_shard and others take them.
 
-        Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" beside it.
+        Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" beside it. That of a
+        pipeline's stages is "pp".
         """
         if self._context.mesh is None:
             raise ValueError(
@@ -201,7 +202,7 @@ class Run:
         if compile and not is_planned():
             compile_blocks(model)
         mesh = self._context.mesh if shard else None
-        if mesh is not None and mesh["shard"].size() > 1:
+        if mesh is not None and "shard" in mesh.mesh_dim_names and mesh["shard"].size() > 1:
             shard_blocks(model, mesh, dtype)
         elif dtype is not None and not is_planned():
             autocast(model, self._context.device, dtype)
@@ -255,7 +256,7 @@ class Run:
         batch = Batch(global_batch, microbatch)
         if self._context.mesh is not None:
             rank_info = self._context.rank_info
-            batch.check_parts(rank_info.shards // rank_info.tensor)
+            batch.check_parts(rank_info.shards // rank_info.tensor // rank_info.pipeline)
             check_optimizers(self._context.things)
             sum_gradients(self._context.things)
         if self._context.deterministic:
@@ -331,6 +332,11 @@ class Run:
                 "dropped, a worker that joins would not come there with the others"
             )
 
+        if context.rank_info.pipeline > 1:
+            raise ValueError(
+                "run.evaluate cannot take a model through the stages of a pipeline yet: load a "
+                "checkpoint where the model is whole, or sum up what is wanted in the steps"
+            )
         # The line of the last step is printed, however quickly others follow.
         context.console_log.keep_line(context.step)
 

@@ -69,6 +69,7 @@ class Group:
         replica: "Group | None" = None,
         own_microbatches: bool = False,
         tensor: int = 1,
+        pipeline: int = 1,
         axes: "Mapping[tuple[int, ...], Group]" = MappingProxyType({}),
     ) -> None:
         self.rank = rank
@@ -80,6 +81,7 @@ class Group:
         self._peers = peers
         self.own_microbatches = own_microbatches  # of each part of a copy
         self.tensor = tensor  # neighbours in a copy that compute the same microbatches
+        self.pipeline = pipeline  # stages of a copy
         self.axes = axes  # of a copy: groups of some of its processes, by their numbers in it
         self._backend = backend
         self._connections = connections or Connections()
@@ -140,8 +142,20 @@ class Group:
 
     @property
     def counts(self) -> bool:
-        """Whether what this process sums is its own: of those that compute the same, the first."""
-        return self.replica is None or self.replica.rank % self.tensor == 0
+        """Whether what this process sums is its own: of those that compute the same, the first.
+
+        Of a pipeline's stages it is the last, which alone has the loss.
+        """
+        if self.replica is None:
+            return True
+        if self.pipeline > 1:
+            return self.replica.rank == self.pipeline - 1
+        return self.replica.rank % self.tensor == 0
+
+    @property
+    def has_known_parts(self) -> bool:
+        """Whether it is known of each gradient which processes hold it, so norms add up."""
+        return self.replica is None or self.own_microbatches or self.pipeline > 1
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
@@ -278,6 +292,7 @@ def _connect(
             connections=connections,
             own_microbatches=rank_info.own_microbatches,
             tensor=rank_info.tensor,
+            pipeline=rank_info.pipeline,
             **parts,
         )
 

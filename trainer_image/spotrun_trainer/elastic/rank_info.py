@@ -34,6 +34,7 @@ class RankInfo:
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
     own_microbatches: bool = False  # each of these, or of them by `tensor`, has others
     tensor: int = 1  # neighbours of a copy that compute the same microbatches together
+    pipeline: int = 1  # stages of a copy, each with other layers
 
     @property
     def shard(self) -> int:
@@ -64,7 +65,12 @@ class RankInfo:
 
 
 def with_shards(
-    rank_info: RankInfo, shards: int, *, own_microbatches: bool = False, tensor: int = 1
+    rank_info: RankInfo,
+    shards: int,
+    *,
+    own_microbatches: bool = False,
+    tensor: int = 1,
+    pipeline: int = 1,
 ) -> RankInfo:
     """Return the rank info with so many processes for a copy; raises ValueError if it is wrong."""
     if shards < 1:
@@ -76,7 +82,13 @@ def with_shards(
             "workers.perReplica, so that it always has whole copies"
         )
     own_microbatches = own_microbatches and shards > 1
-    return replace(rank_info, shards=shards, own_microbatches=own_microbatches, tensor=tensor)
+    return replace(
+        rank_info,
+        shards=shards,
+        own_microbatches=own_microbatches,
+        tensor=tensor,
+        pipeline=pipeline,
+    )
 
 
 def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:

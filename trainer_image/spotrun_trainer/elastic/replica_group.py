@@ -119,11 +119,15 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to send a tensor to one process."""
-        return self._begin(lambda backend: backend.send(tensors, rank, tag), tensors)
+        return self._exchange(lambda backend: backend.send(tensors, rank, tag), tensors)
 
     def recv(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to receive a tensor from one process."""
-        return self._begin(lambda backend: backend.recv(tensors, rank, tag), tensors)
+        return self._exchange(lambda backend: backend.recv(tensors, rank, tag), tensors)
+
+    def _get_backend(self, _device: Any) -> "ReplicaGroup":  # noqa: ANN401
+        """Return what torch asks whether it sends several tensors at once, which this does not."""
+        return self
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return the name for `torch.distributed.get_backend`."""
@@ -142,14 +146,25 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         self._name = name
 
     def _begin(self, collective: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
+        group, lost_in = self._present()
+        if not self._raises_later:
+            return group.begin(collective, tensors[0])
+        return _begin_and_raise_later(group, collective, tensors[0], lost_in)
+
+    def _exchange(self, message: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
+        """Begin a message to or from one process, which others may have to be begun beside."""
+        group, lost_in = self._present()
+        if not self._raises_later:
+            return group.begin(message, tensors[0])
+        return _Message(group, message, tensors[0], lost_in)
+
+    def _present(self) -> tuple[Group, Group]:
         if self._group is None or self._lost_in is None:
             raise ValueError(
                 "the processes that hold the model together meet when the first step begins: call "
                 "what needs all of them inside `with step:` or run.evaluate"
             )
-        if not self._raises_later:
-            return self._group.begin(collective, tensors[0])
-        return _begin_and_raise_later(self._group, collective, tensors[0], self._lost_in)
+        return self._group, self._lost_in
 
 
 def _all_gather(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
@@ -174,6 +189,33 @@ def _begin_and_raise_later(
     work: Any = _create_work_from_future(ended)
     pending: Pending = work
     return pending
+
+
+class _Message:
+    """A message between two processes; the loss of one is noted, and raised later."""
+
+    def __init__(
+        self, group: Group, message: Callable[[Any], Any], tensor: Tensor, lost_in: Group
+    ) -> None:
+        self._lost_in = lost_in
+        self._pending: Pending | None = None
+        if lost_in.lost is None:
+            with self._noting():
+                self._pending = group.begin(message, tensor)
+
+    def wait(self) -> None:
+        """Return once it is there, or will never be."""
+        pending, self._pending = self._pending, None
+        if pending is not None and self._lost_in.lost is None:
+            with self._noting():
+                pending.wait()
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except PeerLostError as error:
+            self._lost_in.lost = error
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped

@@ -246,8 +246,9 @@ def open_context(
     rank_info = with_shards(
         _find_rank_info(env, world_file),
         parallel.size if parallel else shards,
-        own_microbatches=parallel is not None,
+        own_microbatches=parallel is not None and parallel.pipeline == 1,
         tensor=parallel.tensor if parallel else 1,
+        pipeline=parallel.pipeline if parallel else 1,
     )
     if rank_info.elastic:
         wait_shortly(os.environ)

@@ -1,7 +1,7 @@
 """One pass over a step's microbatches, up to one update: gradients, commit, apply."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from spotrun_trainer.data.sharding import deal_to
 from spotrun_trainer.parallel.local import holders
+from spotrun_trainer.parallel.pipeline import PipelineSchedule, compute
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import vote
@@ -111,6 +112,11 @@ class Phase:
         times: float | Tensor | None = None,
     ) -> None:
         """Compute gradients of a loss, times `times` if given, and count it with its weight."""
+        if self._context.group.pipeline > 1:
+            raise ValueError(
+                "step.backward was called on a stage of a pipeline, which has no loss of its own: "
+                "call step.pipeline(schedule, x, target=y, weight=y.numel())"
+            )
         if weight is None:
             raise ValueError(
                 "step.backward needs weight=, the number of things that the loss is a sum of "
@@ -130,6 +136,26 @@ class Phase:
         self._sums[-1].add(plain.reshape(()), weight)
         scaled.backward()  # type: ignore[no-untyped-call]
 
+    def pipeline(
+        self,
+        make: Callable[[], PipelineSchedule],
+        inputs: Sequence[Any],
+        target: Any,  # noqa: ANN401 - the script's
+        weight: float | Tensor,
+    ) -> None:
+        """Run a schedule on a microbatch, and count its loss with its weight."""
+        context, group = self._context, self._context.group
+        if group.replica is None or group.pipeline == 1:
+            raise ValueError(
+                "step.pipeline needs Run(parallel=Parallel(pipeline=...)) with 2 stages or more: "
+                "where one process has all layers call step.backward"
+            )
+        is_first = group.replica.rank == 0
+        schedule = context.schedules.of(make)
+        loss = compute(schedule, inputs, target, is_first=is_first, is_last=group.counts)
+        group.check()  # a broken world's numbers are of no use
+        self._sums[-1].add(loss.to(context.device), weight)
+
     def update(
         self,
         optimizers: Sequence[Optimizer],
@@ -145,7 +171,7 @@ class Phase:
         context = self._context
         context.group.check()  # the last microbatch may be of a broken world
         group = context.group
-        if clip is not None and group.replica is not None and not group.own_microbatches:
+        if clip is not None and not group.has_known_parts:
             raise ValueError(
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
@@ -244,14 +270,15 @@ class Phase:
         context = self._context
         replica = context.group.replica
         is_needed = clip is not None or context.looks_at_gradients
-        if replica is None or not context.group.own_microbatches or not is_needed:
+        if replica is None or not context.group.has_known_parts or not is_needed:
             return None
         alike = defaultdict[int, list[Tensor]](list)  # by the number that has the same part
         for each in gradients:
             sums = each.sums(some_missing=False)
             for parameter, one in zip(each.parameters, sums, strict=True):
                 if one is not None:
-                    alike[holders(parameter, replica.size)].append(one)
+                    holding = holders(parameter, replica.size // context.group.pipeline)
+                    alike[holding].append(one)
         square = torch.zeros(1, dtype=torch.float64, device=context.device)
         for count, parts in alike.items():
             square += get_total_norm(parts).double().pow(2) / count
@@ -274,7 +301,8 @@ class Phase:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
             # when they commit.
             totals = self._totals(vectors)
-            context.commit(numbers := votes)
+            context.commit(numbers := votes if square is None else torch.cat([votes, square]))
+            square = None if square is None else numbers[vote.SIZE :]
         else:  # all at once, for each wait for all others costs milliseconds
             vector = vectors[0] if group.counts else torch.zeros_like(vectors[0])
             squares = [] if square is None else [square]
@@ -294,7 +322,11 @@ class Phase:
     def _totals(self, vectors: list[Tensor]) -> Tensor:
         if not self._context.deterministic:
             (vector,) = vectors
-            self._context.group.addends.all_reduce(vector).wait()
+            group = self._context.group
+            if group.replica is not None and group.pipeline > 1:  # only the last stage has a loss
+                sums = vector[: 2 + len(self._context.sum_names)]
+                group.replica.all_reduce(sums if group.counts else sums.zero_()).wait()
+            group.addends.all_reduce(vector).wait()
             return vector
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):

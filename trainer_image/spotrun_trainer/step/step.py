@@ -1,6 +1,6 @@
 """A step of the training, as scripts see it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from typing_extensions import Self
 
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
+from spotrun_trainer.parallel.pipeline import PipelineSchedule
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
@@ -98,6 +99,20 @@ class Step:
                 "mean_of= with a mean"
             )
         self._current().backward(loss, mean_of, times=mean_of)
+
+    def pipeline(
+        self,
+        make: Callable[[], PipelineSchedule],
+        *inputs: Any,  # noqa: ANN401 - the script's
+        target: Any,  # noqa: ANN401
+        weight: float | Tensor,
+    ) -> None:
+        """Compute gradients of a microbatch through the stages of a pipeline.
+
+        `make` returns torch's schedule, whose loss is a sum of `weight` things; it is called once
+        in each world. The first stage takes `inputs`, the last one `target`.
+        """
+        self._current().pipeline(make, inputs, target, weight)
 
     def update(
         self,

@@ -13,6 +13,7 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel import fsdp
 from spotrun_trainer.parallel.local import is_sharded, local
+from spotrun_trainer.parallel.pipeline import Schedules
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
@@ -52,6 +53,7 @@ class StepContext:
     tracked: Tracked = field(default_factory=Tracked)
     things: Sequence[object] = ()  # the tracked objects
     sharded_parts: Sequence[Any] = ()  # the modules that torch has divided
+    schedules: Schedules = field(default_factory=Schedules)  # of a pipeline
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
     _checked: set[int] = field(default_factory=set)
@@ -103,6 +105,7 @@ class StepContext:
     def enter(self, group: Group) -> None:
         """Enter another group; gradients follow it with the next step."""
         self.group = group
+        self.schedules.clear()
         self.buffers.keep()  # a newcomer received these with the state
         self.buffers.forget_agreement()  # newcomers have no part in it
         self._updated.clear()  # nor in this
