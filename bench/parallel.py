@@ -43,6 +43,7 @@ from tests.unit.trainer.run.fully_sharded import (
     train_and_show,
     whole_state,
 )
+from tests.unit.trainer.run.pipelined import Pipelined, train_pipelined
 from tests.unit.trainer.run.scripts import dataset
 
 GLOBAL_BATCH = 48  # dealt in twos to as many as 8 parts
@@ -95,6 +96,7 @@ LARGE_MESHES = [
     Mesh(1, 4, 2),
     Mesh(1, 2, 4),
 ]
+PIPELINES = [(1, 2), (2, 2), (1, 3)]  # copies, and the stages of each
 QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, 2)]
 
 
@@ -119,22 +121,36 @@ def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
     plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, evaluates=True)
     meshes = QUICK_MESHES if arguments.quick else [*MESHES, Mesh(2, 2, 2)]
     (alone,) = MESHES[0].run(plan)
-    num_wrong = num_losses = 0
-    worst = 0.0
-    for mesh in meshes[1:]:
-        for one in mesh.run(plan):
-            apart = [abs(a - b) for a, b in zip(one.losses, alone.losses, strict=True)]
-            num_wrong += sum(each > ROUNDING for each in apart)
-            num_losses += len(apart)
-            worst = max(worst, *apart)
+    apart = [
+        abs(a - b)
+        for mesh in meshes[1:]
+        for one in mesh.run(plan)
+        for a, b in zip(one.losses, alone.losses, strict=True)
+    ]
+    pipelines = PIPELINES[:1] if arguments.quick else PIPELINES
+    apart += [each for copies, stages in pipelines for each in _apart_in_stages(copies, stages)]
     say(
         "parallel_mismatches",
-        num_wrong,
+        sum(each > ROUNDING for each in apart),
         "losses",
-        of=num_losses,
-        meshes=len(meshes),
-        most_apart=float(f"{worst:.1g}"),
+        of=len(apart),
+        meshes=len(meshes) + len(pipelines),
+        most_apart=float(f"{max(apart):.1g}"),
     )
+
+
+def _apart_in_stages(copies: int, stages: int) -> list[float]:
+    """Return how far the losses of a pipeline are from those of one process."""
+    plan = Pipelined(total=10, stages=stages)
+    alone = run_alone(train_pipelined, replace(plan, stages=1))
+    world = run_world(copies * stages, train_pipelined, plan)
+    for one in (alone, *world):
+        _check(one)
+    return [
+        abs(a - b)
+        for one in world
+        for a, b in zip(one.value.losses, alone.value.losses, strict=True)
+    ]
 
 
 def reshard(scratch: Path, arguments: argparse.Namespace) -> None:

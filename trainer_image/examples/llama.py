@@ -1,7 +1,8 @@
 """A small Llama writes Python; one copy of it is held by as many processes as asked for.
 
 Alone: `python llama.py`; layers divided by two, and all that is left by two: `torchrun
---nproc-per-node 4 llama.py --shard 2 --tensor 2`; in 16 bits: `--precision bf16`.
+--nproc-per-node 4 llama.py --shard 2 --tensor 2`; in two stages: `--pipeline 2`; in 16 bits:
+`--precision bf16`.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 from tiny_lm import CONTEXT, load
 from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention, silu
@@ -57,29 +59,52 @@ class Llama(nn.Module):
         self.head = nn.Linear(WIDTH, 256, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.token(x.int())
+        x = self.token(x if x.is_floating_point() else x.int())
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x)).flatten(0, 1)
+        return self.head(self.norm(x))
+
+    def keep_stage(self, stage: int, stages: int) -> None:  # and let the others' layers go
+        for number in range(BLOCKS):
+            if number * stages // BLOCKS != stage:
+                self.blocks[number] = nn.Identity()
+        if stage > 0:
+            self.token = nn.Identity()
+        if stage < stages - 1:
+            self.norm = self.head = nn.Identity()
+
+
+def summed(out: Tensor, y: Tensor) -> Tensor:
+    return cross_entropy(out.flatten(0, 1), y.long().flatten(), reduction="sum")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name, default in {"steps": 1000, "shard": 1, "tensor": 1}.items():
+    for name, default in {"steps": 1000, "shard": 1, "tensor": 1, "pipeline": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--precision", choices=["bf16"])
     args = parser.parse_args()
-    run = Run(seed=1, parallel=Parallel(shard=args.shard, tensor=args.tensor))
+    run = Run(seed=1, parallel=Parallel(args.shard, args.tensor, args.pipeline))
     train, model = run.once(load, Path(argparse.__file__).parent), Llama()
+    stage, stages = run.mesh.get_local_rank() if args.pipeline > 1 else 0, args.pipeline
+    model.keep_stage(stage, stages)
     if args.tensor > 1:
         parallelize_module(model, run.mesh["tensor"], PLAN, src_data_rank=None)
     model = run.prepare(model, shard=True, precision=args.precision)
     opt = torch.optim.AdamW(model.parameters(), lr=3e-3)
     run.track(model=model, opt=opt)
+
+    def schedule() -> Schedule1F1B:
+        own = PipelineStage(model, stage, stages, run.device)
+        return Schedule1F1B(own, n_microbatches=2 * stages, loss_fn=summed, scale_grads=False)
+
     for step in run.steps(train, global_batch=64, microbatch=16, total=args.steps):
         with step:
             for x, y in step:
-                step.backward(cross_entropy(model(x), y.long().flatten()), mean_of=y.numel())
+                if stages > 1:
+                    step.pipeline(schedule, x, target=y, weight=y.numel())
+                else:
+                    step.backward(summed(model(x), y), weight=y.numel())
             step.update(opt, clip=1.0)
             run.log(loss=step.loss)
 
