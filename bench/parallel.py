@@ -93,8 +93,7 @@ LARGE_MESHES = [
     Mesh(1, 6),
     Mesh(1, 8),
     Mesh(2, 2, 2),
-    Mesh(1, 4, 2),
-    Mesh(1, 2, 4),
+    Mesh(1, 4, 2),  # of 4 tensor parts some are empty here, which torch's FSDP2 refuses
 ]
 PIPELINES = [(1, 2), (2, 2), (1, 3)]  # copies, and the stages of each
 QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, 2)]
