@@ -21,10 +21,9 @@ from torch import Tensor, distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun_trainer.data.sharding import NOBODY, Share
-from spotrun_trainer.elastic import background_call
+from spotrun_trainer.elastic import background_call, p2p_stream
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.p2p_stream import TensorStream
 from spotrun_trainer.elastic.pending_collectives import (
     POLL_SECONDS,
     Done,
@@ -168,6 +167,12 @@ class Group:
         assert self._backend is not None, "a single process has no backend"
         return self._begin(lambda: collective(self._backend), tensor)
 
+    def begin_message(self, message: Callable[[Any], Any], tensor: Tensor) -> Pending:
+        """Begin a message of torch's own on the backend, to or from one process."""
+        if self.is_nccl:
+            return self.begin(message, tensor)
+        return self._begin(lambda: p2p_stream.message(message(self._backend)))
+
     def all_reduce(self, tensor: Tensor) -> Pending:
         """Begin to sum a tensor over all processes, in place."""
         if self.size == 1:
@@ -249,7 +254,7 @@ class Group:
         most: timedelta | None = None,
     ) -> Pending:
         if not self.is_nccl:
-            return self._begin(lambda: TensorStream(begin, tensors, most))
+            return self._begin(lambda: p2p_stream.stream(begin, tensors, most))
         for tensor in tensors:
             self._begin(partial(begin, tensor), tensor).wait()
         return Done()

@@ -155,7 +155,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         """Begin a message to or from one process, which others may have to be begun beside."""
         group, lost_in = self._present()
         if not self._raises_later:
-            return group.begin(message, tensors[0])
+            return group.begin_message(message, tensors[0])
         return _Message(group, message, tensors[0], lost_in)
 
     def _present(self) -> tuple[Group, Group]:
@@ -201,7 +201,7 @@ class _Message:
         self._pending: Pending | None = None
         if lost_in.lost is None:
             with self._noting():
-                self._pending = group.begin(message, tensor)
+                self._pending = group.begin_message(message, tensor)
 
     def wait(self) -> None:
         """Return once it is there, or will never be."""

@@ -1,5 +1,6 @@
 """A training whose layers are dealt to the stages of a pipeline."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,23 +23,26 @@ class Pipelined(SharedModel):
     schedule: str = "Schedule1F1B"
     microbatch: int = 4
     clip: float | None = 0.5
+    forward_seconds: float = 0  # that the first stage takes at least
 
 
 class Layers(nn.Module):
     """Some of the layers of a model, named as in the whole."""
 
-    def __init__(self, stage: int, stages: int) -> None:
+    def __init__(self, stage: int, plan: Pipelined) -> None:
         super().__init__()
+        self.seconds = plan.forward_seconds if stage == 0 else 0
         torch.manual_seed(1)
         layers: dict[str, nn.Module] = {"first": nn.Linear(FEATURES, 8)}
         layers |= {f"block{n}": nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for n in range(3)}
         layers["last"] = nn.Linear(8, CLASSES)
-        size = -(-len(layers) // stages)
+        size = -(-len(layers) // plan.stages)
         own = list(layers.items())[stage * size : (stage + 1) * size]
         self.layers = nn.ModuleDict(dict(own))
 
     @override
     def forward(self, hidden: Tensor) -> Tensor:
+        time.sleep(self.seconds)
         for layer in self.layers.values():
             hidden = layer(hidden)
         return hidden
@@ -55,7 +59,7 @@ def train_pipelined(plan: Pipelined, before: Callable[[], None] = lambda: None) 
         1, parallel=Parallel(pipeline=plan.stages), checkpoint=plan.checkpoint, every=plan.every
     )
     stage = run.mesh.get_local_rank() if plan.stages > 1 else 0
-    model = run.prepare(Layers(stage, plan.stages))
+    model = run.prepare(Layers(stage, plan))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
 

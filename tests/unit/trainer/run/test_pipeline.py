@@ -63,6 +63,12 @@ def test_every_pipeline_learns_what_one_process_does(
     assert_like_alone(plan, run_world(processes, train_pipelined, plan))
 
 
+def test_a_stage_waits_for_another_as_long_as_that_computes() -> None:
+    # Of gloo a message that is waited for in slices ends with all connections of its group.
+    plan = replace(PLAN, total=1, global_batch=4, forward_seconds=0.3)
+    assert_like_alone(plan, run_world(2, train_pipelined, plan))
+
+
 @pytest.mark.parametrize(
     "death",
     [
