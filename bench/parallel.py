@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -44,11 +45,14 @@ from tests.unit.trainer.run.fully_sharded import (
     whole_state,
 )
 from tests.unit.trainer.run.pipelined import Pipelined, train_pipelined
-from tests.unit.trainer.run.scripts import dataset
+from tests.unit.trainer.run.scripts import Trained, dataset
+from tests.unit.trainer.run.sharded import SharedModel
 
 GLOBAL_BATCH = 48  # dealt in twos to as many as 8 parts
 ROUNDING = 1e-5
 WARM_STEPS, STEPS = 30, 100
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,13 +66,7 @@ class Mesh:
     def run(self, plan: FullySharded) -> list[Shown]:
         """Train with this mesh; returns what each process has."""
         plan = replace(plan, shard=self.shard, tensor=self.tensor)
-        size = self.copies * plan.processes
-        ended = (
-            [run_alone(train_and_show, plan)]
-            if size == 1
-            else run_world(size, train_and_show, plan)
-        )
-        return [_shown(one) for one in ended]
+        return _values(self.copies * plan.processes, train_and_show, plan)
 
     def copies_of(self, shown: Sequence[Shown]) -> list[Sequence[Shown]]:
         """Return the processes of each copy."""
@@ -120,14 +118,11 @@ def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
     plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, evaluates=True)
     meshes = QUICK_MESHES if arguments.quick else [*MESHES, Mesh(2, 2, 2)]
     (alone,) = MESHES[0].run(plan)
-    apart = [
-        abs(a - b)
-        for mesh in meshes[1:]
-        for one in mesh.run(plan)
-        for a, b in zip(one.losses, alone.losses, strict=True)
-    ]
+    apart = [each for mesh in meshes[1:] for each in _apart(mesh.run(plan), alone)]
     pipelines = PIPELINES[:1] if arguments.quick else PIPELINES
-    apart += [each for copies, stages in pipelines for each in _apart_in_stages(copies, stages)]
+    (alone_in_stages,) = _train_in_stages(1, 1)
+    for copies, stages in pipelines:
+        apart += _apart(_train_in_stages(copies, stages), alone_in_stages)
     say(
         "parallel_mismatches",
         sum(each > ROUNDING for each in apart),
@@ -138,18 +133,13 @@ def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
     )
 
 
-def _apart_in_stages(copies: int, stages: int) -> list[float]:
-    """Return how far the losses of a pipeline are from those of one process."""
-    plan = Pipelined(total=10, stages=stages)
-    alone = run_alone(train_pipelined, replace(plan, stages=1))
-    world = run_world(copies * stages, train_pipelined, plan)
-    for one in (alone, *world):
-        _check(one)
-    return [
-        abs(a - b)
-        for one in world
-        for a, b in zip(one.value.losses, alone.value.losses, strict=True)
-    ]
+def _train_in_stages(copies: int, stages: int) -> list[Trained]:
+    return _values(copies * stages, train_pipelined, Pipelined(total=10, stages=stages))
+
+
+def _apart(trained: Sequence[Shown | Trained], alone: Shown | Trained) -> list[float]:
+    """Return how far each loss is from that of one process."""
+    return [abs(a - b) for one in trained for a, b in zip(one.losses, alone.losses, strict=True)]
 
 
 def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
@@ -244,10 +234,12 @@ def compare_throughput(scratch: Path, arguments: argparse.Namespace) -> None:
     measure_throughput(scratch, turns=3 if arguments.quick else 20)
 
 
-def _shown(ended: Ended) -> Shown:
-    _check(ended)
-    shown: Shown = ended.value
-    return shown
+def _values(size: int, train: Callable[..., T], plan: SharedModel) -> list[T]:
+    """Train in so many processes; return what each came to."""
+    ended = [run_alone(train, plan)] if size == 1 else run_world(size, train, plan)
+    for one in ended:
+        _check(one)
+    return [one.value for one in ended]
 
 
 def _check(ended: Ended) -> None:

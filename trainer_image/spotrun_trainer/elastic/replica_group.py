@@ -149,14 +149,15 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         group, lost_in = self._present()
         if not self._raises_later:
             return group.begin(collective, tensors[0])
-        return _begin_and_raise_later(group, collective, tensors[0], lost_in)
+        _RaisedLater(lambda: group.begin(collective, tensors[0]), lost_in).wait()
+        return _ended(tensors[0])
 
     def _exchange(self, message: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
         """Begin a message to or from one process, which others may have to be begun beside."""
         group, lost_in = self._present()
         if not self._raises_later:
             return group.begin_message(message, tensors[0])
-        return _Message(group, message, tensors[0], lost_in)
+        return _RaisedLater(lambda: group.begin_message(message, tensors[0]), lost_in)
 
     def _present(self) -> tuple[Group, Group]:
         if self._group is None or self._lost_in is None:
@@ -175,33 +176,15 @@ def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
     return getattr(backend, "reduce_scatter_single", None) or backend._reduce_scatter_base  # noqa: SLF001
 
 
-def _begin_and_raise_later(
-    group: Group, collective: Callable[[Any], Any], tensor: Tensor, lost_in: Group
-) -> Pending:
-    """Wait for a collective here, for torch's modules wait for works of their own kind only."""
-    if lost_in.lost is None:
-        try:
-            group.begin(collective, tensor).wait()
-        except PeerLostError as error:
-            lost_in.lost = error
-    ended = torch.futures.Future[list[Tensor]]()
-    ended.set_result([tensor])
-    work: Any = _create_work_from_future(ended)
-    pending: Pending = work
-    return pending
+class _RaisedLater:
+    """A collective or a message; the loss of a peer in it is noted, and raised later."""
 
-
-class _Message:
-    """A message between two processes; the loss of one is noted, and raised later."""
-
-    def __init__(
-        self, group: Group, message: Callable[[Any], Any], tensor: Tensor, lost_in: Group
-    ) -> None:
+    def __init__(self, begin: Callable[[], Pending], lost_in: Group) -> None:
         self._lost_in = lost_in
         self._pending: Pending | None = None
         if lost_in.lost is None:
             with self._noting():
-                self._pending = group.begin_message(message, tensor)
+                self._pending = begin()
 
     def wait(self) -> None:
         """Return once it is there, or will never be."""
@@ -216,6 +199,15 @@ class _Message:
             yield
         except PeerLostError as error:
             self._lost_in.lost = error
+
+
+def _ended(tensor: Tensor) -> Pending:
+    """Return a work of torch's own that has ended: its modules wait for no others."""
+    ended = torch.futures.Future[list[Tensor]]()
+    ended.set_result([tensor])
+    work: Any = _create_work_from_future(ended)
+    pending: Pending = work
+    return pending
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from tests.unit.trainer.run.elastic import Job, die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 
 HIDDEN = 8
+FOUR = ("a0", "a1", "b0", "b1")  # workers of two copies of a model in two parts each
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,24 @@ def leave_to_the_other_copy(job: Job, lost: str) -> tuple[list[str], str]:
     others = [f"{other}0", f"{other}1"]
     job.publish(How.ABORT, *others)
     return others, lost[0] + str(1 - int(lost[1]))
+
+
+def complete_the_copy(job: Job, lost: str, held: Path) -> list[str]:
+    """Bring in a worker for one lost of two copies in `held`'s Hold; return all that are there."""
+    job.until_dead(lost)
+    job.publish(How.ABORT, *(worker for worker in FOUR if worker[0] != lost[0]))
+    job.until((held / "held").exists)
+    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
+    job.bring_in(How.BOUNDARY, *again)
+    (held / "go").touch()
+    return again
+
+
+def assert_losses_among(losses: Sequence[float], expected: Sequence[float]) -> None:
+    """Each loss is one of a step that the process was there for."""
+    assert losses
+    for loss in losses:
+        assert min(abs(loss - each) for each in expected) < 1e-5
 
 
 def whole(parts: Sequence[Trained]) -> dict[str, Tensor]:

@@ -23,11 +23,17 @@ from tests.unit.trainer.run.fully_sharded import (
     train_fully_sharded,
 )
 from tests.unit.trainer.run.scripts import CLASSES, Trained, dataset
-from tests.unit.trainer.run.sharded import Both, DieBeforeCommit, leave_to_the_other_copy
+from tests.unit.trainer.run.sharded import (
+    FOUR,
+    Both,
+    DieBeforeCommit,
+    assert_losses_among,
+    complete_the_copy,
+    leave_to_the_other_copy,
+)
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = FullySharded()
-FOUR = ("a0", "a1", "b0", "b1")  # two copies of the model in two parts each
 
 
 @cache
@@ -56,10 +62,8 @@ def assert_like_alone(plan: FullySharded, parts: Sequence[Trained]) -> None:
     assert set(learned) == set(expected.weights)
     for name, weights in expected.weights.items():
         torch.testing.assert_close(learned[name], weights, atol=1e-4, rtol=1e-3)
-    for part in parts:  # each loss is one of a step that it was there for
-        assert part.losses
-        for loss in part.losses:
-            assert min(abs(loss - one) for one in expected.losses) < 1e-5
+    for part in parts:
+        assert_losses_among(part.losses, expected.losses)
 
 
 def assert_undisturbed(plan: FullySharded, job: Job, *workers: str) -> None:
@@ -120,14 +124,7 @@ def test_the_mate_of_a_lost_worker_waits_with_its_part_and_is_completed(
     lost = death.worker
     plan = replace(PLAN, nuisance=Both(death, Hold(tmp_path, at=5)))
     job = jobs.start(train_fully_sharded, plan, workers=FOUR)
-    job.until_dead(lost)
-    others = [worker for worker in FOUR if worker[0] != lost[0]]
-    job.publish(How.ABORT, *others)
-    job.until((tmp_path / "held").exists)
-    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
-    job.bring_in(How.BOUNDARY, *again)
-    (tmp_path / "go").touch()
-    assert_undisturbed(plan, job, *again)
+    assert_undisturbed(plan, job, *complete_the_copy(job, lost, tmp_path))
 
 
 def test_mates_of_two_lost_workers_make_up_a_whole_copy(jobs: Jobs) -> None:

@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from spotrun.wire import How
 from spotrun_trainer import Parallel
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.pipelined import Pipelined, train_pipelined
 from tests.unit.trainer.run.scripts import Trained
-from tests.unit.trainer.run.sharded import Both, leave_to_the_other_copy
+from tests.unit.trainer.run.sharded import (
+    FOUR,
+    Both,
+    assert_losses_among,
+    complete_the_copy,
+    leave_to_the_other_copy,
+)
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = Pipelined()
-FOUR = ("a0", "a1", "b0", "b1")  # two copies of the model in two stages each
 
 
 @cache
@@ -41,10 +45,8 @@ def assert_like_alone(plan: Pipelined, ended: Sequence[Ended]) -> None:
         assert set(weights) == set(expected.weights)
         for name, weight in expected.weights.items():
             torch.testing.assert_close(weights[name], weight, atol=1e-4, rtol=1e-3)
-    for one in trained:  # each loss is one of a step that it was there for
-        assert one.losses
-        for loss in one.losses:
-            assert min(abs(loss - each) for each in expected.losses) < 1e-5
+    for one in trained:
+        assert_losses_among(one.losses, expected.losses)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +97,7 @@ def test_a_lost_stage_is_taken_from_the_other_copy(jobs: Jobs, tmp_path: Path, l
     # It computes from the second step on after it has joined, with its mate's part of a schedule.
     plan = replace(PLAN, total=9, nuisance=Both(DieInForward(lost), Hold(tmp_path, at=5)))
     job = jobs.start(train_pipelined, plan, workers=FOUR)
-    job.until_dead(lost)
-    job.publish(How.ABORT, "a0", "a1")
-    job.until((tmp_path / "held").exists)
-    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
-    job.bring_in(How.BOUNDARY, *again)
-    (tmp_path / "go").touch()
-    assert_like_alone(plan, job.ended(*again))
+    assert_like_alone(plan, job.ended(*complete_the_copy(job, lost, tmp_path)))
 
 
 def test_a_checkpoint_starts_any_number_of_copies_of_as_many_stages(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs
 from tests.unit.trainer.run.scripts import Trained
 from tests.unit.trainer.run.sharded import (
+    FOUR,
     Both,
     DieBeforeCommit,
     Sharded,
+    complete_the_copy,
     leave_to_the_other_copy,
     train_part,
     whole,
@@ -30,7 +32,6 @@ from tests.unit.trainer.run.sharded import (
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = Sharded()
-FOUR = ("a0", "a1", "b0", "b1")  # two copies of the model in two parts each
 
 
 @cache
@@ -96,14 +97,7 @@ def test_the_mate_of_a_lost_worker_waits_warm_and_is_completed(
     death = DieInForward(lost)
     plan = replace(PLAN, nuisance=Both(death, Hold(tmp_path, at=5)))
     job = jobs.start(train_part, plan, workers=FOUR)
-    job.until_dead(lost)
-    others = [worker for worker in FOUR if worker[0] != lost[0]]
-    job.publish(How.ABORT, *others)
-    job.until((tmp_path / "held").exists)
-    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
-    job.bring_in(How.BOUNDARY, *again)
-    (tmp_path / "go").touch()
-    assert_undisturbed(plan, job, *again)
+    assert_undisturbed(plan, job, *complete_the_copy(job, lost, tmp_path))
 
 
 def test_where_a_worker_holds_a_whole_copy_its_processes_come_and_go_together(

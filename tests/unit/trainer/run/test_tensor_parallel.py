@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.pending_collectives import Pending
@@ -28,11 +27,16 @@ from tests.unit.trainer.run.fully_sharded import (
     whole_state,
 )
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, dataset
-from tests.unit.trainer.run.sharded import Both, leave_to_the_other_copy
+from tests.unit.trainer.run.sharded import (
+    FOUR,
+    Both,
+    assert_losses_among,
+    complete_the_copy,
+    leave_to_the_other_copy,
+)
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 PLAN = FullySharded(shard=1, tensor=2, global_batch=24)
-FOUR = ("a0", "a1", "b0", "b1")  # two copies of the model in two parts each
 
 
 @cache
@@ -53,9 +57,8 @@ def assert_like_alone(plan: FullySharded, ended: Sequence[Ended]) -> None:
         assert set(state) == set(whole)
         for path, tensor in whole.items():
             torch.testing.assert_close(state[path], tensor, atol=1e-4, rtol=1e-3, msg=path)
-    for one in trained:  # each loss is one of a step that it was there for
-        assert one.losses
-        assert all(min(abs(loss - each) for each in expected.losses) < 1e-5 for loss in one.losses)
+    for one in trained:
+        assert_losses_among(one.losses, expected.losses)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +95,7 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
 def test_a_broken_copy_is_completed_by_a_newcomer(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=Both(DieInForward("b1"), Hold(tmp_path, at=5)))
     job = jobs.start(train_and_show, plan, workers=FOUR)
-    job.until_dead("b1")
-    job.publish(How.ABORT, "a0", "a1")
-    job.until((tmp_path / "held").exists)
-    again = ("a0", "a1", "b0", "n1")
-    job.bring_in(How.BOUNDARY, *again)
-    (tmp_path / "go").touch()
-    assert_like_alone(plan, job.ended(*again))
+    assert_like_alone(plan, job.ended(*complete_the_copy(job, "b1", tmp_path)))
 
 
 class Normed(nn.Module):
