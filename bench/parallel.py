@@ -49,6 +49,7 @@ from tests.unit.trainer.run.scripts import Trained, dataset
 from tests.unit.trainer.run.sharded import SharedModel
 
 GLOBAL_BATCH = 48  # dealt in twos to as many as 8 parts
+SMALL_BATCH = 24  # where 4 parts are the most, and many steps are made
 ROUNDING = 1e-5
 WARM_STEPS, STEPS = 30, 100
 
@@ -209,11 +210,11 @@ def train_and_stamp(folder: str) -> None:
     """Train, and note the moment at which each step was applied."""
     import os  # noqa: PLC0415 - of a process of its own
 
-    plan = FullySharded(global_batch=GLOBAL_BATCH)
+    plan = FullySharded(global_batch=SMALL_BATCH)
     run, model, optimizer = begun(plan)
     with (Path(folder) / f"{os.environ['SPOTRUN_WORKER']}.steps").open("a", buffering=1) as stamps:
         for step in run.steps(
-            dataset(), global_batch=GLOBAL_BATCH, microbatch=2, total=STEPS, num_workers=0
+            dataset(), global_batch=SMALL_BATCH, microbatch=2, total=STEPS, num_workers=0
         ):
             with step:
                 for features, classes in step:
@@ -244,7 +245,7 @@ def _values(size: int, train: Callable[..., T], plan: SharedModel) -> list[T]:
 
 def _check(ended: Ended) -> None:
     if ended.error:
-        raise RuntimeError(ended.said)
+        raise RuntimeError(f"{ended.error}\n{ended.said}")
 
 
 PARTS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
