@@ -76,6 +76,18 @@ def test_every_policy_module_has_a_test_file_of_its_name() -> None:
     assert [str(one) for one in named if not (tests / one).is_file()] == []
 
 
+def test_no_model_is_changed_unchecked() -> None:
+    # pydantic looks neither at the names nor at the values that it copies in: `having` does.
+    unchecked = re.compile(r"\.model_copy\(")
+    found = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "operator").rglob("*.py")
+        if unchecked.search(path.read_text())
+    ]
+
+    assert found == []
+
+
 def test_no_file_holds_a_path_of_somebodys_machine() -> None:
     homes = r"(?<![\w.~-]/)(?:home/\w|Users/\w|root(?=/))"
     # A checkout directly below the root, /src say, has too common a name to look for.

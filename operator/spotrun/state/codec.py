@@ -132,14 +132,13 @@ def write(state: JobState) -> TrainingJobStatus:
 
 def _write_said(state: JobState, unread: str) -> TrainingJobStatus:
     """Write what is said of the job into a status that is kept unread."""
-    said = {
-        "phase": state.phase,
-        "reason": state.reason,
-        "message": state.message,
-        "conditions": write_conditions(state.conditions),
-    }
     kept = TrainingJobStatus.model_validate_json(unread, by_alias=True, by_name=False)
-    return kept.model_copy(update=said)
+    return kept.having(
+        phase=state.phase,
+        reason=state.reason,
+        message=state.message,
+        conditions=write_conditions(state.conditions),
+    )
 
 
 def _read_world(world: stored.World | None) -> World:

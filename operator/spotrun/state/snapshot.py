@@ -290,7 +290,7 @@ class JobSnapshot:
         held = self.held_size
         if held is None or self.broken is not None:
             return self.spec.workers
-        return self.spec.workers.model_copy(update={"sizes": (held,)})
+        return self.spec.workers.having(sizes=(held,))
 
     @property
     def grace_seconds(self) -> int:
