@@ -8,22 +8,30 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict)  # which cannot be called
 
 
 def blocks_of(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """Yield the entries of lists of modules (`nn.ModuleList`), of which models are sequences.
+    """Yield the entries of lists of modules, of which models are sequences.
 
-    A list within an entry (the experts of a layer, say) is a part of that: blocks do not overlap.
-    Entries that are containers themselves stand for what is in them. Each is yielded once.
+    A list is an `nn.ModuleList`, or an `nn.ModuleDict` by numbers, as torchtitan's models have it:
+    who takes some layers out of it leaves the others their names. A list within an entry (the
+    experts of a layer, say) is a part of that: blocks do not overlap. Entries that are containers
+    themselves stand for what is in them. Each is yielded once.
     """
     seen = set[int]()
     for module in modules:
-        for block in _entries(module) if isinstance(module, nn.ModuleList) else _within(module):
+        for block in _entries(module) if _is_list(module) else _within(module):
             if id(block) not in seen:
                 seen.add(id(block))
                 yield block
 
 
+def _is_list(module: nn.Module) -> bool:
+    if isinstance(module, nn.ModuleDict):
+        return len(module) > 0 and all(name.isdecimal() for name in module)
+    return isinstance(module, nn.ModuleList)
+
+
 def _within(module: nn.Module) -> Iterator[nn.Module]:
     for child in module.children():
-        yield from _entries(child) if isinstance(child, nn.ModuleList) else _within(child)
+        yield from _entries(child) if _is_list(child) else _within(child)
 
 
 def _entries(container: nn.Module) -> Iterator[nn.Module]:
