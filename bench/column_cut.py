@@ -23,7 +23,7 @@ from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import read_ranges
-from spotrun_trainer.checkpoint.format.reader import _manifests, _part
+from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, part_of
 from spotrun_trainer.parallel.division import Box, Division
 from spotrun_trainer.state.flatten import Flat
 
@@ -65,8 +65,8 @@ def read(folder: str, shape: tuple[int, int], parts: int) -> None:
     place, name = Place(open_place(folder)), Name.parse(NAME)
     box = Box.whole(shape).chunk(1, parts - 1, parts)
     part = torch.zeros(box.shape, dtype=torch.int32)
-    manifests = _manifests(place, name)
-    saved = [_part(place, name, manifests, 0)]
+    manifests = manifests_of(place, name)
+    saved = [part_of(place, name, manifests, 0)]
     before = kib("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     started = time.monotonic()

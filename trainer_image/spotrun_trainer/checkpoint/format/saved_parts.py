@@ -1,0 +1,98 @@
+"""A complete checkpoint as its manifests describe it: checked, before anything of it is used."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
+from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.data_files import blaming, opened
+from spotrun_trainer.checkpoint.format.directory import MARKER, Place
+from spotrun_trainer.checkpoint.format.manifest import (
+    Content,
+    Manifest,
+    data_file,
+    manifest_file,
+    read_manifest,
+    sha256_of,
+)
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.ranges import SavedPart
+from spotrun_trainer.state.flatten import Spec
+
+
+def manifests_of(place: Place, name: Name) -> list[Manifest]:
+    """Return the manifests of a complete checkpoint; raises DamagedCheckpointError for others."""
+    with blaming(place, name, MARKER):
+        marker = find_marker(place, name)
+    if marker is None:
+        raise DamagedCheckpointError(
+            f"{place.path(name, MARKER)} is not there: {name} was never completed"
+        )
+    manifests = []
+    for rank, expected in enumerate(marker.manifests):
+        with blaming(place, name, manifest_file(rank)):
+            text = place.read(name, manifest_file(rank))
+            if sha256_of(text) != expected:
+                raise ValueError("it is not the one that was completed (its hash differs)")
+            manifest = read_manifest(text)
+            if (manifest.rank, manifest.size) != (rank, len(marker.manifests)):
+                raise ValueError(f"it is rank {manifest.rank}'s of {manifest.size}")
+            manifests.append(manifest)
+    return manifests
+
+
+def num_parts_of(place: Place, name: Name, manifests: Sequence[Manifest]) -> int:
+    """Return the number of processes that held a copy of the model together."""
+    num_parts = manifests[0].shards
+    for manifest in manifests:
+        with blaming(place, name, manifest_file(manifest.rank)):
+            if manifest.shards != num_parts or not num_parts or len(manifests) % num_parts:
+                raise ValueError(
+                    f"{manifest.shards} of {len(manifests)} ranks hold a copy of the model, by it"
+                )
+    return num_parts
+
+
+def part_of(place: Place, name: Name, manifests: Sequence[Manifest], part: int) -> SavedPart:
+    """Return a part of the model as it was saved, once its slices are known to cover it."""
+    num_parts = manifests[0].shards
+    of_part = manifests[part::num_parts]
+    content = _content(place, name, of_part)
+    with blaming(place, name, manifest_file(of_part[0].rank)):
+        return SavedPart.of(of_part, content, part, num_parts)
+
+
+def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content:
+    """Return the content by the first rank's manifest, once the slices are known to cover it."""
+    with blaming(place, name, manifest_file(manifests[0].rank)):
+        content = manifests[0].content
+        if content is None:
+            raise ValueError("it describes no tensors")
+        _check_coverage(content.layout, manifests)
+    for manifest in manifests:
+        with blaming(place, name, data_file(manifest.rank)):
+            described = manifest.header_bytes + sum(
+                content.layout[one.tensor].itemsize * one.numel for one in manifest.slices
+            )
+            with opened(place, name, manifest) as descriptor:
+                length = os.fstat(descriptor).st_size
+            if not length == described == manifest.file_bytes:
+                raise ValueError(
+                    f"it has {length} bytes, where {manifest.file_bytes} were written and its "
+                    f"slices take {described}"
+                )
+    return content
+
+
+def _check_coverage(layout: Mapping[str, Spec], manifests: Sequence[Manifest]) -> None:
+    slices = sorted(
+        (one.tensor, one.start, one.stop) for manifest in manifests for one in manifest.slices
+    )
+    reached = dict.fromkeys(layout, 0)
+    for tensor, start, stop in slices:
+        if reached.get(tensor) != start:
+            raise ValueError(f"the slices of {tensor[:80]!r} leave a hole or overlap at {start}")
+        reached[tensor] = stop
+    for tensor, stop in reached.items():
+        if stop != layout[tensor].numel:
+            raise ValueError(f"of {tensor[:80]!r} there are {stop} elements")
