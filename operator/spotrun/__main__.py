@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import cleanup_flags, operator_flags, simulate_flags
+from spotrun.cli import cleanup_flags, operator_flags, simulate_flags, trainer_commands
 from spotrun.cli.console import CommandLine
 from spotrun.runtime import options
 
@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _prepare_cleanup,
         )
     )
+    for name, text in trainer_commands.COMMANDS.items():
+        line.hand_over(name, text, trainer_commands.run)
     return line.run(argv)
 
 

@@ -31,6 +31,7 @@ class CommandLine:
             dest="command", metavar="COMMAND", required=True
         )
         self._commands: dict[str, tuple[argparse.ArgumentParser, Prepare]] = {}
+        self._others: dict[str, Callable[[Sequence[str]], int]] = {}
 
     def add(self, name: str, text: str, prepare: Prepare) -> argparse.ArgumentParser:
         """Announce a command; its flags are for the caller to add."""
@@ -39,6 +40,11 @@ class CommandLine:
         )
         self._commands[name] = added, prepare
         return added
+
+    def hand_over(self, name: str, text: str, run: Callable[[Sequence[str]], int]) -> None:
+        """Announce a command that reads all arguments itself, its own name and --help included."""
+        self._choices.add_parser(name, help=text, add_help=False)
+        self._others[name] = run
 
     def run(self, argv: Sequence[str] | None) -> int:
         """Run the chosen command; returns its exit code, or exits if the usage was wrong."""
@@ -55,7 +61,10 @@ class CommandLine:
         return code
 
     def _run(self, argv: Sequence[str] | None) -> int:
-        chosen, rest = self._parser.parse_known_args(argv)
+        given = sys.argv[1:] if argv is None else argv
+        if given and given[0] in self._others:
+            return self._others[given[0]](given)
+        chosen, rest = self._parser.parse_known_args(given)
         parser, prepare = self._commands[chosen.command]
         if rest:
             parser.error(

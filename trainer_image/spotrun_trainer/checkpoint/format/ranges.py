@@ -6,7 +6,7 @@ files: so these are verified beforehand, each by one of the processes, which agr
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -29,6 +29,8 @@ from spotrun_trainer.state.flatten import Flat, Spec
 
 BUFFER_BYTES = 1 << 20
 """It stays in a core's cache between the reading and the copying."""
+TOLD_BYTES = 64 << 20
+"""A tenth of a second, or of some disks a second."""
 SMALL_GAP_BYTES = 16 << 10
 """Between two ranges: to read so much takes as long as a call does."""
 
@@ -102,15 +104,22 @@ class SavedPart:
         return known.shape if known is not None else self.specs[path].shape
 
 
-def verify(place: Place, name: Name, manifests: Sequence[Manifest]) -> None:
-    """Compare the hashes of data files; raises DamagedCheckpointError."""
+def verify(
+    place: Place,
+    name: Name,
+    manifests: Sequence[Manifest],
+    told: Callable[[int], object] = lambda _bytes: None,
+) -> None:
+    """Compare the hashes of data files; raises DamagedCheckpointError. `told` hears of progress."""
     for manifest in manifests:
         with (
             blaming(place, name, data_file(manifest.rank)),
             opened(place, name, manifest) as descriptor,
         ):
             stream = Stream(descriptor)
-            stream.skip(manifest.file_bytes)
+            for start in range(0, manifest.file_bytes, TOLD_BYTES):
+                stream.skip(size := min(TOLD_BYTES, manifest.file_bytes - start))
+                told(size)
             if stream.hexdigest() != manifest.sha256:
                 raise ValueError("its content is not what was written (its hash differs)")
 
@@ -137,7 +146,7 @@ def read_ranges(
             opened(place, name, manifests[rank]) as descriptor,
         ):
             for read, tensor in sorted(ranges_of_rank, key=lambda one: one[0].offset):
-                _read(descriptor, read, tensor, buffer)
+                read_range(descriptor, read, tensor, buffer)
 
 
 def _plan(
@@ -164,14 +173,14 @@ def _plan(
     return plans
 
 
-def _read(descriptor: int, read: Read, tensor: Tensor, buffer: Tensor) -> None:
+def read_range(descriptor: int, read: Read, tensor: Tensor, buffer: Tensor) -> None:
     """Read ranges into a tensor: directly, or through a buffer where that takes fewer calls."""
     is_direct = tensor.is_contiguous() and tensor.device.type == "cpu"
     is_of_small = read.rows > 1 and read.step - read.bytes <= SMALL_GAP_BYTES
     if read.rows > 1 and (read.step > len(buffer) or (is_direct and not is_of_small)):
         for row in range(read.rows):
             offset, target = read.offset + row * read.step, read.target + row * read.target_step
-            _read(descriptor, Read(read.rank, offset, read.bytes, target), tensor, buffer)
+            read_range(descriptor, Read(read.rank, offset, read.bytes, target), tensor, buffer)
     elif is_direct and read.rows == 1:
         memory = bytes_of(tensor.view(-1))
         _fill(descriptor, read.offset, memory[read.target : read.target + read.bytes])

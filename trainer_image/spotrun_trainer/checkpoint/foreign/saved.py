@@ -1,0 +1,120 @@
+"""The tensors of one of our checkpoints, whole, from whatever number of processes saved them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spotrun_trainer.checkpoint.format.data_files import blaming, opened
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.manifest import data_file, manifest_file
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range, verify
+from spotrun_trainer.checkpoint.format.read_plan import Held, plan_reads
+from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
+from spotrun_trainer.parallel.division import Box, marked_anew
+from spotrun_trainer.state.flatten import JSON, Spec
+
+
+class Saved:
+    """A complete checkpoint, whose description has been checked; content is read when asked for."""
+
+    def __init__(self, place: Place, name: Name) -> None:
+        self.place = place
+        self.name = name
+        self.manifests = manifests_of(place, name)
+        num_parts = num_parts_of(place, name, self.manifests)
+        self.parts = [part_of(place, name, self.manifests, part) for part in range(num_parts)]
+        self._sources = [part.sources() for part in self.parts]
+        self._buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8)
+
+    @property
+    def num_copies(self) -> int:
+        """The number of copies of the model that were trained together."""
+        return len(self.manifests) // len(self.parts)
+
+    @property
+    def meshes(self) -> list[str]:
+        """The names of the dimensions by which torch divided tensors; none: it divided none."""
+        found = dict[str, None]()
+        for one in self.parts[0].divisions.values():
+            found |= dict.fromkeys(one.by if isinstance(one.by, dict) else ())
+        return list(found)
+
+    @property
+    def bytes(self) -> int:
+        """The size of its data files."""
+        return sum(one.file_bytes for one in self.manifests)
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """The values that the training keeps for itself: its step, its place in the data."""
+        return self.parts[0].content.extra
+
+    @cached_property
+    def specs(self) -> Mapping[str, Spec]:
+        """The types and shapes of the whole tensors, those with the storage of others included."""
+        found = dict[str, Spec]()
+        for part in self.parts:
+            for path, spec in part.whole.items():
+                if found.setdefault(path, spec) != spec:
+                    with blaming(self.place, self.name, manifest_file(part.manifests[0].rank)):
+                        raise ValueError(f"its {path[:80]!r} is not that of the other parts")
+        return found
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The names of tensors that share storage with another one, as tied weights do."""
+        return {path: other for part in self.parts for path, other in part.content.aliases.items()}
+
+    @cached_property
+    def values(self) -> dict[str, JSON]:
+        """The state around the tensors, as if one process had saved it.
+
+        Where each process has layers of its own, as the stages of a pipeline do, the first one's.
+        """
+        return dict(marked_anew(dict(self.parts[0].content.values), {}))
+
+    @property
+    def is_in_stages(self) -> bool:
+        """Whether each process of a copy tracked tensors of its own, undivided."""
+        return len(self.parts) > 1 and not any(part.divisions for part in self.parts)
+
+    def fill(self, name: str, box: Box, target: Tensor) -> None:
+        """Read a part of a tensor."""
+        holders = [index for index, part in enumerate(self.parts) if name in part.specs]
+        if not self.is_in_stages:
+            self._fill(name, box, target, holders)
+            return
+        self._fill(name, box, target, holders[:1])
+        for other in holders[1:]:
+            self._compare(name, box, target, other)
+
+    def verify(self, told: Callable[[int], object]) -> None:
+        """Compare the hashes of all data files; raises DamagedCheckpointError."""
+        verify(self.place, self.name, self.manifests, told)
+
+    def _fill(self, name: str, box: Box, target: Tensor, holders: Iterable[int]) -> None:
+        held = [Held(self.parts[one].box(name), self._sources[one][name]) for one in holders]
+        file = manifest_file(self.manifests[0].rank)
+        with blaming(self.place, self.name, file):
+            reads = plan_reads(box, held, target.element_size())
+        for read in reads:
+            manifest = self.manifests[read.rank]
+            with (
+                torch.no_grad(),
+                blaming(self.place, self.name, data_file(read.rank)),
+                opened(self.place, self.name, manifest) as descriptor,
+            ):
+                read_range(descriptor, read, target, self._buffer)
+
+    def _compare(self, name: str, box: Box, target: Tensor, other: int) -> None:
+        there = torch.empty_like(target)
+        self._fill(name, box, there, [other])
+        if not torch.equal(there.view(-1).view(torch.uint8), target.view(-1).view(torch.uint8)):
+            raise ValueError(
+                f"{self.name} has {len(self.parts)} different tensors {name}: its script divides "
+                "the model by itself (Run(shards=...)), and only that knows how to put it together"
+            )

@@ -1,0 +1,52 @@
+"""Named tensors that can be read range by range, wherever they are kept."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from torch import Tensor
+
+from spotrun_trainer.parallel.division import Box
+from spotrun_trainer.state.flatten import Spec
+
+PIECE_BYTES = 8 << 20
+"""The most that is in memory of a tensor: large enough that calls cost nothing beside it."""
+
+
+class Source(Protocol):
+    """Whole tensors by name, however they are divided where they are kept."""
+
+    @property
+    def specs(self) -> Mapping[str, Spec]:
+        """The types and shapes of all, in their order."""
+
+    def fill(self, name: str, box: Box, target: Tensor) -> None:
+        """Read a part of a tensor into a tensor of the part's shape, and of the same type."""
+
+
+def pieces(shape: tuple[int, ...], itemsize: int, most_bytes: int = PIECE_BYTES) -> Iterator[Box]:
+    """Yield boxes of at most so many bytes that make up a tensor, in row-major order.
+
+    Each has consecutive elements, so they can be written one after the other.
+    """
+    yield from _pieces(Box.whole(shape), 0, max(1, most_bytes // itemsize))
+
+
+def _pieces(box: Box, dim: int, most: int) -> Iterator[Box]:
+    if box.numel <= most:
+        yield box
+        return
+    length = box.shape[dim]
+    rows = most // (box.numel // length)
+    for start in range(0, length, max(1, rows)):
+        some = _rows(box, dim, start, min(max(1, rows), length - start))
+        if rows:
+            yield some
+        else:  # one row alone is too large
+            yield from _pieces(some, dim + 1, most)
+
+
+def _rows(box: Box, dim: int, start: int, count: int) -> Box:
+    offsets, shape = [*box.offsets], [*box.shape]
+    offsets[dim] += start
+    shape[dim] = count
+    return Box(tuple(offsets), tuple(shape))

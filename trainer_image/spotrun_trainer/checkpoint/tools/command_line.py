@@ -1,0 +1,141 @@
+"""The command line `spotrun checkpoints`, in an image without it `python -m spotrun_trainer`."""
+
+import os
+import signal
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from spotrun_trainer.checkpoint.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
+from spotrun_trainer.checkpoint.tools import command
+
+FAILED = 2
+"""The exit code of a command that could not find out, or do, what it was asked for."""
+_INTERRUPTED, _UNREAD = 130, 141
+"""As shells say it of what Ctrl-C has ended, and of what nobody reads the output of."""
+
+_EXPECTED = (
+    ValueError,
+    OSError,
+    CheckpointError,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
+_Add = Callable[[str, Callable[[Namespace], int], str], ArgumentParser]
+
+_CHECKPOINT = "a checkpoint, FOLDER/step-N.gG, or a folder, for the newest complete one in it"
+
+_ABOUT = """\
+Look at the checkpoints of a training, wherever their folder is mounted: no cluster and no GPU is
+needed. Nothing but `rm` changes anything, so all is safe beside a training that runs."""
+
+_EXAMPLES = """\
+examples:
+  all that is there, and whether it is whole, by lengths and manifests:
+      spotrun checkpoints ls checkpoints/
+
+  every bit of it, by hashes; the exit code says whether all is well:
+      spotrun checkpoints verify checkpoints/
+
+  the tensors of the newest one, and those that a later step has changed:
+      spotrun checkpoints show checkpoints/
+      spotrun checkpoints diff checkpoints/step-500.g1 checkpoints/step-600.g1
+
+Exit codes: 0 done, and the answer is yes; 1 the answer is no: damaged, incomplete, different, not
+confirmed; 2 the arguments are wrong, or something cannot be read or written.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; exits if the usage was wrong."""
+    chosen = _parser().parse_args(argv)
+    # `kubectl delete pod` ends a command as Ctrl-C does: with nothing half made left behind.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code: int = chosen.run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _write_no_more()
+        return _UNREAD
+    except _EXPECTED as error:
+        print(f"{chosen.prog}: {_reason(error)}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print(f"\n{chosen.prog}: interrupted before its end", file=sys.stderr)
+        return _INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return code
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror.lower()}"
+    return str(error)
+
+
+def _write_no_more() -> None:
+    """Drop the rest of the output: Python would try to write it again as it ends, and complain."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="spotrun", allow_abbrev=False)
+    choices = parser.add_subparsers(metavar="COMMAND", required=True)
+    checkpoints = choices.add_parser(
+        "checkpoints",
+        help="list, show, verify, compare and remove checkpoints",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verbs = checkpoints.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, run: Callable[[Namespace], int], text: str) -> ArgumentParser:
+        about = f"{text[0].upper()}{text[1:]}."
+        added: ArgumentParser = verbs.add_parser(
+            name, help=text, description=about, allow_abbrev=False
+        )
+        added.set_defaults(run=run, prog=added.prog)
+        return added
+
+    _describe_looks(add)
+    _describe_rm(add("rm", command.run_rm, "remove checkpoints that are not needed any more"))
+    return parser
+
+
+def _describe_looks(add: _Add) -> None:
+    ls = add("ls", command.run_ls, "list the checkpoints of a folder, oldest first")
+    ls.add_argument("folder", help="the folder that Run(checkpoint=...) names")
+    show = add("show", command.run_show, "show what is in a checkpoint; content is not read")
+    show.add_argument("checkpoint", help=_CHECKPOINT)
+    verify = add("verify", command.run_verify, "compare the hashes of all files")
+    verify.add_argument("checkpoint", help="a checkpoint, FOLDER/step-N.gG, or a folder, for all")
+    diff = add(
+        "diff", command.run_diff, "show the tensors and values that two checkpoints differ in"
+    )
+    diff.add_argument("first", help=_CHECKPOINT)
+    diff.add_argument("second", help=_CHECKPOINT)
+    for parser in (ls, show, diff):
+        parser.add_argument(
+            "-o", "--output", choices=("table", "json"), default="table", help="default: table"
+        )
+
+
+def _describe_rm(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "checkpoint", nargs="+", help="FOLDER/step-N.gG; the newest complete one stays"
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also the newest complete one, and what a training may be writing",
+    )
+    parser.add_argument("--yes", action="store_true", help="without being asked")

@@ -1,0 +1,33 @@
+"""`rm`: checkpoints that are not needed any more, never the one that a training starts from."""
+
+from collections.abc import Mapping, Sequence
+
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.tools.found import is_complete
+
+
+def reasons_to_stay(place: Place, wanted: Sequence[Name]) -> list[str]:
+    """Return why some of these checkpoints should not be removed."""
+    found = {name: is_complete(place, name) for name in place.names()}
+    return [reason for name in wanted if (reason := _reason_to_stay(name, found))]
+
+
+def _reason_to_stay(name: Name, found: Mapping[Name, bool]) -> str:
+    """Return a reason, or an empty text; `found` says which checkpoints are complete."""
+    newest = max((one for one, is_whole in found.items() if is_whole), default=None)
+    if name == newest:
+        return f"{name} is the newest complete one: a training that starts again goes on from it"
+    if newest is None or name > newest:
+        return f"{name} is newer than all complete ones: a training may be writing it"
+    return ""
+
+
+def remove(place: Place, names: Sequence[Name]) -> list[str]:
+    """Remove checkpoints, and of each the marker first; return the folders that stay.
+
+    A process that is killed amid it leaves an incomplete checkpoint, which nothing is loaded from.
+    """
+    for name in names:
+        place.remove(name)
+    return [str(place.path(name)) for name in names if place.path(name).exists()]

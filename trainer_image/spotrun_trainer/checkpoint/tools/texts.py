@@ -1,0 +1,40 @@
+"""Figures and tables as people read them."""
+
+import json
+from collections.abc import Sequence
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def size_text(num_bytes: float) -> str:
+    """Return a size with its unit, in decimal ones."""
+    unit = 0
+    while num_bytes >= 999.5 and unit < len(_UNITS) - 1:
+        num_bytes /= 1000
+        unit += 1
+    return f"{num_bytes:.0f} {_UNITS[unit]}" if unit < 2 else f"{num_bytes:.3g} {_UNITS[unit]}"
+
+
+def age_text(seconds: float) -> str:
+    """Return a time span in its largest unit."""
+    for length, unit in _AGES:
+        if seconds >= 2 * length or unit == "s":
+            return f"{max(0, seconds) // length:.0f} {unit}"
+    raise AssertionError("the last unit fits all")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines with their columns one below the other."""
+    every = [head, *rows]
+    widths = [max(len(row[column]) for row in every) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in every
+    )
+
+
+def short(value: object, most: int = 80) -> str:
+    """Return a value as JSON, cut off where it is long."""
+    text = json.dumps(value)
+    return text if len(text) <= most else f"{text[:most]}..."
