@@ -249,11 +249,23 @@ def test_the_script_of_the_operator_hands_over(
     assert "step-2.g1  complete" in capsys.readouterr().out
 
 
+# What a shell runs in the background is started with the signal ignored, and so are its children.
+HEARS = """
+import signal
+import sys
+
+from spotrun_trainer.checkpoint.tools.command_line import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main({asked}))
+"""
+
+
 def test_ctrl_c_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
     save(tmp_path, tracked(own=Held(x=torch.zeros(1))).flatten(), "step-1.g0")
-    command = [sys.executable, "-m", "spotrun_trainer", "checkpoints", "rm", "--force"]
+    asked = ["checkpoints", "rm", "--force", str(tmp_path / "step-1.g0")]
     asking = subprocess.Popen(
-        [*command, str(tmp_path / "step-1.g0")],
+        [sys.executable, "-c", HEARS.format(asked=asked)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
