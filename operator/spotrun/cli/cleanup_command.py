@@ -5,12 +5,12 @@ import sys
 from importlib.metadata import version
 
 from spotrun.act.uninstall import UndoneError, let_go_of_pods, stop, until_nobody_leads
-from spotrun.cli import cluster
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.access import AccessError, Credentials
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
+from spotrun.runtime import cluster_access
 from spotrun.runtime.options import Options
 
 UNDONE, WRONGLY_STARTED = 1, 2
@@ -41,8 +41,8 @@ def run(options: Options, deployment: str | None) -> int:
 
 
 async def _clean_up(options: Options, deployment: str | None) -> None:
-    home = cluster.own_namespace(options)
-    credentials = Credentials(cluster.access(options))
+    home = cluster_access.own_namespace(options)
+    credentials = Credentials(cluster_access.access(options))
     await credentials.current()  # what is wrong with a kubeconfig is no failure of the cleaning
     async with Transport(credentials, user_agent=f"spotrun/{version('spotrun')}") as transport:
         client = Client(transport, field_manager="spotrun")

@@ -198,7 +198,7 @@ class Launcher:
         flags = iter(where.flags)
         own = {flag.strip("-").replace("-", "_").upper(): next(flags) for flag in flags}
         own |= {"KUBECONFIG": str(self.kubeconfig), "LEASE_SECONDS": str(LEASE_SECONDS)}
-        command = ("-m", "kopf", "run", "--module", "spotrun.operator", "--standalone")
+        command = ("-m", "kopf", "run", "--module", "spotrun.runtime.kopf_run", "--standalone")
         told = {f"SPOTRUN_{name}": value for name, value in own.items()} | environment
         return await self._launch(where, (*command, "--log-format", "json", *namespaces), told)
 

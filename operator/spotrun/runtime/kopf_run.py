@@ -1,6 +1,6 @@
 """The operator as kopf's own command line starts it.
 
-    kopf run --module spotrun.operator --all-namespaces --standalone
+    kopf run --module spotrun.runtime.kopf_run --all-namespaces --standalone
 
 Its options are the variables of docs/configuration.md, such as SPOTRUN_ADVERTISE; logging is
 kopf's. `spotrun operator` is the same operator with flags of its own.
@@ -14,10 +14,10 @@ from typing import Any
 
 import kopf
 
-from spotrun.cli.operator_command import prepared
 from spotrun.http.probes import health, plain_server
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.runtime import kopf_handlers
+from spotrun.runtime.assembly import assemble
 from spotrun.runtime.kopf_host import OpeningService, Service
 from spotrun.runtime.options import read_environment
 
@@ -28,7 +28,7 @@ async def _open(feed: Feed) -> AsyncIterator[Service]:
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # two lines for each event
     options = read_environment()
     pages = {"/healthz": health(_hosted.stalled)}
-    open_service = await prepared(options)
+    open_service = await assemble(options)
     async with (
         plain_server(pages, host=options.metrics_host, port=options.liveness_port),
         open_service(feed) as service,
