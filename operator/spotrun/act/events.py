@@ -1,56 +1,21 @@
-"""Kubernetes Events: they tell people what changed from one status to the next. Pure.
+"""Kubernetes Events: their manifest, and how many a job may have.
 
 At most ten an hour for a job: `kubectl describe` is read by people, and events cost the API server
-as much as any other write.
+as much as any other write. Which changes are worth an event says policies/report/events.py.
 """
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable
 from datetime import datetime
 
 from spotrun.act.manifests.plain_json import Manifest, plain
-from spotrun.api.field_types.text_values import Time
-from spotrun.api.meta import ConditionStatus
-from spotrun.api.names import (
-    API_VERSION,
-    MANAGED_BY,
-    TRAINING_JOB,
-    ConditionType,
-    Phase,
-    Reason,
-)
-from spotrun.policies.failures.backoff import pause_after
-from spotrun.policies.failures.joining_workers import noted
+from spotrun.api.names import API_VERSION, MANAGED_BY, TRAINING_JOB
 from spotrun.state.actions import Announce
-from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
-from spotrun.state.stored.statements import Condition
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
 _NOTE_BYTES, _INSTANCE_CHARACTERS = 1024, 128  # the API's own limits
-_PLACEMENTS = frozenset({Reason.PLACED, Reason.FALLBACK, Reason.BACK_TO_SPOT})
-_OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
-
-
-def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
-    """Return the events that a change of status is worth."""
-    return (
-        *_world(old, new),
-        *_placement(old, new),
-        *_schedule(old, new),
-        *_idleness(old, new),
-        *_interruption(old, new),
-        *_failure(old, new),
-        *_joining_workers(old, new),
-        *_rejection(old, new),
-        *_refusal(old, new),
-        *_writes(old, new),
-        *_suspension(old, new),
-        *_recovery(old, new),
-        *_end(old, new),
-    )
 
 
 def event(job: JobSnapshot, announced: Announce, now: datetime, instance: str) -> Manifest:
@@ -88,130 +53,3 @@ def may_announce(times: deque[float], now_seconds: float) -> bool:
         return False
     times.append(now_seconds)
     return True
-
-
-def _world(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, world = old.world, new.world
-    if not world.is_active or not world.members:
-        return
-    if before.number == world.number and before.is_active:
-        return
-    why = new.decisions[-1].why if new.decisions and new.decisions != old.decisions else ""
-    message = f"world {world.number}: {len(world.members)} workers, entered by {world.entry.value}"
-    yield Announce(Reason.TRAINING, f"{message}; {why}" if why else message)
-
-
-def _placement(old: JobState, new: JobState) -> Iterable[Announce]:
-    known = old.decisions
-    for one in new.decisions:
-        if one.what in _PLACEMENTS and one not in known:
-            yield Announce(_reason(one.what, Reason.PLACED), one.why)
-
-
-def _schedule(old: JobState, new: JobState) -> Iterable[Announce]:
-    kind = ConditionType.ON_SCHEDULE
-    before, now = _condition(old, kind), _condition(new, kind)
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
-        yield Announce(_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True)
-
-
-def _idleness(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = (_condition(status, ConditionType.IDLE) for status in (old, new))
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.TRUE:
-        yield Announce(Reason.NOTHING_USED, now.message, is_warning=True)
-
-
-def _interruption(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = old.interruptions.count, new.interruptions
-    if now.last is None or now.count <= before:
-        return
-    last, more = now.last, now.count - before - 1
-    where = f" on node {last.node}" if last.node else ""
-    others = f", and {more} more" if more else ""
-    reason = _reason(last.reason, Reason.NODE_LOST)
-    yield Announce(reason, f"worker {last.worker}{where} was taken away{others}", is_warning=True)
-
-
-def _failure(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = old.restarts, new.restarts
-    if not now.count or now.retry_at is None or new.phase is Phase.FAILED:
-        return
-    if (now.failures, now.counted_since) == (before.failures, before.counted_since):
-        return
-    code = f", exit code {now.last_exit_code}" if now.last_exit_code is not None else ""
-    message = f"failure {now.failures}{code}; the next attempt is at {Time.of(now.retry_at)}"
-    yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
-
-
-def _rejection(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = old.rejections, new.rejections
-    if now is not None and (before is None or now.retry_at != before.retry_at):
-        yield Announce(Reason.REJECTED, now.message, is_warning=True)
-
-
-def _joining_workers(old: JobState, new: JobState) -> Iterable[Announce]:
-    """Announce failures of joining workers while their pause grows; later ones are the same."""
-    before, now = (noted(status) for status in (old, new))
-    if now is None or (before is not None and now.retry_at == before.retry_at):
-        return
-    if before is not None and pause_after(now.failures) == pause_after(before.failures):
-        return
-    decision = next(one for one in reversed(new.decisions) if one.what == "HoldBack")
-    reason = _reason(decision.numbers.get("reason"), Reason.EXIT_CODE)
-    yield Announce(
-        reason, f"{decision.why}; the next attempt is at {Time.of(now.retry_at)}", is_warning=True
-    )
-
-
-def _refusal(old: JobState, new: JobState) -> Iterable[Announce]:
-    kind = ConditionType.TEMPLATE_ACCEPTED
-    before, now = _condition(old, kind), _condition(new, kind)
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
-        yield Announce(_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True)
-
-
-def _writes(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = (_condition(status, ConditionType.WRITTEN) for status in (old, new))
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
-        yield Announce(Reason.WRITE_FAILED, now.message, is_warning=True)
-
-
-def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:
-    if bool(old.suspended_by) == bool(new.suspended_by):
-        return
-    if not new.suspended_by:
-        yield Announce(Reason.TRAINING, "the job goes on")
-        return
-    found = _condition(new, ConditionType.SUSPENDED)
-    reason = _reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
-    words = found.message if found else reason.purpose
-    yield Announce(reason, words, is_warning=reason is Reason.IDLE)
-
-
-def _recovery(old: JobState, new: JobState) -> Iterable[Announce]:
-    if new.phase is Phase.RECOVERING and old.phase is Phase.RUNNING:
-        reason = _reason(new.reason, Reason.WAITING_FOR_WORKERS)
-        yield Announce(reason, new.message or "fewer workers than min are left", is_warning=True)
-
-
-def _end(old: JobState, new: JobState) -> Iterable[Announce]:
-    if new.phase in _OVER and old.phase not in _OVER:
-        failed = new.phase is Phase.FAILED
-        reason = _reason(new.reason, Reason.EXIT_CODE if failed else Reason.COMPLETED)
-        yield Announce(reason, new.message or "the job is over", is_warning=failed)
-
-
-def _condition(status: JobState, kind: ConditionType) -> Condition | None:
-    return next((c for c in status.conditions if c.type == kind.value), None)
-
-
-def _reason(text: str | None, otherwise: Reason) -> Reason:
-    return next((reason for reason in Reason if reason.value == text), otherwise)

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from spotrun.act.errors import Trouble, is_terminating, on_removal, on_write
-from spotrun.act.events import announcements, event, may_announce
+from spotrun.act.events import event, may_announce
 from spotrun.act.jobs.annotations import annotate
 from spotrun.act.jobs.scale import resize
 from spotrun.act.jobs.status import StatusWriter, status_of
@@ -23,7 +23,7 @@ from spotrun.act.pods.rollout import Creations, creation_of
 from spotrun.act.pods.withdrawal import withdraw
 from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import BUDGET, Protection
-from spotrun.act.retries import Retries
+from spotrun.act.write_retries import Retries
 from spotrun.act.writes import AT_ONCE, Writes, Written
 from spotrun.api.names import FINALIZER_METERED, Reason
 from spotrun.kube.backoff import Roll
@@ -35,6 +35,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.orphans import Orphan
 from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 from spotrun.policies.report.cost_announcements import cost_of_deleted
+from spotrun.policies.report.events import announcements
 from spotrun.state.actions import (
     Annotate,
     Announce,

@@ -7,7 +7,7 @@ from spotrun.act.errors import Trouble, on_creation
 from spotrun.act.manifests.disruption_budget import disruption_budget
 from spotrun.act.manifests.network_policy import network_policy
 from spotrun.act.manifests.plain_json import Manifest
-from spotrun.act.retries import Retries
+from spotrun.act.write_retries import Retries
 from spotrun.act.writes import Writes, Written
 from spotrun.kube.backoff import Roll
 from spotrun.kube.errors import AlreadyExists, KubeError

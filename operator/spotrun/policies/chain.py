@@ -25,6 +25,7 @@ from spotrun.policies.failures.node_rejections import NODE_REJECTIONS
 from spotrun.policies.failures.policy import FAILED_WORKERS, FAILURE_COUNT
 from spotrun.policies.fallback_chain import let_go
 from spotrun.policies.lifecycle.completion import COMPLETION
+from spotrun.policies.lifecycle.deletion import CLOCK_DOUBT, DELETION
 from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
 from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
@@ -41,12 +42,7 @@ from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
 from spotrun.policies.scaling.policy import SCALING
 from spotrun.policies.workers.agent_version import AGENT_VERSION
 from spotrun.policies.workers.capacity_condition import CAPACITY
-from spotrun.policies.workers.cleanup import (
-    CLEANUP,
-    CLOCK_DOUBT,
-    DELETION,
-    goodbye_wake_after_seconds,
-)
+from spotrun.policies.workers.departures import DEPARTURES, goodbye_wake_after_seconds
 from spotrun.policies.workers.node_avoidance import NODE_AVOIDANCE
 from spotrun.policies.workers.partial_capacity import PARTIAL_CAPACITY, capacity_limit
 from spotrun.policies.workers.policy import WORKERS
@@ -92,7 +88,7 @@ POLICIES: tuple[Policy, ...] = (
     NODE_REJECTIONS,  # whom did a node not take?
     INTERRUPTION_COUNT,  # whom did the platform take?
     PARTIAL_CAPACITY,  # which nodes can nobody use?
-    CLEANUP,  # who has to go?
+    DEPARTURES,  # who has to go?
     WORKERS,  # who is missing?
     WORLD,  # who trains with whom?
     FAILED_WORKERS,  # who has failed, and is still there?

@@ -16,6 +16,7 @@ from spotrun.policies.budget.policy import budget_news, budget_wake_after_second
 from spotrun.policies.cost.corrections import correction_news, note_ends
 from spotrun.policies.cost.meter import meter
 from spotrun.policies.lifecycle.completion import complete
+from spotrun.policies.lifecycle.deletion import deletion_wake_after_seconds, deletions
 from spotrun.policies.lifecycle.progress import follow
 from spotrun.policies.lifecycle.suspension import (
     checkpoint_wake_after_seconds,
@@ -29,12 +30,7 @@ from spotrun.policies.report.cost_announcements import annotations, final_cost
 from spotrun.policies.report.phase import workers_shown
 from spotrun.policies.report.write_failures import check_writes, why_undone
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
-from spotrun.policies.workers.cleanup import (
-    deletion_wake_after_seconds,
-    deletions,
-    departures,
-    goodbye_wake_after_seconds,
-)
+from spotrun.policies.workers.departures import departures, goodbye_wake_after_seconds
 from spotrun.policies.workers.settlement import has_ended, releases, settle, settle_ended
 from spotrun.policies.world.checkpoint_requests import order_checkpoint
 from spotrun.state.actions import Action, Announce, Decision, Release, Remove

@@ -10,7 +10,7 @@ import pytest
 from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.executor import EVENTS
 from spotrun.act.protection import POLICIES
-from spotrun.act.retries import UNSURE_SECONDS
+from spotrun.act.write_retries import UNSURE_SECONDS
 from spotrun.api.names import LABEL_JOB_UID, Reason
 from spotrun.kube.read_your_writes import OVERDUE_SECONDS
 from spotrun.kube.resource import Key

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
-from spotrun.policies.workers.cleanup import LAST_WORK
+from spotrun.policies.workers.departures import LAST_WORK
 from spotrun_trainer import Run
 from spotrun_trainer.step.step import Step
 from tests.support.processes.trainer_world import run_world

@@ -30,8 +30,8 @@ from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
 from spotrun_trainer.agent.processes.output_tail import watch_output
 from spotrun_trainer.agent.processes.sessions import leaders
-from spotrun_trainer.agent.processes.signals import watch_signals
 from spotrun_trainer.agent.processes.stop import Stopping
+from spotrun_trainer.agent.processes.torchrun_shutdown import watch_signals
 from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog

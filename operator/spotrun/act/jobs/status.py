@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from spotrun.act.errors import Trouble, on_write
-from spotrun.act.retries import Retries
+from spotrun.act.write_retries import Retries
 from spotrun.act.writes import Writes, Written
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.errors import Conflict, KubeError, NotFound

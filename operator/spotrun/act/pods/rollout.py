@@ -8,7 +8,7 @@ from spotrun.act.errors import Trouble, all_troubles
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import Protection
-from spotrun.act.retries import Results, Retries
+from spotrun.act.write_retries import Results, Retries
 from spotrun.api.names import Reason
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.observe.jobs.leader_memory import Memory, Refused

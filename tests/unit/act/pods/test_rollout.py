@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spotrun.act.errors import Trouble
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods.rollout import Creations
-from spotrun.act.retries import Retries
+from spotrun.act.write_retries import Retries
 from spotrun.observe.jobs.gang_lines import Gangs
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.policies.chain import decide

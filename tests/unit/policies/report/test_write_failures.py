@@ -2,8 +2,8 @@
 
 import pytest
 
-from spotrun.act.events import announcements
 from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.policies.report.events import announcements
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState

@@ -4,10 +4,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from spotrun.act.events import announcements
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.money.shares import Resources
+from spotrun.policies.report.events import announcements
 from spotrun.policies.scaling.idle import IDLE_SECONDS, hold_idle
 from spotrun.state.actions import Remove
 from spotrun.state.conditions import find

@@ -1,4 +1,4 @@
-"""Signals that end torchrun: it ends its processes then, and reports it to nobody."""
+"""The shutdown of torchrun by a signal: the operator is told, and the processes may save."""
 
 import functools
 import sys

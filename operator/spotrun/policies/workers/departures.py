@@ -1,4 +1,4 @@
-"""After the end: the last workers go, and the job itself when its time is over.
+"""Workers that go: who is not wanted, and after the end the last ones.
 
 Told that the job has succeeded, workers end by themselves: who waits does so at once, who trained
 once its script has done what follows its loop. They cost until then, like any worker.
@@ -6,17 +6,17 @@ once its script has done what follows its loop. They cost until then, like any w
 
 from datetime import datetime, timedelta
 
-from spotrun.api.names import ConditionType, Phase
+from spotrun.api.names import Phase
 from spotrun.policies.budget.policy import is_spent
 from spotrun.policies.cost.charges.times import ended_at
+from spotrun.policies.lifecycle.deletion import over_since
 from spotrun.policies.lifecycle.suspension import may_remove, who_holds
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.workers.policy import removals
-from spotrun.state.actions import DeleteJob, Remove, Withdraw
-from spotrun.state.conditions import holds_since
+from spotrun.state.actions import Remove, Withdraw
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
-from spotrun.state.view import FINISHED, View, leaves_at
+from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import training
 
 GOODBYE = timedelta(seconds=30)
@@ -24,12 +24,6 @@ GOODBYE = timedelta(seconds=30)
 LAST_WORK = timedelta(minutes=10)
 """So long the scripts of those who trained may take for what follows their loop. To write weights
 of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much longer."""
-_DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
-
-
-def over_since(status: JobState) -> datetime | None:
-    """Return when the job ended; None while it has not."""
-    return holds_since(status, ConditionType.COMPLETE) or holds_since(status, ConditionType.FAILED)
 
 
 def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
@@ -43,34 +37,6 @@ def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
 def goodbye_wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when the next of them is removed, if it has not ended by then; None: there is none."""
     return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
-
-
-def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
-    """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
-    seconds = deletion_wake_after_seconds(view, status)
-    if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
-        return ()
-    return (DeleteJob("the time of finished.deleteAfter has passed"),)
-
-
-def deletion_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when a finished job is to be deleted; None: never."""
-    finished, end = view.job.spec.finished, over_since(status)
-    if status.phase not in FINISHED or end is None:
-        return None
-    if finished is None or finished.delete_after is None:
-        return None
-    return finished.delete_after.seconds - (view.now - end).total_seconds()
-
-
-def doubt_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when it is looked whether clocks agree by now; None where nothing waits for that."""
-    if view.is_time_sure:
-        return None
-    is_waiting = (
-        status.phase not in FINISHED or deletion_wake_after_seconds(view, status) is not None
-    )
-    return _DOUBT_SECONDS if is_waiting else None
 
 
 def _goodbyes(view: View, status: JobState) -> dict[int, float]:
@@ -115,10 +81,6 @@ def _is_called_off(view: View, status: JobState) -> bool:
     return bool(who_holds(view, status)) or is_spent(view, status)
 
 
-CLEANUP = Policy(
+DEPARTURES = Policy(
     wake_after_seconds=goodbye_wake_after_seconds, wakes=Wakes.ALWAYS, actions=departures
 )
-DELETION = Policy(
-    wake_after_seconds=deletion_wake_after_seconds, wakes=Wakes.ALWAYS, actions=deletions
-)
-CLOCK_DOUBT = Policy(wake_after_seconds=doubt_wake_after_seconds, wakes=Wakes.ALWAYS)

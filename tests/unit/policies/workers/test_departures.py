@@ -1,4 +1,4 @@
-"""After the end: who may still run for how long, what that costs, and when the job goes itself."""
+"""After the end: who may still run for how long, and what that costs."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -9,44 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.api.names import ConditionType, Phase
 from spotrun.money.units import Usd
 from spotrun.policies.cost.bill import bill
 from spotrun.policies.cost.charges.times import ended_at
 from spotrun.policies.report.write_rate import LATEST_REFRESH_SECONDS, REFRESH_SECONDS
-from spotrun.policies.workers import cleanup
-from spotrun.state.actions import DeleteJob, Release, Remove
-from spotrun.state.conditions import state
-from spotrun.state.job_state import JobState
+from spotrun.policies.workers import departures
+from spotrun.state.actions import Release, Remove
 from spotrun.state.snapshot import PodPhase, Worker
 from spotrun.state.stored.workers import NO_INTERRUPTIONS
 from spotrun.state.view import View
 from spotrun.wire import Ending, Failure
-from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, ago, an_end, later
+from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later
+from tests.support.jobs.finished_jobs import MEMBER, SPARE, over, succeeded
 from tests.support.jobs.stored_state import cost_of
 from tests.support.money.priced_nodes import at_work
 from tests.support.money.priced_nodes import ended as gone
-
-MEMBER, SPARE = 0, 1
 
 
 def open_until(end: str) -> dict[str, Any]:
     """A schedule whose window closes so late on the day of the tests."""
     window = {"days": ["Mon"], "from": "09:00", "to": end}
     return {"schedule": {"windows": [window]}, "checkpoint": ON_CLAIM}
-
-
-def over(kind: ConditionType, seconds_ago: float, **spec: Any) -> JobBuilder:
-    """A job that has ended; one worker trained at last, and another one waited."""
-    view = a_job(2, **spec).view(ago(seconds_ago))
-    status = state(view, JobState(), kind, Reason.COMPLETED, "", holds=True)
-    phase = Phase.SUCCEEDED if kind is ConditionType.COMPLETE else Phase.FAILED
-    job = a_job(2, **spec).training(MEMBER).with_worker(SPARE, ready=True)
-    return job.with_status(conditions=status.conditions, phase=phase)
-
-
-def succeeded(seconds_ago: float, **spec: Any) -> JobBuilder:
-    return over(ConditionType.COMPLETE, seconds_ago, **spec)
 
 
 def removed(job: JobBuilder) -> list[int]:
@@ -219,26 +203,6 @@ def test_who_ends_by_itself_is_not_lost_because_others_miss_it() -> None:
     assert decision.actions == ()
 
 
-# the job itself ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("seconds", "deleted"), [(59, False), (60, True)])
-def test_a_finished_job_is_deleted_when_its_time_is_over(seconds: float, deleted: bool) -> None:
-    job = over(ConditionType.FAILED, seconds, finished={"deleteAfter": "1m"})
-    job = job.without(MEMBER).without(SPARE)
-    found = [a for a in job.decide().actions if isinstance(a, DeleteJob)]
-    assert bool(found) is deleted
-    assert deleted or job.decide().wake_after_seconds == 1
-
-
-@pytest.mark.parametrize("kind", [ConditionType.FAILED, ConditionType.COMPLETE])
-def test_a_finished_job_is_not_deleted_before_its_workers_are_gone(kind: ConditionType) -> None:
-    job = over(kind, 90, finished={"deleteAfter": "1m"}).without(SPARE)
-    assert DeleteJob not in [type(action) for action in job.decide().actions]
-    ended = job.with_worker(MEMBER, ready=True, arrived=1, **an_end(Ending.COMPLETED))
-    assert DeleteJob in [type(action) for action in ended.decide().actions]
-
-
 def test_a_job_that_is_deleted_amid_last_work_only_lets_go_of_its_pods() -> None:
     job = succeeded(100)
     deleting = replace(job, facts={"deleting": True}).with_worker(
@@ -256,6 +220,6 @@ def test_how_long_workers_may_stay_is_found_out_once_in_a_decision(
         asked.append(worker.worker_id)
         return ended_at(view, worker)
 
-    monkeypatch.setattr(cleanup, "ended_at", counted)
+    monkeypatch.setattr(departures, "ended_at", counted)
     assert removed(succeeded(30)) == [SPARE]
     assert sorted(asked) == [MEMBER, SPARE]
