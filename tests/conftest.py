@@ -12,5 +12,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_collection_finish() -> None:
-    """Libraries and tests are there to stay: no search for cycles need look at them again."""
+    """Freeze what is loaded: the garbage collector need not look at libraries and tests again."""
     gc.freeze()

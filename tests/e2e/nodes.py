@@ -11,7 +11,7 @@ from tests.e2e.site import Site
 BOOT_SECONDS = 180
 _LEASES = at("leases", "kube-node-lease", group="coordination.k8s.io/v1")
 _CONFLICTS_MAX = 20
-"""Others write the node as well; that many in a row is no coincidence."""
+"""Retries after conflicts with other writers of the node; more in a row mean a bug."""
 
 
 async def notice(site: Site, node: str, dialect: Dialect) -> None:
@@ -63,8 +63,10 @@ async def replace(site: Site, node: str) -> None:
 
 
 async def until_heard(site: Site, node: str, since: datetime) -> None:
-    """Wait until a kubelet has renewed its Lease and is ready; until 40 s after a loss all nodes
-    look ready."""
+    """Wait until a kubelet has renewed its Lease and is ready.
+
+    A lost node looks ready for 40 s more, so only a new Lease counts.
+    """
 
     def is_renewed(lease: Manifest | None) -> bool:
         renewed_at = (lease or {}).get("spec", {}).get("renewTime")

@@ -46,11 +46,11 @@ class Waste(Model):
 
 
 MOST_POOLS = 16
-"""Of which each job's cost is told apart; what it costs in others is told together."""
+"""The number of pools whose cost is listed by name; the cost of the others is added up."""
 OTHER_POOLS = "(other)"
-"""What these are called; no CapacityPool can have this name."""
+"""The name of that sum; no CapacityPool can have it."""
 MOST_SHOWN_POOLS = MOST_POOLS + 2
-"""With these, and with nodes of no pool."""
+"""The listed pools, that sum, and the nodes that are in no pool."""
 
 
 class PoolCost(Model):
@@ -167,7 +167,7 @@ class Cost(Model):
 
 
 class EarlierRate(Model):
-    """The cost of each of them before, until the next price."""
+    """An earlier rate of these workers, until the next one."""
 
     usd_per_hour: ShortText = Field(description="The rate, in USD per hour.")
     since: ShortText | None = Field(
@@ -185,9 +185,9 @@ MOST_EARLIER = 16
 
 
 class Rate(Model):
-    """The cost of each of some workers.
+    """The rate of each of these workers.
 
-    Its writer alone checks the fields: the API server allows no rules in long lists.
+    The operator checks the fields when it writes: the API server allows no rules in long lists.
     """
 
     workers: ListedWorkerIds = Field(description='Worker ids, as intervals, e.g. "0-2,7".')

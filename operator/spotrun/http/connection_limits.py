@@ -29,8 +29,8 @@ class Limits:
 
 
 _CROWD = 8
-"""An address gives way to another one that has so many times fewer unauthenticated connections: not
-a node's workers among each other, of whom each has two connections."""
+"""An address must give way to another one that has this many times fewer unauthenticated
+connections. Workers of one node do not displace each other so: each has two connections."""
 
 
 class OpenConnection:
@@ -150,7 +150,7 @@ class Connections:
         self._sizes[now] += 1
         self._largest = max(self._largest, now)
         if not self._sizes[self._largest]:
-            self._largest -= 1  # where it has gone from, it has gone one down
+            self._largest -= 1  # this address was the largest one, and has one connection less now
 
     def _leave_unauthenticated(self, opened: OpenConnection) -> None:
         if opened.timer is not None:

@@ -109,7 +109,7 @@ def _opencost(cells: _ByColumn) -> Row:
     region = cells.get("region", "")
     if kind == "gpu":
         return GpuRow(price, model_of(cells["instanceid"]), region)
-    if kind not in {"", "node"}:  # OpenCost takes what names no class for a node as well
+    if kind not in {"", "node"}:  # OpenCost treats an empty class as a node
         raise ValueError(f"is about a {kind}, which is no part of what a job costs here: left out")
     node, instance_type = _which(cells)
     return PriceRow(

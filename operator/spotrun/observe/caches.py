@@ -157,11 +157,13 @@ class Caches(Following):
         seen = with_claimed_devices(seen, self.jobs.pods_on, self.jobs.is_worker)
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
-            self.usage.forget(key)  # else it is asked about for as long as nobody mends it
+            self.usage.forget(
+                key
+            )  # else the metrics server is queried until somebody repairs the job
             return seen
         try:
             return self._with_surroundings(seen)
-        except Exception as error:  # as where a policy fails; the log says where
+        except Exception as error:  # it is handled like a failing policy; the log says where
             log.exception("%s/%s: pools, neighbours and its turn could not be looked at", *key)
             return undecided(seen, error)
 
@@ -190,12 +192,12 @@ class Caches(Following):
                 if self._wants_nodes(key):
                     self.snapshot(key, Memory(), self._clock())
             except Exception:
-                # A bug that its own turn will show again; the other jobs must not wait for it.
+                # The bug shows again when this job is reconciled; the others must not wait for it.
                 log.exception("%s/%s: the job could not be looked at", *key)
             await asyncio.sleep(0)  # thousands take a while
 
     def _wants_nodes(self, key: Key) -> bool:
-        """Whether a job may stand in line, told without its pods: those that train do not."""
+        """Whether a job may wait in line; pods are not read, for jobs that train do not wait."""
         found = self.jobs.spec_and_state(key)
         return found is not None and wants_nodes(*found)
 

@@ -23,7 +23,7 @@ from spotrun.runtime import kopf_handlers
 log = logging.getLogger(__name__)
 
 UNHEARD_SECONDS = 60.0
-"""Only a bug keeps kopf so long from a handler that does next to nothing."""
+"""If kopf has not run our trivial handler for this long, it hangs: that is a bug."""
 
 
 class Service(kopf_handlers.Receiver, Protocol):

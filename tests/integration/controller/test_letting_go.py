@@ -50,7 +50,7 @@ async def delete_in_foreground(world: World) -> None:
 
 
 async def break_spec(world: World, _: pytest.MonkeyPatch) -> str:
-    """As a mistake in a template does that the API server lets pass, made with the suspension."""
+    """Break the template in a way that the API server accepts, as a user may while suspending."""
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "env": {"A": "b"}}
     workers = {"template": {"spec": {"containers": [container]}}}
     await world.patch_job({"suspend": True, "workers": workers})

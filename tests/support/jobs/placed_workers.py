@@ -74,7 +74,7 @@ def working(job: JobBuilder, pool: PoolFacts, *worker_ids: int, hours: float = 1
 
 
 def lacking(job: JobBuilder, seconds: float) -> JobBuilder:
-    """Return the job of which it is known since so long that there are too few nodes."""
+    """Return the job as one that has lacked nodes for this long."""
     kind = ConditionType.CAPACITY_AVAILABLE
     view = job.view(ago(seconds))
     return job.with_status(

@@ -283,7 +283,7 @@ class Namesakes(Cluster):
 
 
 @pytest.mark.parametrize("is_made_again", [True, False])
-async def test_a_job_that_has_gone_is_parted_with_though_another_has_its_name(
+async def test_a_job_that_has_gone_is_finished_though_another_has_its_name(
     is_made_again: bool,
 ) -> None:
     cluster = Namesakes()

@@ -21,7 +21,7 @@ class Lingers:
 
 sys.modules["lingers"] = Lingers()
 """
-"""Then the interpreter, being finalized, stays long enough for any thread to come back in it."""
+"""A module whose finalizer sleeps: the interpreter then ends slowly, and threads run meanwhile."""
 
 
 def run_script(

@@ -26,7 +26,8 @@ PORT = 29_419
 """A fixed port, for neighbours know only each other's address; a pod has its ports for itself."""
 BEAT_SECONDS = 0.25
 SILENT_SECONDS = 1.5
-"""Six beats; a busy machine delays one or two, and a suspect that lives clears itself."""
+"""Six beats; a busy machine delays one or two. A suspected worker that lives is cleared by its next
+beat."""
 UNHEARD_SECONDS = 8.0
 """For so long after a world was entered, a neighbour never heard in it is suspected. The operator
 needs 2 s to find out; after 10 s it gives up a worker that neither neighbour hears, even if that

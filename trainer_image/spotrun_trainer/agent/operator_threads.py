@@ -49,7 +49,9 @@ class OperatorThreads:
         self._polls = polls
         self._reports = reports
         self._sent: Report | None = None  # None also if it may have been lost
-        self._num_losses = 0  # of contact: an operator that answers next may know nothing
+        self._num_losses = (
+            0  # how often contact was lost: the next operator that answers may know nothing
+        )
         self._sent_at = 0.0
         self._closing = threading.Event()
         for name, turn in (("polls", self._poll), ("reports", self._report)):

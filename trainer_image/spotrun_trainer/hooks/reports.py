@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
 _LOCK_FILE = "counts-steps.lock"
 _FIRST_LOCK_FILE = "counts-steps-first.lock"
-"""It is for the process that torchrun has started, which goes before those that this one starts."""
+"""The process that torchrun has started holds this lock: it takes precedence over its children."""
 
 
 class Reports:
@@ -93,7 +93,7 @@ class Reports:
             self._lock_file = None
 
     def withdraw(self) -> None:
-        """Let go, without a last report: one that never changes again would count as a hang."""
+        """Stop reporting, and delete the last report: if it never changes, it looks like a hang."""
         if self._lock_file is not None:
             with suppress(OSError):
                 (self._directory / PROGRESS_FILE).unlink()

@@ -1,4 +1,4 @@
-"""Queues of gangs that are held up; volatile, for they follow from the state of all jobs."""
+"""The lines in which gangs wait for nodes; they follow from all jobs, and are not stored."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

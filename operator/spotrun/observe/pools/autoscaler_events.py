@@ -21,10 +21,10 @@ from spotrun.observe.nodes.interruption_notices import written_recently
 
 CLUSTER_AUTOSCALER = "cluster-autoscaler"
 AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")
-"""As their events are signed; the last is Karpenter as EKS runs it."""
+"""The names that autoscalers sign their events with; the last is Karpenter as EKS runs it."""
 GOOD_FOR = timedelta(minutes=10)
-"""Who still makes no node says so again within five minutes: Karpenter by its own choice, the
-cluster autoscaler after 25 times because its client library lets no more pass."""
+"""An autoscaler that still makes no node repeats its event within five minutes: Karpenter by
+design, the cluster autoscaler because its client library drops more after 25 of them."""
 
 _REFUSALS = frozenset({"NotTriggerScaleUp", "FailedScheduling"})
 _PROMISES = frozenset({"TriggeredScaleUp", "Nominated"})
@@ -32,7 +32,7 @@ _REPEATED = "(combined from similar events): "
 _NEXT_REASON = re.compile(r", (?=\d)")
 
 OnEvent = Callable[[Key, str], None]
-"""Called with the name and the UID of a pod of which something is new."""
+"""Called with the name and the UID of a pod that has a new event."""
 
 
 class Autoscalers:
@@ -94,7 +94,7 @@ class Autoscalers:
                 if (at := written_recently(event, now, GOOD_FOR)) is not None
             ]
             if recent:
-                # Times are whole seconds: of two words within one the better is believed.
+                # Times are whole seconds: within one second a promise counts more than a refusal.
                 yield name, max(recent, key=lambda one: one[:2])[2]
 
     def _changed(self, _: EventObject | None, new: EventObject | None) -> None:
@@ -104,7 +104,7 @@ class Autoscalers:
 
 
 def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
-    # Who may write in another namespace only may write nothing of this one's pods.
+    # An event in another namespace is ignored: its writer may have no rights in the pod's own.
     return ((event.metadata.namespace, event.regarding.uid),)
 
 

@@ -1,7 +1,7 @@
-"""The cost of unused nodes: beyond the shares of this job's workers, who run there alone.
+"""The cost of the unused part of nodes that only this job's workers use.
 
-From when a node joined the cluster for a worker, until the last worker has left it. What it costs
-after that, and who else is on it besides workers of jobs, the operator does not see.
+It counts from when a node joined the cluster for a worker until the last worker has left. The
+operator does not see what the node costs after that, nor pods on it that belong to no job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def count_idle(view: View, status: JobState) -> JobState:
 
 
 def _paused(status: JobState, sums: Accumulators) -> JobState:
-    """The time in which a job has no node is nobody's."""
+    """Stop counting while the job has no node."""
     if sums.idle_as_of is None:
         return status
     return replace(status, accumulators=replace(sums, idle_as_of=None))

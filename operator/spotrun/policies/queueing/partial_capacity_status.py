@@ -1,6 +1,6 @@
-"""Reach: how few workers a job keeps to while more would be of no use.
+"""Partial capacity as status shows it: a job asks for fewer workers while more would be of no use.
 
-`policies/workers/partial_capacity.py` decides it.
+`policies/workers/partial_capacity.py` decides that.
 """
 
 from spotrun.api.field_types.text_values import Time
@@ -8,7 +8,7 @@ from spotrun.state.job_state import JobState
 
 
 def asks_for_fewer(status: JobState) -> bool:
-    """Whether a job keeps to fewer workers than are wanted."""
+    """Whether a job asks for fewer workers than it wants."""
     return status.unused.retry_at is not None
 
 

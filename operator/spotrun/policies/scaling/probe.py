@@ -1,8 +1,9 @@
-"""Looks at one size up, where it would not show that more workers wait no longer.
+"""Trials of the next larger size, to notice that an old bottleneck is gone.
 
-At its best size a job often only computes: data arrive in time, and communication hides. That more
-workers would wait is remembered from larger sizes. Were the storage to become faster, no step here
-would be shorter, and nobody would notice. So a look is taken, rarely, and if enough may be won.
+At its best size a job often only computes: data arrive in time, and communication is hidden. The
+job remembers from larger sizes that workers would wait there. If the storage becomes faster, no
+step becomes shorter at this size, and nobody would notice. So a larger size is tried now and then,
+if enough may be won.
 """
 
 from dataclasses import replace
@@ -18,15 +19,15 @@ from spotrun.policies.scaling.worth import Worth, horizon_seconds
 from spotrun.state.stored.scaling import ScalingState
 
 STAKE = 20.0
-"""Times its price a look has to have at stake. So looks cost no more than a twentieth of what they
-are to save, though all of them are in vain."""
+"""A trial must promise 20 times its price. So trials cost at most a twentieth of what they may
+save, even if all of them are in vain."""
 RARER = 1.25
-"""Times the pause before a look is the one after it: what has held for long will hold."""
+"""Each pause between trials is 1.25 times the last: what has held for long will hold."""
 _HOUR = timedelta(hours=1)
 
 
 def probe(those: Options, found: Wish, memory: ScalingState, now: datetime) -> Wish | None:
-    """One size up, the next at which waiting shows, if it is time for a look."""
+    """One size up, the next at which waiting shows, if it is time for a trial."""
     is_settled = found.reason in (ScalingReason.BEST_SIZE, ScalingReason.NO_BENEFIT)
     if not is_settled or memory.last is None or not those.curve.is_unhindered(those.base):
         return None

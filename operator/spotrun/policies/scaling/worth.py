@@ -2,8 +2,8 @@
 
     step seconds x (workers x price + what an hour is worth)
 
-The work is the same at every size, so a step stands for it. Who does not say what an hour is worth
-says by `minEfficiency` at least what it must be for the smallest efficiency to be accepted.
+The work is the same at every size, so a step stands for it. Where the user states no value of an
+hour, it is derived from `minEfficiency`: the value at which that efficiency is just accepted.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
-"""Unused nodes: those that no world can use, for others do not come. They cost, and do nothing.
+"""Partial capacity: nodes that no allowed size can use, because the others do not come.
 
-A job of sizes 2, 6 and 8 that is given five has three of them; a gang that lacks one has all. Soon
-the others may come, so it keeps them for a while. Then it gives them back, so that others may have
-them, and asks for all that it wants again after a pause, which grows while that is in vain.
+Such nodes cost money and do nothing. A job of sizes 2, 6 and 8 that gets five nodes has three of
+them; a gang that lacks one node has only such nodes. The missing nodes may come soon, so the job
+keeps them for a while. Then it gives them back for other jobs, and asks for all that it wants again
+after a pause, which grows as long as that fails.
 """
 
 from dataclasses import dataclass, replace

@@ -46,7 +46,7 @@ class NoticeSignal:
                 self._told.add(pid)
 
     def _is_known(self, notice: Notice) -> bool:
-        """Whether it is the last one, or that again, with a later end.
+        """Whether this is the last notice again, even if its end is later now.
 
         Where a cloud tells no end, an operator that has just started counts from when it sees the
         notice itself.

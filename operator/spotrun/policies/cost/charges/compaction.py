@@ -15,7 +15,7 @@ from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 
 MOST_BYTES = 48_000
-"""Of the status of the largest job an eighth, besides the worker ids themselves."""
+"""An eighth of the status of the largest job; worker ids are not counted."""
 _BYTES_OF_RATE = 130
 _BYTES_OF_EARLIER = 80
 
@@ -43,9 +43,10 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
 
 
 def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
-    """Return what at least remains: the longest of those with the same last price.
+    """Return the lists that remain in any case: for each last price the longest list.
 
-    Only what began with a worker may be found elsewhere.
+    A list whose last price holds since the worker came (EVER) is left out: it may be the end of a
+    longer list, and then it needs no entry of its own.
     """
     longest: dict[Charge, Charges] = {}
     for charges in lists:
@@ -110,7 +111,8 @@ def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charg
     if other is charges:
         return charges
     own, begins = charges[index].since, other[len(other) - len(charges) + index].since
-    # What was before its first price is in the sums, unless it had that when it came.
+    # The other list says more about the past. It is wrong for a worker whose first price began
+    # after the worker did: the cost before that price is in the sums already.
     if len(other) > len(charges) and own > start:
         return charges
     return other if begins == own or max(begins, own) <= start else charges

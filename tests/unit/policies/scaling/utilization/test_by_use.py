@@ -93,7 +93,7 @@ def test_what_is_not_known_is_said_with_its_cause() -> None:
     assert choice.why == "there is no metrics.k8s.io"
 
 
-def test_of_workers_that_are_not_in_the_answer_the_worse_is_assumed() -> None:
+def test_workers_without_metrics_count_as_the_worse_case() -> None:
     half = mute(4, 0.0, gauges=(a_gauge(1.0, 1.0, silent=2),))
     assert by_use(half, None).size == 4
     half = mute(4, 0.0, gauges=(a_gauge(0.5, 0.5, silent=2),))
