@@ -30,7 +30,7 @@ SAMPLES, FEATURES, CLASSES = 960, 8, 3
 GLOBAL_BATCH, MICROBATCH = 16, 2
 EVALUATE_EVERY = 3
 POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
-"""Where a worker can be ordered to die."""
+"""The points at which a worker can be ordered to die."""
 
 
 @dataclass(frozen=True)

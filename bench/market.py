@@ -39,7 +39,7 @@ OURS = Rules()
 ACCOUNTINGS = {"published": PUBLISHED, "ours": OURS}
 POLICIES = ("spotrun", "uniform-progress", "greedy", "optimum", "on-demand")
 STARTS = Starts(first=1320, every=1320, number=12)
-"""With these the peers come within a percent or two of what was published of them."""
+"""The starts with which the peers come within a percent or two of what was published of them."""
 GANG_STARTS = Starts(first=0, every=140, number=12)
 RESAMPLES = 2000
 

@@ -48,7 +48,7 @@ LAST_SIGNAL = {
     Kind.SILENT_RESTART: signal.SIGSTOP,
     Kind.SHUT_DOWN: signal.SIGTERM,
 }
-"""What processes get on a node of which Kubernetes hears no more."""
+"""The signal that processes get on a node which Kubernetes does not hear any more."""
 EVENTS = [
     *(Event(Kind.NODE_LOST, workers, rank) for workers, rank in ((2, 0), (2, 1), (3, 0), (3, 2))),
     Event(Kind.SILENT, 2),

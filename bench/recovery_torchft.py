@@ -28,7 +28,8 @@ from bench.recovery_stock import (
 
 TRAINING = ROOT / "bench" / "recovery_torchft_training.py"
 HEARTBEATS_MS = {"torchft": 5000, "torchft_tuned": 1000}
-"""After so long without one the lighthouse takes a replica for dead: its default, and ten beats."""
+"""The lighthouse takes a replica for dead after this long without a heartbeat: its default, and ten
+beats."""
 STEPS_AFTER = 5
 
 

@@ -27,7 +27,7 @@ from devcluster.argument_types import how_many
 
 REPLICAS = 2
 PEER_TIMEOUT = timedelta(seconds=5)
-"""As in torchft's own examples: its default of a minute would be the result."""
+"""The time-out of torchft's own examples; its default of a minute would be the whole result."""
 
 
 def train(folder: Path, layers: int, replica: int) -> None:

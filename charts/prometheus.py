@@ -16,9 +16,9 @@ from devcluster.golang import Program, Progress, cache_root, compile_program, fi
 _PINS = Path(__file__).with_name("binaries") / "prometheus"
 _MODULE = "github.com/prometheus/prometheus"
 _COLD_SECONDS = {"promtool": 170, "prometheus": 20}
-"""In this order: nearly all of what the second needs has then been compiled."""
+"""The order of building: nearly all of what the second needs has then been compiled."""
 _TAGS = "remove_all_sd"
-"""Without the clients of thirty clouds, whose targets nobody looks for here."""
+"""The build leaves out the clients of thirty clouds, which nobody uses here."""
 
 _Name = Literal["promtool", "prometheus"]
 

@@ -11,7 +11,7 @@ WHOLE_SECONDS = 28.0
 LAST_SECONDS = 7.0
 """The summary is a dozen lines to read."""
 LEAST_SECONDS = 0.3
-"""What is shown for less is not seen."""
+"""A picture that is shown for less is not seen."""
 LONGEST_PAUSE_SECONDS = 15.0
 """The first demo compiles Kubernetes, for minutes."""
 

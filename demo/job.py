@@ -17,7 +17,7 @@ SIZES = {"min": 2, "max": 3, "replicas": 3}
 PLACEMENT = {"onDemandBase": 1}
 """The node that is not spot has room for one worker: the safest place, so rank 0 has it."""
 EVERY = "5s"
-"""Between checkpoints, where losses come every half a minute."""
+"""The time between checkpoints; losses come every half a minute."""
 # Three trainers share a few cores with a whole Kubernetes; their output is to be seen at once.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 _DEFAULT_REQUESTS = {"cpu": "1", "memory": "1Gi"}

@@ -12,20 +12,23 @@ from demo.market import NewNode, replacement
 from demo.scene import Node, Scene
 
 NOTICE_SECONDS = 120.0
-"""As long as EC2 warns ahead."""
+"""EC2 warns this long ahead."""
 NOTICE_AT = 0.15
 """Shares of all steps: so many are done before the notice, ..."""
 LATE_NOTICE_AT = 0.3
 """... or so many, if the job has no checkpoint to go on from until then."""
 POWER_CUT_AT = 0.5
 LATE_POWER_CUT_AT = 0.75
-"""So late the power is cut although not everybody is back, for the job would be over."""
+"""The power is cut at this share of the training although not all workers are back, for the job
+would be over."""
 STEPS_IF_UNKNOWN = 300
-"""Of all steps, where the job does not say how many there are."""
+"""The number of steps that is assumed where the job does not state it."""
 BOOT_SECONDS = 2.0
-"""Before a new node joins. A cloud takes a minute, and nobody would learn from watching it."""
+"""The time until a new node joins. A cloud takes a minute, and nobody would learn from watching
+it."""
 OBJECT_REMOVAL_SECONDS = 10.0
-"""Before the object of a node without power goes, as a cloud's controller sees to in a minute."""
+"""The time until the object of a node without power is removed; a cloud's controller takes a
+minute."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from demo.summary import Sighting
 from devcluster.notices import Dialect
 
 PATIENCE_SECONDS = 180.0
-"""Without any news, a step being news, the job is stuck; a start on a busy machine takes 60 s."""
+"""A job without a new step for this long is stuck; a start on a busy machine takes 60 s."""
 _FRAME_SECONDS = 0.25
 
 

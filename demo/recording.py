@@ -18,7 +18,7 @@ from devcluster.argument_types import unwritable
 _COLUMNS = 100
 """About as many as a README shows at the usual size of text."""
 _PROGRESS_SECONDS = 6.0
-"""While nothing but the training goes on, one shot in so many seconds."""
+"""One picture in this time is taken while nothing but the training goes on."""
 _SEEN = """\
 A terminal shows a training job on a Kubernetes of one machine: its phase, world, step and cost, its
 nodes with their workers, and a diary. Three workers train, on two spot nodes and one on-demand. A

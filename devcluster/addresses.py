@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 
 _NOBODYS = "127.255.255.254"
-"""In no block: who listens here listens everywhere."""
+"""An address in no block: a server that listens here listens everywhere."""
 
 _TO_CHOOSE_FROM = range(10_000, 32_768)
 """Below what Linux gives to connections and to whoever asks for any port: nobody takes one of

@@ -15,7 +15,7 @@ from devcluster.addresses import Ports
 from devcluster.certificates import Authority, KeyPair
 
 COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-"""In the order of starting."""
+"""The programs of the control plane, in the order of starting."""
 
 ExtraFlags = Mapping[str, Sequence[str]]
 

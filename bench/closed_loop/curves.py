@@ -50,7 +50,7 @@ AMDAHL = Curve("amdahl_5", microbatch_seconds=0.95 * 0.25, serial_seconds=0.05 *
 """5 % of one worker's step are not divided. They are computed, so utilization does not show it."""
 COMMUNICATION = Curve("communication_bound", ring_seconds=1.0, hop_seconds=0.015)
 INPUT = Curve("input_bound", input_seconds=3.2)
-"""From 5 workers on the storage is what a step waits for."""
+"""A step waits for the storage from 5 workers on."""
 STEADY = (LINEAR, AMDAHL, COMMUNICATION, INPUT)
 
 

@@ -16,9 +16,10 @@ from spotrun.simulate.market.virtual_market import Pool, Prices, Recordings, Vir
 from spotrun.simulate.scenario import Rules
 
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
-"""Of the recorded H100 nodes: sixteen were asked for every ten minutes, for two weeks of 2025."""
+"""The zones of the recorded H100 nodes: sixteen were asked for every ten minutes, for two weeks of
+2025."""
 STEPS = (16, 10, 6)
-"""So many nodes can be had for four hours each, again and again."""
+"""The nodes that can be had, for four hours each, again and again."""
 _STEP_TICKS = 24
 _TICK_SECONDS = 600.0
 _DAYS = 60

@@ -13,7 +13,7 @@ from spotrun.simulate.scenario import Rules
 
 BY_DEFAULT = Wishes()
 FREE, WORTH, URGENT = (Wishes(hour_worth_usd=worth, min_efficiency=0.0) for worth in (0, 20, 80))
-"""Who says what an hour is worth has said all: these know no other limit of efficiency."""
+"""The three wishes: a user who states what an hour is worth sets no other limit of efficiency."""
 _START_EVERY_TICKS = 300  # of a recorded market
 ON_DEMAND, CAPACITY_STEPS = "on demand", "capacity steps"
 

@@ -12,16 +12,15 @@ class Options:
     """The choices of one runtime; the first four come from the cluster."""
 
     root: Path
-    """Where pods get a directory each; short, because unix sockets will lie below it."""
+    """The folder in which each pod gets a directory; it is short, because unix sockets lie below
+    it."""
 
     memory: Path
-    """Where emptyDirs of medium Memory lie: a directory to be made, in /dev/shm where there is one.
-
-    If its parent cannot be written to, such volumes lie below `root`.
-    """
+    """The folder of emptyDirs of medium Memory, which is made: in /dev/shm where there is one. If
+    its parent cannot be written to, such volumes lie below `root`."""
 
     marker: str
-    """What every process carries, so that it can be found and ended."""
+    """A mark that every process carries, so that it can be found and ended."""
 
     server: str
     """The URL of the API server."""
@@ -30,7 +29,7 @@ class Options:
     """The entrypoints of images, for containers without a `command`."""
 
     path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
-    """Where programs are looked for; by default where this process looks."""
+    """The folders in which programs are looked for; by default those of this process."""
 
     gpus: bool = False
     """Whether pods see this machine's real GPUs."""

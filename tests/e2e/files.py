@@ -13,10 +13,10 @@ from tests.e2e.kind.machine import SetupError
 Kubectl = Callable[..., str]
 
 TRACE = "trace.jsonl"
-"""What scripts note in their folder."""
+"""The file in which scripts note what they do, in their folder."""
 READER = "reader"
 READY_SECONDS = 600
-"""For a volume to be made, and a node to fetch an image of gigabytes."""
+"""The time for a volume to be made, and for a node to fetch an image of gigabytes."""
 
 _SIZE = {"resources": {"requests": {"storage": "1Gi"}}}
 _SHARED = {"accessModes": ["ReadWriteMany"]}

@@ -36,7 +36,7 @@ _APART = {
         ]
     }
 }
-"""As on machines that are as large as their workers."""
+"""Pods keep apart, as on machines that are as large as their workers."""
 
 
 def example(image: str, placement: Manifest, *, steps: int, workers: int) -> Manifest:

@@ -20,7 +20,7 @@ from tests.integration.trainer.traces import Trace, whole_lines
 
 EXAMPLE, JOB = "tiny-lm", "job"
 FOR_EVER, PAUSE_SECONDS = 100_000, 0.1
-"""So many steps no test waits for, and so long each takes longer than it would."""
+"""A number of steps that no test waits for, and the extra time that each step takes."""
 
 
 def is_whole(status: Manifest) -> bool:

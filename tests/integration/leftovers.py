@@ -16,7 +16,8 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NAMESPACES = at("namespaces")
 _OF_NO_FIXTURE = "default"
 _VISIBLE = {"trainingjobs": GROUP, "pods": "v1", "nodes": "v1", "capacitypools": GROUP}
-"""What operators and schedulers look at wherever it is, in the order in which it is removed."""
+"""The kinds that operators and schedulers see in every namespace, in the order in which they are
+removed."""
 
 
 class _Thing(NamedTuple):

@@ -20,9 +20,9 @@ from tests.meter.meter import PRICE, Meter, metered
 from tests.support.cluster.operator_world import World, open_world
 
 Job = Literal["running", "finished", "suspended"]
-"""What the job does once its worker is lost."""
+"""The state of the job once its worker is lost."""
 Node = Literal["stays", "is removed", "returns"]
-"""What becomes of the Node object."""
+"""The fate of the Node object."""
 
 DEATHS: tuple[tuple[Job, Node], ...] = (
     ("running", "stays"),
@@ -41,7 +41,7 @@ _ASKED = {"requests": {"cpu": "3", "memory": "12Gi"}}  # two have no room on one
 _PATIENCE_SECONDS = 120.0
 """Kubernetes waits 50 s for a node."""
 _SILENCE_SECONDS = 2.0
-"""By then the worker is silent as well, as it is after 50 s."""
+"""The worker is silent as well by then, as it is after 50 s."""
 
 
 @dataclass

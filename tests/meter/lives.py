@@ -181,7 +181,7 @@ _ALWAYS: tuple[Trouble, ...] = (
 KILLED: tuple[Trouble, ...] = (*_ALWAYS, kill_the_operator)
 """Somebody says when each thing happened, so it does not matter who is there to see it."""
 WATCHED: tuple[Trouble, ...] = (*_ALWAYS, change_a_price, change_a_price, lose_a_node)
-"""Nobody says when an annotation changed or a node vanished: that is when it is seen to be so."""
+"""Troubles whose moment is when they are seen: an annotation changed or a node vanished."""
 UNSEEN: tuple[Trouble, ...] = (*WATCHED, kill_the_operator)
 """The same while nobody looks: it counts from when somebody does again."""
 

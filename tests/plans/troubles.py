@@ -202,4 +202,4 @@ ESSENTIAL = (
     "API server killed",
     "leader cut off",
 )
-"""One of each sort, for every day."""
+"""One trouble of each sort, for every change."""

@@ -1,6 +1,7 @@
 """The first words of docstrings: a subject or an imperative verb, for a reader who is new here."""
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,30 @@ PRONOUNS = "it its they them their he his she her nobody"
 WRONG_OPENINGS = frozenset(f"{RELATIVE_WORDS} {BARE_PREPOSITIONS} {PRONOUNS}".split())
 
 
+def docstrings(source: str) -> list[tuple[int, str]]:
+    """Return the line and the text of each docstring, also of those below constants and fields."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = list(ast.walk(ast.parse(source)))
+    found = [
+        (getattr(node, "lineno", 1), text)
+        for node in nodes
+        if isinstance(node, documented) and (text := ast.get_docstring(node))
+    ]
+    for node in nodes:
+        body = getattr(node, "body", None)
+        for one, after in pairwise(body if isinstance(body, list) else []):
+            match one, after:
+                case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                    found.append((after.lineno, text))
+    return found
+
+
 def openings(source: str) -> list[tuple[int, str]]:
     """Return the line and the first word of each docstring."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return [
-        (getattr(node, "lineno", 1), text.split()[0].strip('.,:;`"').lower())
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, documented) and (text := ast.get_docstring(node))
+        (line, text.split()[0].strip('.,:;`"').lower())
+        for line, text in docstrings(source)
+        if text.strip()
     ]
 
 
@@ -56,3 +74,8 @@ def test_docstrings_open_with_a_subject_or_a_verb() -> None:
 def test_an_opening_is_judged_by_its_first_word(docstring: str, is_wrong: bool) -> None:
     [(_, word)] = openings(f"def f():\n    '''{docstring}'''")
     assert (word in WRONG_OPENINGS) == is_wrong
+
+
+def test_the_docstring_of_a_constant_is_judged_as_well() -> None:
+    [(line, word)] = openings("LIMIT = 3\n'''Of the price.'''")
+    assert (line, word) == (2, "of")

@@ -19,7 +19,7 @@ WANTED = {
     "build": PROJECT["build-system"]["requires"],
     "setup": ["uv"],
 }
-"""What each lock is for; what that needs comes with it."""
+"""The extras that each lock is for; their own needs come with them."""
 
 every_lock = pytest.mark.parametrize("lock", WANTED)
 

@@ -10,7 +10,8 @@ from spotrun.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFoun
 from spotrun.state.snapshot import Refusal
 
 SOON_SECONDS = 0.05
-"""For a cache to catch up with somebody else's write, as Kubernetes' own controllers wait."""
+"""The time that a cache needs to catch up with another writer, as Kubernetes' own controllers
+wait."""
 _TERMINATING = "NamespaceTerminating"
 _OVER_QUOTA = "exceeded quota: "
 _RESTRICTED = 'violates PodSecurity "restricted'

@@ -57,7 +57,7 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 _PATIENCE = 3  # failures in a row
 
 Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
-"""What is done by one request."""
+"""The actions that take one request."""
 
 Stored = Callable[[JobSnapshot, JobState, str], None]
 """Called with (job, status, version) once a status is in: only now may agents be told of it."""

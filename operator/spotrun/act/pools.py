@@ -33,7 +33,7 @@ from spotrun.state.stored.pools.pool_state import PoolState
 log = logging.getLogger(__name__)
 
 SEEN_SECONDS = 1.0
-"""Until what was changed by somebody else comes through the watch."""
+"""The time until the change of another writer comes through the watch."""
 UNREADABLE_SECONDS = 60.0
 """A pool that is there but cannot be read is somebody's to mend."""
 

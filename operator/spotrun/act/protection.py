@@ -25,8 +25,8 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 
 ENSURE_AGAIN_SECONDS = 600.0
-"""So often budget and policy of a job with workers are made once more: somebody may have deleted
-them, and to watch them for that would cost more."""
+"""The budget and the policy of a job with workers are made again this often: somebody may have
+deleted them, and a watch for that would cost more."""
 
 BUDGET = "the PodDisruptionBudget"
 _PATIENCE = 3  # failures in a row

@@ -15,16 +15,16 @@ from spotrun.observe.jobs.leader_memory import Failing, Memory
 log = logging.getLogger(__name__)
 
 Results = Sequence[Trouble | None]
-"""What came of writes of one kind; None is a success."""
+"""The outcome of writes of one kind; None is a success."""
 
 UNSURE_SECONDS = 1.0
-"""For a write to show up whose answer was lost."""
+"""The time for a write to show up whose answer was lost."""
 AGAIN = Backoff(least_seconds=0.1, most_seconds=120.0)
-"""As the work queue's: quick enough for a hiccup, slow enough for what nobody mends."""
+"""The pauses of the work queue: quick enough for a hiccup, slow enough for a fault that stays."""
 
 _BUSY = frozenset({408, 429, 503})
-"""What an API server answers that has too much to do or is about to end, or a load balancer before
-it, whatever is asked. Of a webhook that is down it says 500."""
+"""The answers of an API server that is overloaded or about to end, or of a load balancer before it,
+whatever the request. For a webhook that is down it answers 500."""
 
 
 class Retries:

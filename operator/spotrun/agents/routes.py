@@ -86,10 +86,11 @@ class RequestLimits:
     poll_seconds: float = 20.0  # below what load balancers and NAT take for a dead connection
     body_seconds: float = 10.0
     requests: Rate = field(default_factory=lambda: Rate(per_second=20, burst=60))
-    """Of one worker; a healthy one needs 2 per second."""
+    """The requests of one worker; a healthy one needs 2 per second."""
     flood_seconds: float = 1.0
-    """For about so long an answer is held back from who asks more often, and nothing else that it
-    asks is served: told at once, it would ask again at once, thousands of times a second."""
+    """An agent that asks too often gets its answer this much later, and none of its other requests
+    are served meanwhile: an agent that is answered at once would ask again at once, thousands of
+    times a second."""
 
 
 OnAuthenticated = Callable[[web.RequestHandler, str], None]

@@ -32,9 +32,9 @@ POD_UID = "authentication.kubernetes.io/pod-uid"
 TOKEN_BYTES = 4_096  # bound tokens have 1.0-1.4 kB
 REVIEW_SECONDS = 5.0
 QUEUE_SECONDS = 5.0
-"""So long a review may wait for its turn; after that the agent is asked to come again."""
+"""A review may wait this long for its turn; after that the agent is asked to come again."""
 REFUSED_SECONDS = 10.0
-"""So long a refusal is believed: a new replica of the API server may not know a new key yet."""
+"""A refusal counts for this long: a new replica of the API server may not know a new key yet."""
 _MOST_KNOWN = 50_000
 _MOST_REFUSED = 10_000
 

@@ -166,7 +166,7 @@ class HeldBack(Model):
 
 
 MOST_HELD_WORLDS = 15
-"""Beyond these it is not known any more in which world a joining worker failed."""
+"""Beyond this number the world in which a joining worker failed is forgotten."""
 
 
 class JoiningWorkers(Model):
@@ -189,7 +189,7 @@ MOST_AVOIDED = 64
 """Nodes that new workers keep away from: each is named in their pods, and the scheduler looks for
 it at every node that it could choose."""
 MOST_BLAMED_ONCE = 128
-"""In a large job so many nodes may be found broken at once, by a driver that was rolled out."""
+"""A large job may find this many nodes broken at once, by a driver that was rolled out."""
 
 
 class TriedSizes(Model):

@@ -11,9 +11,10 @@ Prepare = Callable[[argparse.Namespace], Callable[[], int]]
 """Reads what was asked for; raises ValueError with what is wrong about it."""
 
 _INTERRUPTED = 130
-"""As a shell says it of what Ctrl-C has ended."""
+"""The exit code that shells give to a program that Ctrl-C has ended."""
 _UNREAD = 141
-"""As a shell says it of what SIGPIPE has ended: whoever read the output has closed it."""
+"""The exit code that shells give to a program that SIGPIPE has ended: the reader of its output has
+closed it."""
 
 
 class CommandLine:

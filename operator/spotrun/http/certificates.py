@@ -19,12 +19,13 @@ from spotrun.api.names import SERVER_NAME
 
 AUTHORITY_LIFE = datetime.timedelta(days=3 * 365)
 OVERLAP = datetime.timedelta(days=365)
-"""Before its end: the next authority is made and told to new pods."""
+"""This long before the end of an authority the next one is made and given to new pods."""
 HANDOVER = datetime.timedelta(days=30)
-"""Before its end: the next authority signs; a pod that knows only the old one is 335 days old."""
+"""This long before the end of an authority the next one signs; a pod that knows only the old one is
+335 days old."""
 SERVING_LIFE = datetime.timedelta(days=90)
 RENEWAL = datetime.timedelta(days=30)
-"""Before its end: the serving certificate is replaced, which nobody notices."""
+"""This long before its end the serving certificate is replaced, which nobody notices."""
 _SKEW = datetime.timedelta(hours=1)
 
 

@@ -36,7 +36,8 @@ _http_log.addFilter(_is_ours)
 BACKLOG = 4_096  # all agents of a leader that is gone come within seconds
 _OTHER_FILES = 2_000  # what the plain ports may hold, and as many again
 PAUSE_SECONDS = 0.1
-"""After an accept that failed, mostly for want of file descriptors: others must be closed first."""
+"""The pause after an accept that failed, mostly for want of file descriptors: others must be closed
+first."""
 
 
 class _Connection(web.RequestHandler):

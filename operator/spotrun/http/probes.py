@@ -13,12 +13,13 @@ from spotrun.http.errors import SERVER
 from spotrun.http.listener import Listener
 
 Probe = Callable[[], str | None]
-"""What is wrong, in a sentence; None if all is well."""
+"""A function that says in a sentence what is wrong; None if all is well."""
 
 Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 LIMITS = Limits(connections=500, unauthenticated=500, unauthenticated_per_address=50)
-"""Of one port. A kubelet and a few Prometheus come, each with a connection at a time."""
+"""The limits of one port. A kubelet and a few Prometheus come, each with one connection at a
+time."""
 
 
 def plain_server(

@@ -17,11 +17,11 @@ from email.utils import parsedate_to_datetime
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 2.0
-"""What the wall clock moves at once beyond this is a jump. Daemons that keep time slew by less."""
+"""A larger move of the wall clock at once is a jump. Daemons that keep time slew by less."""
 AGREE_SECONDS = 10.0
 """Clocks of one cluster are some milliseconds apart where anybody cares for them."""
 SETTLE_SECONDS = 600.0
-"""For so long an API server that disagrees has to keep one time before that is believed."""
+"""An API server that disagrees has to keep one time for this long before it is believed."""
 _LOOK_SECONDS = 1.0  # so often a Date is read: it has no smaller unit
 _WARN_SECONDS = 60.0  # at most so often it is date_header that clocks disagree
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 MOST_LEVELS = 500
-"""More than an object has that means something, and less than makes a decoder give up."""
+"""A meaningful object has fewer levels, and decoders give up at more."""
 
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 

@@ -14,8 +14,8 @@ R = TypeVar("R", bound=Hashable)
 R_contra = TypeVar("R_contra", bound=Hashable, contravariant=True)
 
 OVERDUE_SECONDS = 3.0
-"""After so long a write is taken to be lost on its way back. It takes milliseconds, and 3 s is also
-when the API server itself stops waiting for its watch cache to catch up with its store."""
+"""A write is taken to be lost on its way back after this long. It takes milliseconds, and 3 s is
+also when the API server itself stops waiting for its watch cache to catch up with its store."""
 
 
 class Caches(Protocol[R_contra]):

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 SHARED_SECONDS = 1.0
-"""For so long what was rendered is for all who ask: no Prometheus scrapes more often."""
+"""A rendered page serves all scrapes for this long: no Prometheus scrapes more often."""
 
 Encode = Callable[[Collector], bytes]
 

@@ -13,7 +13,7 @@ from spotrun.api.field_types.amounts import Percent
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 
 HEADROOM = Decimal("1.2")
-"""Until the operator looks again, prices may rise and workers may come: by so much at most."""
+"""Prices may rise and workers may come before the operator looks again: by this factor at most."""
 _MOST_PERCENT = 999_999  # as much as Percent carries
 
 

@@ -9,7 +9,7 @@ from typing import Self
 from spotrun.money.units import UsdPerHour
 
 EVER = datetime.min.replace(tzinfo=UTC)
-"""Since always: from when on a price holds that nobody has dated."""
+"""The beginning of a price without a date: it holds since always."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from spotrun.observe.kube_objects import ContainerStatus, PodObject, Terminated
 
 _ALWAYS = "Always"
 _GUESSED = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""What containerd and the kubelet say of a container that ended while they were not there."""
+"""The reasons that containerd and the kubelet give for a container that ended while they were
+away."""
 
 
 def trainer_of(pod: PodObject) -> str:

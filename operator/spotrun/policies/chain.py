@@ -110,7 +110,7 @@ POLICIES: tuple[Policy, ...] = (
     DELETION,  # may it go, now that it is over?
     CLOCK_DOUBT,  # do clocks agree by now?
 )
-"""What is done and announced comes in this order, too."""
+"""The order also holds for actions and announcements."""
 
 
 def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision:

@@ -41,7 +41,7 @@ from spotrun.state.stored.workers import WorkerCounts
 from spotrun.state.view import FINISHED, View, holds_back
 
 _LATEST_SECONDS = 60.0
-"""So long a job is left alone at most: what it has cost is looked at again, and whether it can be
+"""The job is looked at again after this long at the latest: at its cost, and whether it can be
 decided by now."""
 
 T = TypeVar("T")

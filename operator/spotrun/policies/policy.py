@@ -49,7 +49,7 @@ class Policy:
 
     conclude: Conclude = unchanged
     wake_after_seconds: Callable[[View, JobState], float | None] = never
-    """In how many seconds time alone changes what it comes to; None, 0 or less: never."""
+    """Return the seconds after which time alone changes the outcome; None, 0 or less: never."""
     wakes: Wakes = Wakes.UNTIL_FINISHED
     actions: Callable[[View, JobState], Iterable[Action]] = nothing
     announce: Callable[[View, JobState], Iterable[Announce]] = nothing

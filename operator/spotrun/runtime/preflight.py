@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
 _FILLED_SECONDS = 2.0
-"""By then 10,000 pods are listed."""
+"""The time after which 10,000 pods are listed."""
 
 
 async def explain_if_empty(

@@ -36,15 +36,17 @@ from spotrun.state.worker_outcomes import in_doubt
 log = logging.getLogger(__name__)
 
 _DOUBT_SECONDS = 0.5
-"""How often workers in doubt are asked for a sign of life; silent for 1 s, they are lost."""
+"""Workers in doubt are asked for a sign of life this often; after 1 s of silence they are lost."""
 _NOT_YET_SEEN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds; until then nothing is decided."""
 
 _UNDECIDED = Backoff(least_seconds=1.0, most_seconds=60.0)
-"""Between tries to decide about a job at which a policy fails: that costs a whole decision."""
+"""The pauses between tries to decide about a job at which a policy fails: each costs a whole
+decision."""
 
 _RESTARTS = Rate(per_second=10, burst=100)
-"""Of worlds, by all jobs: a thousand that fail together are back after a minute and a half."""
+"""The rate of restarts of worlds, of all jobs: a thousand that fail together are back after a
+minute and a half."""
 
 
 class Reconciler:

@@ -31,7 +31,7 @@ _KINDS = {
     CapacityPolicy.ON_DEMAND: frozenset(Capacity) - {Capacity.SPOT},
     CapacityPolicy.MIXED: frozenset(Capacity),
 }
-"""Where a worker may go of which nothing more is said than what its job's placement says."""
+"""The capacity types that a worker may use, if only its job's placement says something."""
 
 
 @dataclass

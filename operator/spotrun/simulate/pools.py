@@ -24,11 +24,11 @@ from spotrun.state.market import Market, PoolFacts
 from spotrun.state.stored.pools.pool_state import PoolNode, PoolState
 
 NODE = Resources(cpu=Decimal(8), memory=Decimal(64 * 2**30), gpus=1)
-"""What a node has to give: room for one worker. Recordings know no more of a node than that."""
+"""The capacity of a node: room for one worker. Recordings know no more of a node than that."""
 
 _ITS_STATUS = PoolNode(NODE.cpu, NODE.memory, NODE.gpus)
 _STALE_SECONDS = 1800.0
-"""That nodes become older changes the odds only slowly."""
+"""The odds are computed anew this often: that nodes become older changes them slowly."""
 
 
 class Pools:

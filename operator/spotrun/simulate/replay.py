@@ -17,7 +17,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.stored.training import Pace, Progress
 
 _MOST_ROUNDS = 1000
-"""Of decisions at one moment; more would be a decision that never comes to rest."""
+"""The most decisions at one moment; more would be a decision that never comes to rest."""
 
 
 def play(job: Job, market: VirtualMarket, rules: Rules) -> Course:

@@ -7,9 +7,9 @@ from math import inf
 from spotrun.api.trainingjob import TrainingJobSpec
 
 _GIVEN_UP_AFTER = 10.0
-"""So many deadlines: a job that takes longer is not going to end."""
+"""A job that takes longer than this many deadlines is not going to end."""
 PROVISION_SECONDS = 120.0
-"""What autoscalers take as a rule on clouds that have the node."""
+"""The time that autoscalers usually take on clouds that have the node."""
 
 
 class Observe(StrEnum):

@@ -38,7 +38,7 @@ TEMPLATE = PodTemplate(
         )
     )
 )
-"""What workers are made from: they fill a node."""
+"""The template of the workers: each fills a node."""
 
 
 @cache

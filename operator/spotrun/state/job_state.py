@@ -71,7 +71,7 @@ class World:
 
 
 NO_WORLD = World()
-"""Before the first world."""
+"""The state before the first world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Orders:
 
 
 NO_ORDERS = Orders()
-"""Before a checkpoint was asked for."""
+"""The state before a checkpoint was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Unused:
 
 
 NOTHING_UNUSED = Unused()
-"""While no nodes were given back."""
+"""The state while no nodes were given back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Node:
 
 
 ENOUGH_WINDOWS = 3
-"""From which something may be concluded."""
+"""The number of windows from which something may be concluded."""
 
 
 @dataclass(frozen=True)

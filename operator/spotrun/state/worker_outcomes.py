@@ -24,8 +24,8 @@ CUT_OFF_SECONDS = 10.0
 """A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
 NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader: until they have, or for so long
 FOUND_LEADER_SECONDS = 10.0
-"""Where another worker of the job has found it, a suspected one had time enough: agents try again
-after 5 s at most, for 5 s each time."""
+"""Once another worker of the job has found the leader, a suspected one has had time enough after
+this: agents try again after 5 s at most, for 5 s each time."""
 
 _DISRUPTIONS: Mapping[str, Reason] = {
     "PreemptionByScheduler": Reason.PREEMPTED,

@@ -12,8 +12,8 @@ from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.wire import Progress
 
 TRIAL_SECONDS = 600.0
-"""So long a member that says nothing of its steps counts as one that has just joined: it is waited
-as long for processes that start again."""
+"""A member that reports no steps counts this long as one that has just joined: processes that start
+again are waited for as long."""
 CALM_SECONDS = 120.0
 """A world that trained for so long had links that work, though one of them broke."""
 

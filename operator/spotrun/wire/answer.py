@@ -45,7 +45,7 @@ class World:
     restore: str | None
     """The checkpoint to start from; None: state comes from the others, or there is none."""
     planned: bool = False
-    """Nobody was lost: the processes of the last world may take their time to save and end."""
+    """Whether no worker was lost: the processes of the last world may take their time to end."""
     trained: int = 0
     """The processes with which a script without `Run` made its last step; 0: that is not known."""
 
@@ -77,12 +77,12 @@ class Answer:
     acknowledged: str | None = None  # the checkpoint that a world would begin with now
     world_number: int = 0  # of the newest world, whoever is in it; 0: there was none
     left_out: bool = False
-    """It came too late to a world, and others have the state: a process that still is in an older
-    one does not count any more."""
+    """Whether it came too late to a world while others have the state: a process that is still in
+    an older world does not count any more."""
     notice: Notice | None = None  # the earliest one, of whichever worker
     planned: bool = True
-    """Nobody was lost before the newest world: processes without a place in it may save. An older
-    operator does not say so, and its planned changes are not to cost a script its save: True."""
+    """Whether no worker was lost before the newest world: processes without a place in it may save.
+    An older operator does not say so; its planned changes must not cost a script its save: True."""
     wire: int = WIRE
 
 

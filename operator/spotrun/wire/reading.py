@@ -7,7 +7,8 @@ from typing import Any
 
 MESSAGE_CHARACTERS = 1_024
 MOST_STEPS = 2**53 - 1
-"""What JSON readers in every language keep exact; status holds no larger number either."""
+"""The largest number that JSON readers in every language keep exact; status holds no larger number
+either."""
 
 _CHECKPOINT = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
 

@@ -24,8 +24,8 @@ FILES = HOME / "files"
 """Stands in for a file server: every node has it at `FILES_AT_NODES`."""
 FILES_AT_NODES = "/files"
 _ROOM_BYTES = 20e9
-"""For a trainer's image with another PyTorch: its layer, once more while that is written, and
-unpacked for the nodes."""
+"""The room for a trainer's image with another PyTorch: its layer, once more while that is written,
+and unpacked for the nodes."""
 _NODE_IMAGE = "localhost/spotrun-kind-node"
 _HERE = Path(__file__).parent
 _RECIPE = _HERE / "node-image.sh"

@@ -32,7 +32,7 @@ _CERTIFICATES = "/etc/ssl/certs"
 _TAG_LETTERS = 12
 STOCK = "stock-pytorch"
 _OURS = ("spotrun", "spotrun_trainer", "spotrun-*.dist-info")
-"""What pip has installed of us into a Python."""
+"""The files of ours that pip has installed into a Python."""
 
 
 @dataclass(frozen=True)

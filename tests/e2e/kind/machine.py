@@ -10,7 +10,7 @@ from devcluster.binaries import cache_root
 
 ROOT = Path(__file__).parents[3]
 HOME = cache_root() / "e2e"
-"""What is kept between runs: programs, images, the state of a cluster that is up."""
+"""The folder that is kept between runs: programs, images, the state of a cluster that is up."""
 
 _DEBIAN = {
     "podman": "podman",
@@ -21,7 +21,7 @@ _DEBIAN = {
     "/usr/lib/podman/netavark": "netavark",
     "/usr/lib/podman/aardvark-dns": "aardvark-dns",
 }
-"""What a cluster without Docker takes, and the Debian packages that bring it."""
+"""The programs that a cluster without Docker needs, and the Debian packages that bring them."""
 
 
 class SetupError(Exception):

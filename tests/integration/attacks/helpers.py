@@ -105,7 +105,7 @@ class Told:
 
 
 HUNG_UP = Told(0, "hung up on")
-"""Who goes on sending when the answer is given may not come to read it."""
+"""A client that goes on sending when the answer is given may not come to read it."""
 
 
 async def token_of(world: World, pod: Manifest, audience: str = names.TOKEN_AUDIENCE) -> str:

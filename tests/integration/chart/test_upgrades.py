@@ -13,7 +13,7 @@ IMMUTABLE = {
     "RoleBinding": ("roleRef",),
     "ClusterRoleBinding": ("roleRef",),
 }
-"""What no upgrade can change, by kind."""
+"""The fields that no upgrade can change, by kind."""
 
 
 def immutable_parts(documents: list[dict[str, Any]]) -> dict[Any, Any]:

@@ -21,7 +21,7 @@ from tests.integration.kube.helpers import Space
 # Short for a test; in these proportions they are the defaults'.
 TERMS = Terms(lease_seconds=2.0, renew_seconds=1.0, retry_seconds=0.2)
 LONG = Terms(lease_seconds=60.0, renew_seconds=30.0, retry_seconds=0.2)
-"""So long that nobody waits for its end."""
+"""Terms so long that no test waits for their end."""
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from tests.integration.manifests.helpers import Server, apply, only, shipped
 SYSTEM = "spotrun-system"
 PODS = f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All&fieldValidation=Strict"
 REPLICAS = "system:serviceaccount:kube-system:replicaset-controller"
-"""Who makes the pods of a Deployment."""
+"""The account that makes the pods of a Deployment."""
 
 DOCUMENTS = shipped("operator.yaml")
 TEMPLATE: dict[str, Any] = only(DOCUMENTS, "Deployment", "spotrun")["spec"]["template"]

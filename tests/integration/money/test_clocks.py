@@ -23,7 +23,7 @@ LIMITS: dict[str, Any] = {
     "deadline": {"finishWithin": "30m", "onMissed": "Fail"},
     "scaling": {"mode": "Manual"},
 }
-"""One worker costs $9 an hour, and $0.87 are kept back: within the hour it would be over."""
+"""One worker costs $9 an hour, and $0.87 are kept back: within the hour the job would be over."""
 
 
 class Wall:

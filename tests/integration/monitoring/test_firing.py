@@ -32,7 +32,7 @@ HASTENED = {"TrainingJobNoProgress", "TrainingJobCheckpointStale"}
 CALM = "SpotrunQueueStuck"
 """Nothing waits for a minute here. Without its threshold it says of every queue how long."""
 AFTERWARDS = "SpotrunNotLeading"
-"""What is so when the operator is gone."""
+"""The alert that fires when the operator is gone."""
 TOLD = {alert.stem for alert in ALERTS} - HASTENED - {CALM, AFTERWARDS}
 
 

@@ -27,7 +27,7 @@ from tests.support.cluster.scripted_agent import Times
 KEPT = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
 TEAM = {"metadata": {"labels": {"team": "vision"}}}
 PANELS_SECONDS = 240
-"""What is not written at once is within a minute or two."""
+"""Metrics that are not written at once are there within a minute or two."""
 EMPTY = {("fleet", "Errors: {{error}}")}
 """Nothing fails here, and an error that never was has no series; test_firing.py has some."""
 FAR = 500

@@ -21,7 +21,7 @@ SPOT_OF = {
     Platform.KARPENTER: {"karpenter.sh/capacity-type": "spot"},
     Platform.EKS: {"eks.amazonaws.com/capacityType": "SPOT"},
 }
-"""With EKS' node groups it is the cluster autoscaler that makes nodes."""
+"""Labels of spot nodes; with EKS' node groups it is the cluster autoscaler that makes nodes."""
 ON_DEMAND = Offering("g5.2xlarge", capacity="on-demand")
 
 

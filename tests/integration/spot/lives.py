@@ -32,10 +32,10 @@ from tests.support.cluster.operator_world import PATIENCE_SECONDS, World
 
 TO_THE_LAST_DIGIT = Fraction(1, 10**9)
 OF_AN_UNREPORTED_END = 10 * Fraction(SPOT_USD_PER_HOUR) / 3600
-"""Of a container that was ended before it began no kubelet says when: each notes when it is told.
-"""
+"""No kubelet reports when a container was ended that had not begun: operator and meter each note
+when they hear of it."""
 WHILE_NOBODY_LOOKED = 4 * OF_AN_UNREPORTED_END
-"""Nobody says when a machine went off: four of them, seen ten seconds later."""
+"""The cost of four machines that went off, seen ten seconds later."""
 
 _WRITES = "create|patch|delete"
 _OF_OURS = r"/(trainingjobs|pods|capacitypools)(/|$)"

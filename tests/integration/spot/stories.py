@@ -23,7 +23,7 @@ from tests.support.cluster.operator_world import World
 from tests.support.cluster.scripted_agent import Times
 
 SPOT_USD_PER_HOUR, ON_DEMAND_USD_PER_HOUR = "0.50", "1.00"
-"""Of a node: spot that costs as much as the like of it on demand would be left alone."""
+"""The prices of a node: spot that costs as much as on-demand would be left alone."""
 ON_DEMAND = ("c", "d")
 
 

@@ -16,7 +16,7 @@ from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "8", "memory": "32Gi"}
 UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
-"""On every node of Karpenter's until Karpenter has had a look at it."""
+"""The taint on every node of Karpenter's until Karpenter has looked at it."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ class Design:
     host_is_whole_steps_ahead: bool = False
     """An abort finds whole steps in the stream; else any number of kernels."""
     flag_is_reset: bool = True
-    """Before each step; else a commit that is cut off leaves the flag of the step before."""
+    """The flag is reset before each step; else a commit that is cut off leaves the flag of the step
+    before."""
     flag_is_exact: bool = True
     """The sum of ones has to equal the number of members; else any positive sum counts."""
     abort_is_for_ever: bool = True
@@ -58,7 +59,8 @@ class Design:
     commit_is_bare: bool = True
     """The commit carries the ones alone; else also numbers that the optimizer needs."""
     canaries_are_chained: bool = True
-    """Who lacks an earlier canary adds nothing to the commit; else it only applies nothing."""
+    """A member that lacks an earlier canary adds nothing to the commit; else it only applies
+    nothing."""
     sums_are_kept: bool = True
     """A step's sums have a place of their own until its flag was read; else the next overwrites."""
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tests.support.device_commit.designs import Design, Kernel, Kind
 
 SHARE, WHOLE, WRONG = 0, 1, 2
-"""What sums hold: a part of the shares, those of all, or a share of other weights."""
+"""The contents of a sum: a part of the shares, those of all, or a share of other weights."""
 
 _NOT_ABORTED = -1
 

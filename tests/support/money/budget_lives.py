@@ -24,8 +24,8 @@ from tests.support.money.priced_nodes import QUARTER, WHOLE
 _ROUNDS = 400
 _GRACE = timedelta(seconds=GRACE_SECONDS)
 Absence = tuple[float, float]
-"""Of the operator: it begins so many minutes after workers were first told when to stop, and lasts
-so many."""
+"""An absence of the operator: the minutes after workers were first told when to stop, and its
+length."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from spotrun.simulate.scenario import Rules
 QUICK = Costs(3.8, 0.5, Rules(changeover_seconds=30.0))
 HOURS = 0.5  # enough for several changes, each of which takes five minutes or less
 TEMPTING = Curve("tempting", microbatch_seconds=0.05, ring_seconds=0.2, hop_seconds=0.003)
-"""With four workers nothing speaks against sixteen, and with sixteen much for four."""
+"""Nothing speaks against sixteen workers at four, and much speaks for four at sixteen."""
 
 
 def shares(most: float) -> st.SearchStrategy[float]:

@@ -20,7 +20,7 @@ VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 
 OF_PARENTS = {"enabled", "global"}
-"""What the schema takes so that the chart may be a part of others."""
+"""The values that the schema accepts so that the chart may be a part of others."""
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_the_budget_holds_a_job_back_all_the_same() -> None:
 
 HOUR = 3600.0
 Look = tuple[float, float]
-"""After so many seconds, by a clock that is so far ahead."""
+"""The seconds after which it is looked, and how far the clock is ahead then."""
 
 
 def lives(job: JobBuilder, looks: Sequence[Look]) -> JobBuilder:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 GPUS = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7")
-"""Those that a test may use; CUDA leaves out what is not there."""
+"""The GPUs that a test may use; CUDA leaves out those that are not there."""
 IS_THERE = torch.cuda.is_available()
 
 

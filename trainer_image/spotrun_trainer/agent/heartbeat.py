@@ -29,9 +29,9 @@ SILENT_SECONDS = 1.5
 """Six beats; a busy machine delays one or two. A suspected worker that lives is cleared by its next
 beat."""
 UNHEARD_SECONDS = 8.0
-"""For so long after a world was entered, a neighbour never heard in it is suspected. The operator
-needs 2 s to find out; after 10 s it gives up a worker that neither neighbour hears, even if that
-worker still answers it."""
+"""A neighbour that was never heard in a world is suspected this long after the world was entered.
+The operator needs 2 s to find out; after 10 s it gives up a worker that neither neighbour hears,
+even if that worker still answers it."""
 _OWN_PAUSE_SECONDS = 0.75
 """A worker that did not run for so long itself cannot judge that others were silent."""
 

@@ -27,7 +27,7 @@ from spotrun_trainer.telemetry.console import say
 OWNER = "OWNER"
 BEAT_SECONDS = 2.0
 WATCH_SECONDS = 10.0
-"""If the file did not change for so long, the training that writes it has ended."""
+"""A training whose file did not change for this long has ended."""
 _LOOK_SECONDS = 0.2
 _JOIN_SECONDS = 5.0
 _MOST_BYTES = 4096

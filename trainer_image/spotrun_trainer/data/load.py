@@ -26,7 +26,7 @@ class Snapshot(NamedTuple):
     position: int
     epoch: int
     state: str | None
-    """Its state_dict() as JSON; None: the state that the dataset came with."""
+    """The dataset's state_dict() as JSON; None: the state that it came with."""
 
 
 class Loaded(NamedTuple):

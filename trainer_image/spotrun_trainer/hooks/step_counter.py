@@ -12,7 +12,7 @@ from statistics import median
 from weakref import ref
 
 WINDOW_STEPS = 20
-"""As many as a `Run` takes the length of a typical step from."""
+"""The length of a typical step is taken from as many steps as in a `Run`."""
 
 
 class StepCounter:

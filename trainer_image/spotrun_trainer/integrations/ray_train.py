@@ -28,7 +28,8 @@ from spotrun_trainer.integrations.whole_checkpoint import (
 _PREFIX = "checkpoint_"
 _DRAFT = "draft_"
 _KEPT = 2
-"""So many of the newest, as the last one may be lost with its disk's cache in a power cut."""
+"""The newest checkpoints that are kept: the last one may be lost with its disk's cache in a power
+cut."""
 
 
 @dataclass(frozen=True)

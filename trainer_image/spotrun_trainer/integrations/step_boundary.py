@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
 MOST_STEPS = 64
-"""Between two agreements: steps may become longer at any time."""
+"""The most steps between two agreements: steps may become longer at any time."""
 LATE_SECONDS = 15.0
 """A notice that is no longer calls for a save by itself. The operator ends a script 30 s before its
 node goes, so this is for the case that it does not; what a save takes, twice, is added."""

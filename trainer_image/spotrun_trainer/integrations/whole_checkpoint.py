@@ -22,7 +22,8 @@ _LENGTH_BYTES = 8
 _PATIENCE = timedelta(minutes=10)
 """A first rank may have many large files to look at."""
 _questions = count()
-"""Those asked before there is a group of ranks; all processes ask the same in the same order."""
+"""Numbers of questions that are asked before there is a group of ranks; all processes ask the same
+in the same order."""
 
 
 def newest_whole(

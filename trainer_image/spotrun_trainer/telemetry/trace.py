@@ -20,7 +20,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 FILE_BYTES = 32 * 2**20
-"""At this size a file replaces the process's older one, so a process keeps twice as much."""
+"""A file of this size replaces the process's older one, so a process keeps twice as much."""
 _began: float | None = None
 _START_TIME = 19  # of what follows the name in /proc/self/stat: field 22 in the count of proc(5)
 

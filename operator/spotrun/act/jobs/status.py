@@ -20,8 +20,8 @@ from spotrun.state.snapshot import JobSnapshot
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
 """The event of the write that was in the way is mostly on its way already."""
 BELIEVED_CONFLICTS = 4
-"""After more in a row the cache is taken to have missed a write: it has to show a newer job first,
-or be filled anew."""
+"""After more conflicts in a row the cache must have missed a write: it has to show a newer job
+first, or to be filled anew."""
 
 
 class StoredIds(msgspec.Struct, frozen=True, rename="camel"):

@@ -21,7 +21,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT = 100
 
 ANYWHERE, UNKNOWN = Placed(), Market()
-"""What there is to say where no pool is known."""
+"""The placement and the market where no pool is known."""
 
 
 def affinity(

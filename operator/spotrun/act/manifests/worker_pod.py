@@ -19,8 +19,8 @@ DIRECTORY = "/run/spotrun"
 TOKEN_DIRECTORY = "/var/run/secrets/spotrun.dev"  # noqa: S105 - a path
 TOKEN_SECONDS = 3600
 CHECKPOINTS = "/checkpoints"
-"""Where the volume is mounted. Each job has a folder of its own in it, for several may name one
-claim, and those of several namespaces one export."""
+"""The path at which the volume is mounted. Each job has a folder of its own in it, because several
+jobs may name one claim, and claims of several namespaces may be one export."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the pod's own, an in-memory volume
 
 _NO_LIMIT = 1_000_000
@@ -28,9 +28,11 @@ _NO_LIMIT = 1_000_000
 which forgives them after an hour of progress, as torchrun does not."""
 _TERMINATION_LOG = "/dev/termination-log"
 _LAST_WORDS_SECONDS = 10
-"""Of the grace period: what torchrun leaves for the agent, once its processes are killed."""
+"""The part of the grace period that torchrun leaves for the agent, once its processes are
+killed."""
 _SHUTDOWN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
-"""How long torchrun lets its processes end; older ones do not know it and give them 30 s."""
+"""The variable that says how long torchrun lets its processes end; older versions do not know it
+and give them 30 s."""
 _MOST_DELETION_COST = "2147483647"
 
 _AUTOSCALERS = {

@@ -18,8 +18,8 @@ from spotrun.state.snapshot import JobSnapshot
 REFUSED = Backoff(least_seconds=5.0, most_seconds=300.0)
 """A template is mended by people, a quota by other jobs that end."""
 ACCEPTED_SECONDS = 60.0
-"""For so long one job's dry run speaks for all jobs of its namespace with the same template: sweeps
-are submitted by the hundred, and the first pod of each is made alone anyhow."""
+"""One job's dry run counts this long for all jobs of its namespace with the same template: sweeps
+are submitted by the hundred, and the first pod of each job is made alone anyhow."""
 
 
 @dataclass(frozen=True)

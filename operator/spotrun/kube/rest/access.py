@@ -26,7 +26,7 @@ from kubernetes.aio.config.incluster_config import (
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 60.0
-"""How long a token file is trusted before it is read again, as in client-go; kubelets rotate it
+"""A token file is trusted this long before it is read again, as in client-go; kubelets rotate it
 long before it ends."""
 
 _EXPIRY_SLACK_SECONDS = 60.0

@@ -22,7 +22,7 @@ from spotrun.kube.watch.kopf_http import Answer
 from spotrun.kube.watch.reflector import Handler
 
 SERVER = "http://feed.invalid"
-"""Where a client of the feed believes it to be; nothing is ever connected to."""
+"""The address that a client of the feed believes in; nothing is ever connected to it."""
 
 MOST_IN_HAND = 50
 """Changes of a kind that kopf is given before it has handled one: it takes 0.4 ms for each, all of

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 
 MOST_REFUSALS = 8
-"""So often in a row, which takes some 20 s, a list is refused that is older than what was seen.
+"""A list that is older than what was seen is refused this often in a row, which takes some 20 s.
 Lists are read from etcd: after that no server lags, but etcd was restored from a copy."""
 
 Handler = Callable[[T | None, T | None], None]

@@ -11,7 +11,7 @@ Change = tuple[T | None, T | None]
 """The old and the new object: None where there was none, or where there is none any more."""
 
 Index = Callable[[T], Iterable[Hashable]]
-"""Under which values an object is found."""
+"""A function that returns the values under which an object is found."""
 
 
 class Store(Generic[T]):

@@ -11,7 +11,7 @@ from spotrun.kube.backoff import Backoff, Roll
 K = TypeVar("K", bound=Hashable)
 
 URGENT_IN_A_ROW = 8
-"""After so many urgent keys one ordinary key is taken, so that nobody starves."""
+"""After this many urgent keys one ordinary key is taken, so that no key starves."""
 _SLACK = 64
 """Alarms that are overtaken and not worth the trouble of dropping them."""
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from spotrun.state.snapshot import JobSnapshot, Refusal, Undone
 
 STATUS = "the status"
-"""How the writing of one is named: it is not told of, for when it can be told it is done."""
+"""The name of a status write among the failed writes. Users never see it: once the failure can be
+written into the status, it is over."""
 _ACCIDENTS = 3
 """A write that fails so often in a row is told of: it is no accident any more."""
 

@@ -16,7 +16,8 @@ from spotrun.state.snapshot import JobSnapshot, Node, Worker
 PodsOn = Callable[[str], Iterable[PodObject]]
 
 MOST_DEVICES = 64
-"""That count of a worker of another job: `workers.processes` is no larger either."""
+"""No more devices than this count of a worker of another job: `workers.processes` is no larger
+either."""
 
 
 def with_claimed_devices(

@@ -29,7 +29,7 @@ DOUBTED_SECONDS = 60.0
 """A claim that will not do, is not bound, or could not be read is looked at again so soon."""
 MOST_CLAIMS = 10_000
 MOST_OF_A_JOB = 16
-"""Of the claims in a template; Kubernetes itself looks at all of them."""
+"""No more claims of a template than this are looked at; Kubernetes itself looks at all of them."""
 
 _SHARED = "ReadWriteMany"
 _ZONE_KEYS = frozenset(

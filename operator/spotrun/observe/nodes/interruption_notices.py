@@ -14,7 +14,7 @@ WARNING = timedelta(minutes=2)
 """EC2 warns of a spot interruption two minutes ahead, and the autoscaler tries to evict for as long
 (max-pod-eviction-time)."""
 SHUTDOWN = timedelta(seconds=15)
-"""Of GKE's 30 s the kubelet gives ordinary pods the first 15."""
+"""The kubelet gives ordinary pods the first 15 of GKE's 30 s."""
 REBALANCE = timedelta(minutes=10)
 """Karpenter's design: a rebalance recommendation typically comes 10-20 min before the warning."""
 NOW = timedelta(0)
@@ -162,7 +162,8 @@ def _unix(text: str) -> datetime | None:
 
 
 _SKEW = timedelta(minutes=1)
-"""Of other machines' clocks; what is from further in the future is no event that happened."""
+"""The clocks of other machines may be this far ahead; an event from further in the future has not
+happened."""
 
 
 def time_of(text: str | None) -> datetime | None:

@@ -25,9 +25,9 @@ from spotrun.observe.nodes.interruption_notices import (
 )
 
 NAMESPACE = "default"
-"""Where Kubernetes keeps the events of what is in no namespace."""
+"""The namespace in which Kubernetes keeps the events of objects without one."""
 _OVERDUE = timedelta(minutes=10)
-"""So long after its end a machine that was interrupted may still be there, but not for ever."""
+"""A machine that was interrupted may still be there this long after its end, but not for ever."""
 
 
 class NodeEvents:

@@ -19,7 +19,7 @@ from spotrun.policies.pool.interruptions import DAY
 from spotrun.state.market import Market, PoolFacts
 
 KEPT = timedelta(minutes=1)
-"""That nodes become older meanwhile changes little within that."""
+"""The market is kept this long: that nodes become older changes little meanwhile."""
 MOST_VIEWS = 1_000
 NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -21,7 +21,8 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolNode
 
 DemandOf = Callable[[PodObject], Demand | None]
-"""What the template of a worker's job asks for; None where that is not known."""
+"""A function that returns the requests of the template of a worker's job; None where they are not
+known."""
 _PLACES = 12  # as many as a status carries: what is read again is the same number
 
 

@@ -12,7 +12,8 @@ from spotrun.observe.prices.live import CloudUnavailableError
 T = TypeVar("T")
 
 _MOST_BYTES = 16 * 2**20
-"""Of one page: a hundred prices are 70 kB, and 5,000, the most that any cloud sends, 10 MB."""
+"""The largest page that is read: a hundred prices are 70 kB, and 5,000, the most that any cloud
+sends, 10 MB."""
 _MOST_SECONDS = aiohttp.ClientTimeout(total=30, sock_connect=5)
 
 

@@ -16,7 +16,7 @@ from spotrun.observe.nodes.facts import MOST_NODES
 from spotrun.state.snapshot import Node
 
 MOST_CHANGES = 16
-"""Of one node, between two looks of a job at it."""
+"""The price changes that are kept of one node, between two looks of a job at it."""
 
 
 @dataclass

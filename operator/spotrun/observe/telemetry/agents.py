@@ -8,7 +8,7 @@ from spotrun.state.snapshot import Agent
 from spotrun.wire import Report
 
 MOST_WORKERS = 16_384
-"""Of one job; more are not remembered than a world could have."""
+"""The workers of one job that are remembered; a world cannot have more."""
 
 
 @dataclass

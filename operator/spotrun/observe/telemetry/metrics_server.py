@@ -26,13 +26,13 @@ from spotrun.state.world_members import world_number
 log = logging.getLogger(__name__)
 
 IGNORED_SECONDS = 300.0
-"""After a change of the world, in which processes start, load and compile: for so long an HPA does
-not count the CPU of a new pod, either. Who trains through `Run` has told of a step by then."""
+"""Usage is ignored this long after a change of the world, while processes start, load and compile;
+an HPA ignores the CPU of a new pod as long. A script with `Run` has reported a step by then."""
 ASK_SECONDS = 60.0
 REFUSED_SECONDS = 600.0
 """A cluster that serves no such API, or does not let us ask, seldom will a minute later."""
 KEPT_SECONDS = 300.0
-"""What was heard last counts for so long while there is no answer."""
+"""The last answer counts this long while no other one comes."""
 _LOOK_SECONDS = 5.0  # for jobs about which to ask
 _DECODER = msgspec.json.Decoder(PodMetricsObject)
 

@@ -14,9 +14,9 @@ from spotrun.state.snapshot import ENOUGH_WINDOWS, Reading
 from spotrun.wire import Progress, Utilization
 
 WINDOW_STEPS = 20
-"""What an agent's figures are medians of."""
+"""An agent's figures are medians of this many steps."""
 IGNORED_STEPS = 10
-"""After a change of the world."""
+"""The steps after a change of the world that are not measured."""
 _KEPT_WINDOWS = 5
 
 

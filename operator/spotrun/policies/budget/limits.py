@@ -29,7 +29,7 @@ from spotrun.state.stored.statements import Condition
 from spotrun.state.view import View
 
 UNPRICED_SECONDS = 30.0
-"""Whoever annotates nodes with their price does so a moment after they have joined."""
+"""A controller that annotates nodes with their price does so a moment after they have joined."""
 RETRY_SECONDS = 600.0
 """Prices that change within this are not worth the start of a world."""
 

@@ -34,7 +34,8 @@ from spotrun.state.view import FINISHED, View
 
 _LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
 _LEAST_WARNING = timedelta(seconds=90)
-"""Nobody is told to stop sooner than this: until then there is news, if the operator is there."""
+"""No worker is told to stop sooner than this: until then it hears more, if the operator is
+there."""
 _SHORTEST_SECONDS = 0.001  # a moment is rounded down, and then not quite there
 
 

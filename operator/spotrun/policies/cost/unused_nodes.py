@@ -22,7 +22,7 @@ from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
 
 _EVERY = timedelta(seconds=60)
-"""As often as the cost is written; a gang has hundreds of nodes."""
+"""The cost is written as often; a gang has hundreds of nodes."""
 
 
 def count_idle(view: View, status: JobState) -> JobState:

@@ -17,10 +17,10 @@ from spotrun.state.view import View
 from spotrun.state.world_members import has_arrived, some_unheard, training, world_number
 
 PRIOR_CHANGEOVER_SECONDS = 600.0
-"""Until this job's own are known: a node, a large image and a model take 6 min in a published
-measurement (SkyNomad, NSDI'27), and some clouds are slower."""
+"""The changeover that is assumed until this job's own are known: a node, a large image and a model
+take 6 min in a published measurement (SkyNomad, NSDI'27), and some clouds are slower."""
 _OWN_WEIGHT = 0.3
-"""Of the newest changeover in the running mean."""
+"""The weight of the newest changeover in the running mean."""
 _NEARLY_ALL = 0.9
 
 

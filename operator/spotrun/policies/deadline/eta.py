@@ -22,15 +22,17 @@ _SAME_SHARE = 0.1
 """A time that moves by less than this part of what is left stays as it was said. One that moves by
 more goes half of the way: steps that are measured long and short by turns then leave it alone."""
 _OTHER_SHARE = 0.5
-"""What moves by more than this part has changed, and is said at once."""
+"""A forecast that moves by more than this part has changed, and is written at once."""
 _SAME_SECONDS = 60.0
 _STEPS_SECONDS = (60, 300, 900, 3600, 21_600)
 _STEP_SHARE = 0.02
-"""It is said in the largest of these steps that is no more than such a part of what is left."""
+"""The time is given in the largest of these steps that is no more than this part of what is
+left."""
 _LEAST_USEFUL = 0.5
-"""As little of the time may count as useful: the first losses of a job say little of the others."""
+"""This part of the time counts as useful at least: the first losses of a job say little of the
+others."""
 _LONGEST_SECONDS = 10 * 365 * 86_400.0
-"""What lies further ahead is no forecast."""
+"""An end that lies further ahead is no forecast."""
 
 
 def foresee_end(view: View, status: JobState) -> JobState:

@@ -12,12 +12,15 @@ import math
 from dataclasses import dataclass, replace
 
 LATENESS = 0.5
-"""How far the target bends. 0 is Uniform Progress; the more, the later slack is made up for."""
+"""The bend of the target: 0 is Uniform Progress; the larger it is, the later slack is made up
+for."""
 PAID_OFF = 0.5
-"""Of that time: where the rule was found the job stands still while it moves back to spot; ours
-trains on until the new worker is ready. On recorded zones 0.3 to 0.5 were the cheapest."""
+"""The part of that time that counts. Where the rule was found the job stands still while it moves
+back to spot; ours trains on until the new worker is ready. On recorded zones 0.3 to 0.5 were the
+cheapest."""
 MARGIN_SECONDS = 60.0
-"""For what no measurement of a changeover has in it: a look at the job, a write, a slow watch."""
+"""A margin for what no measurement of a changeover contains: a look at the job, a write, a slow
+watch."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from spotrun.state.view import View
 from spotrun.state.world_members import training, world_number
 
 FORGIVEN_AFTER = timedelta(hours=1)
-"""So much durable progress since the last failure, and the count starts afresh."""
+"""After this much durable progress since the last failure the count starts afresh."""
 
 
 @dataclass(frozen=True)

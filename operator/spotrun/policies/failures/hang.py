@@ -15,16 +15,16 @@ from spotrun.state.world_members import gone, missing, world_members, world_numb
 from spotrun.wire import Progress, Report, step_of
 
 AUTO_SECONDS = 600.0
-"""With Auto at least: a slow evaluation or a full disk cache is no hang, and 10 min are what
-torch.distributed waits for its own collectives."""
+"""The shortest limit with Auto: a slow evaluation or a full disk cache is no hang, and
+torch.distributed waits 10 min for its own collectives."""
 PLAIN_SCRIPT_SECONDS = 3600.0
-"""With Auto at least, for a script without `Run`: steps and batches are all that is seen of it.
-Between epochs, in rollouts, or when it exports a model after its last step it is well and silent,
-and a restart there costs more than the wait."""
+"""The shortest limit with Auto for a script without `Run`, of which only steps and batches are
+seen. Between epochs, in rollouts, or when it exports a model after its last step it is well and
+silent, and a restart there costs more than the wait."""
 AUTO_STEPS = 20.0
-"""With Auto a step may take so many times the usual."""
+"""A step may take this many times the usual with Auto."""
 _HEARD_SECONDS = 60.0
-"""Of an agent that was not heard for so long it is not known what its process does."""
+"""An agent that was not heard for this long says nothing about its process."""
 
 
 def is_hung(view: View, status: JobState) -> bool:

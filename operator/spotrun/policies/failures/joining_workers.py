@@ -27,7 +27,8 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import give_up
 
 _KEPT_DEAD = 64
-"""Of whom no pod is left, but the peers' errors may still follow from them; the others all stay."""
+"""The most workers without a pod that are kept, since errors of their peers may still follow from
+them; the others all stay."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from spotrun.state.view import View, holds_back
 from spotrun.state.worker_outcomes import is_rejected
 
 AVOIDED_FOR = timedelta(minutes=2)
-"""After the pause. A device's plugin registers within that, once its node has started again."""
+"""The node is avoided this long after the pause. A device's plugin registers within that, once its
+node has started again."""
 
 
 def note_rejected(view: View, status: JobState) -> JobState:

@@ -17,9 +17,9 @@ _WEEK = timedelta(weeks=1)
 _A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 _STEPS = ((timedelta(days=1), 1, "days"), (timedelta(hours=1), 1, "h"))
 _SMALLEST_STEP = (timedelta(minutes=10), 10, "min")
-"""How far a window is, is said in coarse steps: each change of the words is a write."""
+"""The time to a window is given in coarse steps: each change of the message is a write."""
 _FEW = 2
-"""So few of a step are said in the next smaller one."""
+"""Fewer steps than this are given in the next smaller one."""
 
 
 def is_open(schedule: Schedule, now: datetime) -> bool:

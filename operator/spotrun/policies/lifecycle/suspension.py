@@ -16,7 +16,7 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import can_be_asked_to_save, training
 
 CHECKPOINT_SECONDS = 110.0
-"""So long a checkpoint may take after the order; a pod's grace period is 120 s."""
+"""A checkpoint may take this long after the order; a pod's grace period is 120 s."""
 
 
 def suspend(view: View, status: JobState) -> JobState:
@@ -110,7 +110,7 @@ _CONDITIONS = {
     SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,
     SuspendedBy.IDLE: ConditionType.IDLE,
 }
-"""Which say in their own words how that ends."""
+"""The conditions that say in their own words how a suspension ends."""
 
 SUSPENSION = Policy(
     suspend, wake_after_seconds=schedule_wake_after_seconds, wakes=Wakes.UNTIL_ALL_HAVE_LEFT

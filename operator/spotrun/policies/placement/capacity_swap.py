@@ -19,9 +19,11 @@ from spotrun.state.view import View
 from spotrun.state.world_members import all_in_process, some_unheard, world_members
 
 CHECKPOINT_SECONDS = 600.0
-"""Between two checkpoints where the trainer chooses; nobody is moved for money's sake oftener."""
+"""The time between two checkpoints that is assumed where the trainer chooses it; no worker is moved
+more often for money."""
 _LAUNCHES = 3.0
-"""Without a deadline an on-demand worker stays for so many changeovers before it is given back."""
+"""Without a deadline an on-demand worker stays for this many changeovers before it is given
+back."""
 
 
 def returnable(

@@ -7,8 +7,8 @@ from spotrun.policies.queueing.gang import lacks_since
 from spotrun.state.view import View
 
 TRIED_SECONDS = 5.0
-"""After so long without a node room that was said to be there is no longer believed in: a node that
-has just become free is given away within milliseconds."""
+"""Free capacity that gave no node within this time does not count any more: a node that has just
+become free is given away within milliseconds."""
 
 
 def believed_room(view: View) -> Counter[str]:

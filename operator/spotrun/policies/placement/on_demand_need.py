@@ -29,7 +29,8 @@ from spotrun.state.sizes import allowed
 from spotrun.state.view import View
 
 MOST_MISSED = 0.1
-"""With onMissed Auto: on-demand is paid for while so small a part of the allowance is missed."""
+"""On-demand is paid for, with onMissed Auto, while no more than this part of the allowance is
+missed."""
 
 
 @dataclass(frozen=True)

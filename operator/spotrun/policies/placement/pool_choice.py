@@ -19,15 +19,15 @@ from spotrun.state.sizes import smallest
 from spotrun.state.view import View
 
 MOST_POOLS = 16
-"""As many are named to the scheduler: more would make a longer pod, and no difference."""
+"""The pools that are named to the scheduler: more would make a longer pod, and no difference."""
 REST = timedelta(minutes=15)
-"""After a loss the next node is asked elsewhere: in recorded markets only 16-28 % of lost capacity
-is back after 10 minutes, and a loss mostly takes several nodes."""
+"""The next node is asked elsewhere for this long after a loss: in recorded markets only 16-28 % of
+lost capacity is back after 10 minutes, and a loss mostly takes several nodes."""
 FIXED = timedelta(minutes=1)
-"""So long a pod may take to find a node that is there already."""
+"""A pod may take this long to find a node that is there already."""
 _WEIGHT = 100
 _OTHER_ZONE = 0.5
-"""Of the weight, while it is not measured how much workers send to each other."""
+"""The part of the weight that another zone has while traffic between workers is not measured."""
 
 
 @dataclass

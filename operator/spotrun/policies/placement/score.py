@@ -17,7 +17,8 @@ from spotrun.money.transfer import DEAREST_USD_PER_GB, Place, usd_per_gb
 from spotrun.state.market import PoolFacts
 
 SPOT_SHARE = 0.35
-"""Of the on-demand price, where a spot price is not known: the usual discount is two thirds."""
+"""The share of the on-demand price that is assumed where a spot price is not known: the usual
+discount is two thirds."""
 
 # Dense half-precision tensor throughput in TFLOPS, as the vendors state it. Of use only to compare
 # models before the job's own speed on them is measured.

@@ -15,7 +15,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 SCALED_SECONDS = 600.0
-"""So long a node may take to come where an autoscaler makes it, until it was measured."""
+"""A node may take this long to come where an autoscaler makes it, until it was measured."""
 _FIXED_SECONDS = FIXED / timedelta(seconds=1)
 
 

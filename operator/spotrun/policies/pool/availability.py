@@ -10,14 +10,15 @@ from spotrun.state.stored.pools.pool_state import PoolState
 
 REST = timedelta(minutes=10)
 LONG_REST = timedelta(minutes=30)
-"""Of capacity that was lost 16-28 % is back after ten minutes, and half of it after an hour."""
+"""Only 16-28 % of lost capacity is back after ten minutes, and half of it after an hour."""
 PATIENCE_SECONDS = 600.0
 """Autoscalers bring a node within this, as a rule; it holds until a pool has shown its own time."""
 TURNED_DOWN_SECONDS = 20.0
 """Autoscalers look at what waits every ten seconds: after two looks another one, which may make the
 node that the first does not, has said so, too."""
 DROUGHT_SECONDS = 1800.0
-"""Who waited longer waited for capacity; that says nothing of how long a machine takes to start."""
+"""A longer wait was a wait for capacity; it says nothing about how long a machine takes to
+start."""
 _LEAST_PATIENCE_SECONDS = 60.0
 _STEP = 1.5
 

@@ -13,7 +13,7 @@ PRIOR_PER_HOUR = 0.3
 """Interruptions per hour of a spot node that nothing is known of: the mean life in nine recorded
 zones was 3.2 h."""
 PRIOR_HOURS = 6.0
-"""So many hours of watching weigh as much as what is thought beforehand."""
+"""This many hours of watching weigh as much as the assumption before them."""
 
 
 def interruptions_per_hour(pool: PoolFacts, market: Sequence[PoolFacts]) -> float:

@@ -9,7 +9,8 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolInterruption, PoolState
 
 BULK = timedelta(minutes=5)
-"""What is taken within this is one interruption: markets take 7 to 11 of 16 nodes at a time."""
+"""Nodes that are taken within this time are one interruption: markets take 7 to 11 of 16 nodes at a
+time."""
 DAY = timedelta(hours=24)
 _KEPT = 64
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from spotrun.state.stored.pools.pool_state import AGES, AtAge, Lifetimes
 
 MOST_REACHED = 500
-"""Beyond this an age's figures are halved, so that what was long ago counts less."""
+"""Beyond this number the figures of an age are halved, so that the distant past counts less."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ EMPTY = timedelta(days=7)
 """A pool that nobody used for so long, and that nobody has changed, is no longer shown."""
 WRITE_SECONDS = 30.0
 LIFETIMES_SECONDS = 600.0
-"""That nodes have become older is worth a write only so often."""
+"""The ages of nodes are written only this often."""
 _LINE_CHARS = 250
 
 Learn = Callable[[PoolSnapshot, PoolState, datetime], PoolState]

@@ -9,7 +9,7 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolState
 
 REPEAT_AFTER = timedelta(minutes=10)
-"""That a source says the same again is worth a write only so often."""
+"""A source that repeats its price is worth a write only this often."""
 _KEPT = 256
 _SOURCE_CHARS = 253
 _NO_PRICE = NodePrice()

@@ -10,8 +10,8 @@ from spotrun.state.snapshot import JobSnapshot
 
 _REQUESTED = re.compile(r"requested: (\S+), used: ")
 _AMOUNT = re.compile(r"((?!count/)\S+|count/pods)=(\d+)([A-Za-z]*)")
-"""As the API server writes them: whole numbers, and a unit where there is one. Of the other objects
-that it counts a job has one, not one for each worker."""
+"""Amounts as the API server writes them: whole numbers, and a unit where there is one. A job has
+one of each other object that it counts, not one for each worker."""
 
 
 def is_over_quota(job: JobSnapshot) -> bool:

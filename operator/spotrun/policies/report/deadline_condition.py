@@ -15,7 +15,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View, holds_back
 
 _COARSE = 100
-"""Times are said in so many steps of what is allowed: each change of the message is a write."""
+"""Times are given in this many steps of what is allowed: each change of the message is a write."""
 _LEAST_STEP = timedelta(minutes=10)
 
 

@@ -18,15 +18,16 @@ from spotrun.state.world_members import training
 
 REFRESH_SECONDS = 60.0
 LATEST_REFRESH_SECONDS = 90.0
-"""How far a training is may be so old: between these, each job at a pace of its own."""
+"""The progress of a training may be this old; between the two limits each job has a pace of its
+own."""
 GATHER_SECONDS = 2.0
-"""How many workers run, and who has failed or is settled, may be so old."""
+"""The number of running workers, and which have failed or are settled, may be this old."""
 LAST_SECONDS = 5.0
 """The same of a job that is over, until its last worker is settled: they end within seconds."""
 FIRST_SECONDS = 5.0
-"""What somebody waits for who watches a job begin may be so old: that its first workers have a
-node, its first steps, the first time that its end is foreseen, its first checkpoint. Jobs that
-train or are over by then save a write."""
+"""The first news of a job may be this old: that its first workers have a node, its first steps, the
+first forecast of its end, its first checkpoint. Jobs that train or are over by then save a
+write."""
 SAVED_SECONDS = 30.0
 """A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
 WORDS_SECONDS = 10.0

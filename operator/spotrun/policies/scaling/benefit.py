@@ -182,13 +182,14 @@ class Curve:
 
 
 _STARVED = 0.1
-"""Of a step: to fetch what is there already takes some time, too, at every size alike."""
+"""A part of a step: fetching data that are there already takes some time at every size."""
 _HIDDEN = 0.02
-"""Of a step: so little of communication is the noise of a measurement."""
+"""A part of a step: less communication than this is the noise of a measurement."""
 _OVERLAP = 0.5
-"""Of computing: gradients travel during most of the backward pass, which is two thirds of it."""
+"""A part of computing: gradients travel during most of the backward pass, which is two thirds of
+it."""
 _LEAST = 0.05
-"""Of the nearest step that was measured: below that nothing is believed."""
+"""A part of the nearest step that was measured: a smaller estimate is not believed."""
 
 
 def _around(points: Sequence[Point], size: int) -> tuple[Point, Point]:

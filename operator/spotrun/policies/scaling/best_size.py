@@ -14,7 +14,7 @@ from spotrun.policies.scaling.worth import Worth
 CLEARLY = 0.03
 """Sizes that differ by a smaller part of what they cost are the same to us."""
 SPARE = 1.1
-"""Times the throughput that the deadline needs, below which no worker is given back."""
+"""A worker is given back only above this many times the throughput that the deadline needs."""
 _EQUAL = 1e-6  # what floats make of costs that are the same
 
 

@@ -8,7 +8,7 @@ from spotrun.policies.scaling.facts import SizingFacts
 from spotrun.policies.scaling.options import Wish
 
 FINDING = 0.1
-"""Of the time until the deadline: so much may pass until the largest size is reached."""
+"""The part of the time until the deadline that may pass until the largest size is reached."""
 
 
 def first_size(facts: SizingFacts) -> Wish:

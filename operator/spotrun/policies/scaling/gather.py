@@ -27,7 +27,7 @@ IN_PROCESS_STALL_SECONDS = 5.0
 RESTART_STALL_SECONDS = 60.0
 """Processes start again, build their model and read a checkpoint."""
 _ON_NODES_SECONDS = 60.0
-"""Until a joining worker trains, where nodes are there and have the image."""
+"""The time until a joining worker trains, where nodes are there and have the image."""
 _LEAST_SECONDS = 1e-6
 
 

@@ -23,7 +23,8 @@ from spotrun.state.world_members import has_arrived, training, world_members, wo
 
 IDLE_SECONDS = float(IdleDuration.least_seconds)
 IDLE_SHARE = 0.05
-"""Of the GPUs; where a worker has none, of the CPU that it requests: who polls uses as much."""
+"""A share of the GPUs; where a worker has none, of the CPU that it requests: a process that polls
+uses as much."""
 _MANY_STEPS = 5.0
 _ADVICE = ": look at a worker's log, or set spec.suspend to true to pay no longer"
 _RESUME = "to go on, set spec.suspend to true, and then to false"

@@ -21,10 +21,10 @@ from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import training
 
 _SOONEST_SECONDS = 60.0
-"""Who is just fast enough stays so while all train: it is looked at no oftener."""
+"""A job that is just fast enough stays so while all train: it is looked at no more often."""
 GROW, SHRINK, STAY = "Grow", "Shrink", "Stay"
 DECISIONS = frozenset({GROW, SHRINK, STAY})
-"""What a decision about the size is called in status.decisions."""
+"""The names of a decision about the size in status.decisions."""
 
 
 def choose_workers(view: View, status: JobState) -> JobState:

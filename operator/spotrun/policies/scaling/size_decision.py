@@ -28,7 +28,7 @@ from spotrun.policies.scaling.utilization.by_use import by_use
 from spotrun.state.stored.scaling import ScalingState, SizeChange
 
 _NEWS = 0.05
-"""Of utilization; less is no reason to write."""
+"""A change of utilization; a smaller one is no reason to write."""
 
 
 @dataclass(frozen=True)

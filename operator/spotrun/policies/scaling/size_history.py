@@ -10,7 +10,8 @@ from spotrun.policies.scaling.facts import SizingFacts, StepTimes
 from spotrun.state.stored.scaling import Measured, Rejected, ScalingState
 
 KEPT_FOR = timedelta(hours=6)
-"""Unless it is confirmed: within half a day a job's nodes and their neighbours change."""
+"""A measurement counts this long unless it is confirmed: within half a day a job's nodes and their
+neighbours change."""
 OTHER_JOB = 0.15
 """A step at the same size that takes longer or shorter by this part is that of another job: what
 other sizes brought says nothing any more."""

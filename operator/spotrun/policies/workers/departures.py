@@ -20,10 +20,11 @@ from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import training
 
 GOODBYE = timedelta(seconds=30)
-"""So long a worker may take that has nothing to do any more."""
+"""A worker that has nothing to do any more may stay this long."""
 LAST_WORK = timedelta(minutes=10)
-"""So long the scripts of those who trained may take for what follows their loop. To write weights
-of 100 GB at 200 MB/s takes 8 min; whatever never ends should not cost for much longer."""
+"""The scripts of workers that trained may take this long for what follows their loop. To write
+weights of 100 GB at 200 MB/s takes 8 min; a script that never ends should not cost for much
+longer."""
 
 
 def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:

@@ -20,7 +20,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 _ALIVE_SECONDS = 0.5
-"""Who is asked for a sign of life, and lives, gives it within milliseconds."""
+"""A living worker that is asked for a sign of life answers within milliseconds."""
 
 
 def note_lost(view: View, status: JobState) -> JobState:

@@ -38,7 +38,7 @@ from spotrun.state.world_members import (
 FIRST_PAUSE = timedelta(minutes=10)
 LONGEST_PAUSE = timedelta(minutes=80)
 LOOK_SECONDS = 30.0
-"""As often it is looked meanwhile whether nodes have become free."""
+"""The job looks this often whether nodes have become free meanwhile."""
 _PLACES = 3.0
 """Nodes of one place after the other may be asked for: spot, other spot, and on-demand."""
 

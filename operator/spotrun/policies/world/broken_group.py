@@ -20,7 +20,7 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import publish
 
 MOST_BREAKS = 3
-"""So many worlds with the same members in a row; each takes them about a second."""
+"""The most worlds in a row with the same members; each takes them about a second."""
 
 
 def has_lost_touch(view: View, status: JobState) -> bool:

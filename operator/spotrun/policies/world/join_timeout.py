@@ -25,15 +25,17 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import publish
 
 LATE_SECONDS = 2.0
-"""In process all leave one step together, so they arrive within a step of each other."""
+"""Members in process all leave one step together, so they arrive within a step of each other."""
 RESTART_LATE_SECONDS = 120.0
 """Processes that start again import and build; some take much longer than others.
 
 Those of a script that is told to end first may save for as long as its pod's grace period."""
 LET_GO_SECONDS = 2.0
-"""Who was left out tells within this that its process has not let go of the world before."""
+"""A worker that was left out reports within this time that its process still holds the world
+before."""
 NOBODY_SECONDS = {Entry.BOUNDARY: 30.0, Entry.ABORT: 30.0, Entry.RESTART: 600.0}
-"""So long nobody may arrive; a boundary comes only after the step, which adds its own time."""
+"""No worker may arrive for this long; a boundary comes only after the step, which adds its own
+time."""
 _ALLOWED_STEPS = {Entry.BOUNDARY: 3.0, Entry.ABORT: 1.0}
 """Joining workers come at once, the others after their step, or after a microbatch of it."""
 

@@ -28,7 +28,7 @@ from spotrun.state.world_transitions import publish
 DEBOUNCE_SECONDS = 0.3
 """Losses come in groups (an event in recorded markets takes 7-11 of 16): wait for the others."""
 DEBOUNCE_IN_PROCESS_SECONDS = 0.05
-"""Where another world costs the survivors a tenth of a second, waiting is dearer than trying."""
+"""The wait is short here: another world costs the survivors a tenth of a second."""
 
 
 def after_loss(view: View, status: JobState) -> JobState:

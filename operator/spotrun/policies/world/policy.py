@@ -78,7 +78,7 @@ _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Conclude], ...] = (
     (has_lost_touch, meet_anew),
     (is_hung, after_hang),
 )
-"""What befalls those who train; only the first of them is answered, for it may explain the rest."""
+"""The troubles of a world; only the first of them is answered, for it may explain the rest."""
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:

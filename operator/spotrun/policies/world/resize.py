@@ -36,13 +36,13 @@ TOGETHER_SECONDS = 5.0
 """Notices come in groups: who has to leave so soon after another one leaves with it, in one round.
 """
 SCRIPT_LEAD_SECONDS = 30.0
-"""So long where its script saves only when it is ended; a part of the notices are no longer."""
+"""The lead for a script that saves only when it is ended; some clouds' notices are no longer."""
 JOINING_SECONDS = 1.0
 """Workers join in groups, as losses come: so long it is waited for another one after the last."""
 JOINING_AT_MOST_SECONDS = 5.0
-"""But no longer for all of them."""
+"""The most for all of them together."""
 PREPARE_SECONDS = 300.0
-"""So long joining workers that are ready wait for others that are not."""
+"""Joining workers that are ready wait this long for others that are not."""
 
 
 def resize(view: View, status: JobState) -> JobState:

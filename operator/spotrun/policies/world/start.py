@@ -13,7 +13,7 @@ from spotrun.state.world_members import all_outlive_a_break, some_unheard, state
 from spotrun.state.world_transitions import publish
 
 GATHER_SECONDS = 30.0
-"""So long a job whose smallest world is ready waits for the rest of its gang."""
+"""A job whose smallest world is ready waits this long for the rest of its gang."""
 
 
 def start(view: View, status: JobState) -> JobState:

@@ -15,11 +15,12 @@ from spotrun.api.names import TRAINING_JOB
 from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
-"""More than the API server takes of one object."""
+"""More than the API server accepts of one object."""
 _KNOWN_FIELDS = ("progress", "pace", "cost", "batchChange")
-"""What of a status is read: the rest may be of an operator that is newer than this."""
+"""The fields of a status that are read: the rest may be of an operator that is newer than this."""
 _READ_OTHERWISE = ("int", "float", "timestamp", "value")
-"""What PyYAML takes texts for and kubectl does not: `22:00` is a number to the base of 60."""
+"""The types that PyYAML reads from texts and kubectl does not: `22:00` is a number to the base of
+60."""
 _INTEGER = "[-+]?(0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)$"
 _FLOAT = (
     r"([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?"

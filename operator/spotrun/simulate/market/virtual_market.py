@@ -25,7 +25,7 @@ from spotrun.simulate.scenario import Rules
 
 UNLIMITED = 1_000_000
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
-"""When a recording began that does not say so."""
+"""The day on which a recording without a date begins."""
 _DRY_SPELL_SECONDS = 3600.0
 _HAIR = 1e-6  # of a second: moments are computed, and may lie a rounding error before their tick
 

@@ -25,7 +25,7 @@ _Which: TypeAlias = NDArray[np.uint8]
 _HAIR = 1e-9
 _WAIT = 0
 MOST_POOLS = 63
-"""As many as a set of them fits a machine word."""
+"""A set of this many fits a machine word."""
 
 
 def play(job: Job, market: VirtualMarket, rules: Rules) -> Course | None:

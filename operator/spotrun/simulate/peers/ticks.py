@@ -37,7 +37,8 @@ class Look:
 
 
 Wish = Callable[[Look, Job, Rules], Mode]
-"""What a policy wants the gang to run on; the safety net has the last word."""
+"""A function that returns what a policy wants the gang to run on; the safety net has the last
+word."""
 
 
 def play(wish: Wish, job: Job, market: VirtualMarket, rules: Rules) -> Course:

@@ -59,4 +59,4 @@ class ScalingState:
 
 
 NO_SCALING = ScalingState()
-"""Before anything was decided about the size, as always in mode Manual."""
+"""The state before anything was decided about the size, as always in mode Manual."""

@@ -22,7 +22,7 @@ class Progress:
 
 
 NO_PROGRESS = Progress()
-"""Before anybody reported a step."""
+"""The state before a step was reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,4 +55,4 @@ class Pace:
 
 
 NO_PACE = Pace()
-"""Before anything was measured."""
+"""The state before anything was measured."""

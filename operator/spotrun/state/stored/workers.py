@@ -28,7 +28,7 @@ class WorkerCounts:
 
 
 NO_COUNTS = WorkerCounts()
-"""Before anything was said of the workers."""
+"""The state before workers were counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +52,4 @@ class Interruptions:
 
 
 NO_INTERRUPTIONS = Interruptions()
-"""While no worker was taken away."""
+"""The state while no worker was taken away."""

@@ -27,7 +27,7 @@ from tests.unit.observe.mute_jobs import a_mute_job, a_mute_worker
 
 LOOK_SECONDS = 10.0
 HEARD = IGNORED_SECONDS + 3 * ASK_SECONDS
-"""So long after a change three answers have come."""
+"""Three answers have come this long after a change."""
 
 
 def a_pod(worker_id: int, **resources: Any) -> PodObject:

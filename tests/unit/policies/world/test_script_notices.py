@@ -17,7 +17,7 @@ JOINING_WORKERS: dict[str, dict[str, Any]] = {
 }
 TRAINER = {"name": "trainer", "image": "your-registry/train:1"}
 SHORT_SECONDS = (SCRIPT_LEAD_SECONDS - 1, 25.0, 20.0, 15.0, 10.0, 5.0, 1.0)
-"""Before its node ends a script has to be told, for it saves only then."""
+"""A script has to be told before its node ends, for it saves only then."""
 
 
 def a_plain_job(workers: range, least: int, joining: str | None, **spec: Any) -> JobBuilder:

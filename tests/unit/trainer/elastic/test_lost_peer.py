@@ -22,7 +22,7 @@ from tests.unit.trainer.run.scripts import (
 
 PLAN = Plan(total=4, with_batch_norm=True)
 NOTICED = ("a peer is gone", "the connections of this world have ended")
-"""By gloo; or, where that misses it, by a look at the connections."""
+"""The messages of gloo, or of a look at the connections where gloo misses a loss."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tests.unit.trainer.memory import lm
 
 SCRIPT = Path(lm.__file__)
 MARGIN = 0.05
-"""As docs/which-parallelism.md says it."""
+"""The margin that docs/which-parallelism.md states."""
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,8 @@ def die_if_newcomer_takes(meanwhile: Meanwhile) -> None:
 
 
 SOURCE = "b"
-"""Of whom the newcomer, which is rank 1, gets the state: see `RecoveryPlan.source_of`."""
+"""The member from which the joining worker, rank 1, gets the state: see
+`RecoveryPlan.source_of`."""
 
 
 def test_who_gives_dies_amid_it_and_the_newcomer_gets_all_of_it_from_another(

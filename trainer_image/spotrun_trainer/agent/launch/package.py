@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 LIST = "spotrun-package.json"
-"""It is written last: a folder without it is not complete."""
+"""The file that is written last: a folder without it is not complete."""
 HANDLERS = "torchrun.handlers"
 _NAME = "spotrun"
 

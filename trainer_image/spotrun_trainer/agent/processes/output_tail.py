@@ -25,9 +25,10 @@ log = logging.getLogger(__name__)
 VARIABLE = "SPOTRUN_KEEP_OUTPUT"
 KEPT_BYTES = 1 << 15
 LAST_SECONDS = 0.5
-"""Of a process that has ended all output is in the pipe already; but others may hold it open."""
+"""All output of a process that has ended is in the pipe already; but others may hold it open."""
 FLUSH_SECONDS = 5.0
-"""So long an agent that ends waits for output on its way, and for who holds the pipe open."""
+"""An agent that ends waits this long for output on its way, and for processes that hold the pipe
+open."""
 _PART_BYTES = 1 << 16
 
 

@@ -41,9 +41,10 @@ second."""
 BEGUN_AHEAD = "begun ahead"
 """The mark in the trace for one more that is ready."""
 ROOM_BYTES = 0.8e9
-"""With less free memory than this for each, none is kept; with twice as much, they are begun."""
+"""No process is kept with less free memory than this for each; with twice as much, they are
+begun."""
 ANSWER_SECONDS = 30.0
-"""One that does not answer for so long hangs: an import takes three CPU seconds."""
+"""A process that does not answer for this long hangs: an import takes three CPU seconds."""
 _PROGRAM = """
 import sys
 if not getattr(sys.flags, "safe_path", False):

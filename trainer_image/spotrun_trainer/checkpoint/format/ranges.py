@@ -28,11 +28,12 @@ from spotrun_trainer.parallel.division import Box, Division, divisions_in
 from spotrun_trainer.state.flatten import Flat, Spec
 
 BUFFER_BYTES = 1 << 20
-"""It stays in a core's cache between the reading and the copying."""
+"""A buffer of this size stays in a core's cache between the reading and the copying."""
 TOLD_BYTES = 64 << 20
-"""A tenth of a second, or of some disks a second."""
+"""Progress is told after this much: a tenth of a second, or of some disks a second."""
 SMALL_GAP_BYTES = 16 << 10
-"""Between two ranges: to read so much takes as long as a call does."""
+"""The largest gap between two ranges that is read along: to read it takes as long as a call
+does."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from spotrun_trainer.checkpoint.tools import command
 FAILED = 2
 """The exit code of a command that could not find out, or do, what it was asked for."""
 _INTERRUPTED, _UNREAD = 130, 141
-"""As shells say it of what Ctrl-C has ended, and of what nobody reads the output of."""
+"""The exit codes that shells give to a program that Ctrl-C has ended, and to one whose output
+nobody reads."""
 
 _EXPECTED = (
     ValueError,

@@ -9,7 +9,7 @@ from spotrun_trainer.checkpoint.tools.texts import age_text, size_text
 
 QUIET_SECONDS = 3.0
 TERMINAL_SECONDS, LOG_SECONDS = 0.5, 10.0
-"""Between two lines: a terminal's replaces the one before, a log's stays."""
+"""The time between two lines: a terminal's line replaces the one before, a log's stays."""
 
 
 class Progress:

@@ -23,8 +23,9 @@ Groups = Mapping[Charges, list[int]]
 
 
 _EARLIER = (MOST_EARLIER, 8, 4, 2, 1, 0)
-"""So many prices before the present one are kept, the most for which there is room. Whoever is
-found to have ended before the oldest of them has been charged until then."""
+"""The numbers of prices before the present one that are tried; the largest for which there is room
+is kept. A worker that is found to have ended before the oldest of them has been charged until
+then."""
 
 
 def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book:

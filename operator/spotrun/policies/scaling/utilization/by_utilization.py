@@ -10,7 +10,8 @@ from spotrun.policies.scaling.utilization.targets import Proposal, proposal
 from spotrun.policies.scaling.worth import Worth
 
 SAVED = 0.05
-"""Of the money for the same work: so much a size must save to be worth slower training."""
+"""A size must save at least this part of the money for the same work to be worth slower
+training."""
 
 
 def by_utilization(those: Options) -> Wish:

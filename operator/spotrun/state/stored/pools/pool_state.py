@@ -18,8 +18,8 @@ AGES: Mapping[str, timedelta] = {
     "24h": timedelta(hours=24),
     "48h": timedelta(hours=48),
 }
-"""In recorded markets 29 % of the nodes are taken within 15 minutes, yet most of the time in which
-nodes are there lies in lives of more than 6 hours."""
+"""The ages that are told apart. In recorded markets 29 % of the nodes are taken within 15 minutes,
+yet most of the time in which nodes are there lies in lives of more than 6 hours."""
 
 
 @dataclass(frozen=True, slots=True)
