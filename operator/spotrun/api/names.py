@@ -76,6 +76,11 @@ LABEL_SLOT: Final = Name(
     "spotrun.dev/slot",
     "on worker pods if perReplica is above 1: the part of a copy of the model that it holds",
 )
+LABEL_REPLICA: Final = Name(
+    "spotrun.dev/replica",
+    "on worker pods if perReplica is above 1: the replica beside whose workers it is placed, named "
+    "by the worker id of the first of them",
+)
 LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
 LABEL_COST_CENTER: Final = Name(
     "cost-center", "on TrainingJobs, copied to their pods: where it is booked"
@@ -254,6 +259,10 @@ class Reason(Choice):
     BACK_TO_SPOT = "BackToSpot", "spot capacity takes over from on-demand capacity"
     FALLBACK = "Fallback", "on-demand capacity takes over where spot capacity is not to be had"
     BETTER_POOL = "BetterPool", "a worker waited too long for a node, and is asked from other pools"
+    REPLICA_MOVED = (
+        "ReplicaMoved",
+        "where a replica is there is no capacity for all of its workers: it moves, or some do",
+    )
     RESIZING = "Resizing", "the next world has another size"
     SIZE_REFUSED = "SizeRefused", "the script fails to start at a size, and trained at another"
     BATCH_CHANGED = (

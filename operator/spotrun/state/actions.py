@@ -9,6 +9,15 @@ from spotrun.state.job_state import JobState
 
 
 @dataclass(frozen=True)
+class Near:
+    """The nodes on which the other workers of a replica are."""
+
+    key: str  # of a label of nodes
+    value: str
+    is_required: bool = False  # whether other nodes will not do
+
+
+@dataclass(frozen=True)
 class Placed:
     """The pools a new worker is asked from: a set, so that autoscalers keep their freedom."""
 
@@ -17,6 +26,7 @@ class Placed:
     pinned: bool = False  # to a pool that has room on nodes which are there
     capacity: Capacity | None = None  # of those pools; None: as the job's placement says
     zone: str = ""  # the only one of pools that span several; "": any of theirs
+    near: Near | None = None  # None: no other worker of its replica has a node
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Create:
     avoid_nodes: tuple[str, ...] = ()  # host names
     place: Placed = Placed()
     slot: int = 0  # which part of a copy of the model it will hold
+    replica: int | None = None  # beside whose workers; None: every worker holds a whole copy
 
 
 @dataclass(frozen=True)

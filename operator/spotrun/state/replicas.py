@@ -3,10 +3,15 @@
 Which part that is a worker's *slot* says, and it keeps it for ever: its process is built around it.
 Where every worker holds a whole model all have slot 0.
 
+A worker is made beside the others of one replica, which its pod's label names, so that they share a
+zone or a rack. That is where it is, not with whom it trains: of two replicas that each lost another
+part the rest makes up a whole one.
+
 The safest worker is rank 0, and the ring of all ranks seldom crosses zones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.spec.workers import Workers
@@ -56,21 +61,91 @@ def bring_all(holders: Iterable[Worker], chosen: Iterable[Worker], workers: Work
     return holds_all([worker for worker in chosen if worker.worker_id in known], workers)
 
 
-def new_slots(staying: Sequence[Worker], workers: Workers, number: int) -> list[int]:
-    """The slots that so many new workers get: those that fewest of the staying have come first."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of the model that a new worker will hold, and the replica beside which it is."""
+
+    slot: int
+    replica: int | None = None  # below 0: one that is to be made; None: there are none
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its replica is to be made."""
+        return self.replica is not None and self.replica < 0
+
+
+def by_replica(those: Iterable[Worker], workers: Workers) -> dict[int, list[Worker]]:
+    """Workers by the replica beside which they were placed, each in the order given."""
+    found: dict[int, list[Worker]] = {}
+    if workers.per_replica == 1:
+        return found
+    for worker in those:
+        if worker.pod.replica is not None:
+            found.setdefault(worker.pod.replica, []).append(worker)
+    return found
+
+
+def together(those: Sequence[Worker], workers: Workers) -> list[Worker]:
+    """Put the workers first of whose replica all are among these; else the order is kept."""
+    replicas = by_replica(those, workers).values()
+    whole_ones = {w.worker_id for one in replicas if holds_all(one, workers) for w in one}
+    return sorted(those, key=lambda worker: worker.worker_id not in whole_ones)
+
+
+def new_parts(staying: Sequence[Worker], workers: Workers, number: int) -> list[Part]:
+    """The parts that so many new workers get: those that fewest of the staying have come first.
+
+    Each completes the replica of which most is there; where none lacks that part, a new one begins.
+    """
+    if workers.per_replica == 1:
+        return [Part(0)] * number
     counts = [len(slot) for slot in by_slot(staying, workers)]
+    parts = {
+        replica: {slot_of(worker, workers) for worker in members}
+        for replica, members in by_replica(staying, workers).items()
+    }
     found = []
     for _ in range(number):
         slot = counts.index(min(counts))
         counts[slot] += 1
-        found.append(slot)
+        open_ones = [replica for replica, there in parts.items() if slot not in there]
+        new = min((-1, *(replica - 1 for replica in parts if replica < 0)))
+        replica = min(open_ones, key=lambda one: (one < 0, -len(parts[one]), one), default=new)
+        parts.setdefault(replica, set()).add(slot)
+        found.append(Part(slot, replica))
     return found
 
 
 def in_rank_order(chosen: Iterable[Worker], workers: Workers) -> tuple[Worker, ...]:
-    """Replica by replica, each by slot: so a worker's rank always says which part it holds."""
-    slots = by_slot(along_the_ring(chosen), workers)
-    return tuple(worker for replica in zip(*slots, strict=True) for worker in replica)
+    """Replica by replica, each by slot: so a worker's rank always says which part it holds.
+
+    Those who were placed as one replica train as one; of the others those of a zone.
+    """
+    ring = along_the_ring(chosen)
+    position = {worker.worker_id: rank for rank, worker in enumerate(ring)}
+    replicas, rest = _whole_of(by_replica(ring, workers).values(), ring, workers)
+    zones: dict[str, list[Worker]] = {}
+    for worker in rest:
+        zones.setdefault(worker.node.zone if worker.node is not None else "", []).append(worker)
+    near, far = _whole_of(zones.values(), rest, workers)
+    replicas += [*near, *zip(*by_slot(far, workers), strict=True)]
+    replicas.sort(key=lambda replica: position[replica[0].worker_id])
+    return tuple(worker for replica in replicas for worker in replica)
+
+
+def replicas_of(members: Sequence[Worker], workers: Workers) -> Iterator[Sequence[Worker]]:
+    """Return the replicas of those who train, who are given by rank."""
+    apart = workers.per_replica
+    return (members[first : first + apart] for first in range(0, len(members), apart))
+
+
+def _whole_of(
+    groups: Iterable[Sequence[Worker]], those: Sequence[Worker], workers: Workers
+) -> tuple[list[tuple[Worker, ...]], list[Worker]]:
+    """Return the whole replicas that there are in these groups, and who is left over."""
+    found = [one for group in groups for one in zip(*by_slot(group, workers), strict=False)]
+    inside = {worker.worker_id for one in found for worker in one}
+    return found, [worker for worker in those if worker.worker_id not in inside]
 
 
 def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:

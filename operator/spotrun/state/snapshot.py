@@ -82,6 +82,7 @@ class Pod:
     avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
     injected: str = ""  # the image that brought the package; "": none did
     slot: int = 0  # which part of a copy of the model it holds
+    replica: int | None = None  # beside whose workers it was placed; None: nobody's
 
     @cached_property
     def is_over(self) -> bool:
@@ -112,6 +113,7 @@ class Node:
     # Of the whole node, by the first source that knows it.
     prices: PriceHistory = field(default_factory=PriceHistory)
     on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def offering(self) -> Offering:

@@ -42,6 +42,16 @@ RULES = (
         job({"workers": {**job()["spec"]["workers"], "min": 2, "max": 4, "perReplica": 2}}),
     ),
     Case(
+        "a topology that is preferred and required",
+        "replicaTopology takes either preferred or required",
+        {"placement.replicaTopology": {"preferred": "rack", "required": "rack"}},
+    ),
+    Case(
+        "a topology without a label",
+        "replicaTopology takes either preferred or required",
+        {"placement.replicaTopology": {}},
+    ),
+    Case(
         "a resource twice",
         "targets must name each resource at most once",
         {"scaling.targets": [{"resource": "GPU"}, {"resource": "GPU"}]},

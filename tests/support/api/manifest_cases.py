@@ -91,6 +91,7 @@ FULL = job(
             "onDemandBase": 8,
             "homogeneous": "None",
             "zones": "Single",
+            "replicaTopology": {"required": "example.com/rack"},
             "maxPricePercent": 70,
             "maxPercentPerPool": 50,
             "maxPercentPerZone": 100,

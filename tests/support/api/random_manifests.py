@@ -65,6 +65,7 @@ JOB: Choices = {
     "placement.maxPricePercent": ([1, 70, 100], [0, 101]),
     "placement.fallbackAfter": ([*DURATIONS, "0s"], NO_DURATIONS),
     "placement.giveBackAfter": ([*DURATIONS, "0s"], NO_DURATIONS),
+    "placement.replicaTopology": ([{"preferred": "a/rack"}, {"required": "rack"}], [{}]),
     "placement.poolSelector": (SELECTORS, [{"matchLabels": {"a": "/"}}]),
     "deadline.finishWithin": (DURATIONS, [*NO_DURATIONS, "0s", "0h0m"]),
     "deadline.finishBefore": (

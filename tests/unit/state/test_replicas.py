@@ -6,10 +6,10 @@ import pytest
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.status import Entry
-from spotrun.policies.placement.policy import retiring
+from spotrun.policies.placement.plan import retiring
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import state
-from spotrun.state.replicas import in_rank_order, new_slots, whole
+from spotrun.state.replicas import in_rank_order, new_parts, whole
 from spotrun.state.sizes import SizeLimit
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.training import Progress
@@ -114,7 +114,7 @@ def test_new_workers_hold_the_parts_that_fewest_hold(
     there: list[int], number: int, slots: list[int]
 ) -> None:
     staying = [a_worker(worker_id, slot=slot) for worker_id, slot in enumerate(there)]
-    assert new_slots(staying, WORKERS, number) == slots
+    assert [part.slot for part in new_parts(staying, WORKERS, number)] == slots
 
 
 # loss -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_worker_under_notice_is_replaced_by_one_with_the_same_part() -> None:
     leaving = {"ready": True, "arrived": 1, "slot": 1, "leaves_in": 120}
     job = training(pairs(), 0, 1, 2, 3).with_worker(3, **leaving)
     decision = job.decide()
-    assert decision.actions == (Create(4, ("node-3",), slot=1),)
+    assert decision.actions == (Create(4, ("node-3",), slot=1, replica=4),)
     job = job.with_state(decision.status)
     job = job.with_worker(4, ready=True, ready_for=60, slot=1)
     assert decided_world(job) == (2, "0-2,4", True, Entry.BOUNDARY, "0-3")

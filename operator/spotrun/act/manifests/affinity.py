@@ -44,16 +44,16 @@ def affinity(
         for term in _pool_terms(market, (name,), "")
     ]
     if required := _pool_terms(market, place.required, place.zone):
-        terms = _both(terms, required)
+        terms = both(terms, required)
     elif place.capacity is None and policy is CapacityPolicy.MIXED:
         wishes += [{"weight": _WEIGHT, "preference": term} for term in _spot_terms()]
     else:
         is_spot = place.capacity is Capacity.SPOT or policy is CapacityPolicy.SPOT
-        terms = _both(terms, _spot_terms() if is_spot else [_not_spot()])
+        terms = both(terms, _spot_terms() if is_spot else [_not_spot()])
     if wishes:
         of_nodes[_PREFERRED] = [*(of_nodes.get(_PREFERRED) or ()), *wishes]
     if avoided := _not_these(avoid_nodes):
-        terms = _both(terms, [avoided])
+        terms = both(terms, [avoided])
     if terms:
         of_nodes[_REQUIRED] = {"nodeSelectorTerms": terms}
     return {**result, "nodeAffinity": of_nodes}
@@ -147,7 +147,7 @@ def _not_these(nodes: Iterable[str]) -> Manifest:
     return {"matchExpressions": [{"key": HOST_LABEL, "operator": "NotIn", "values": names}]}
 
 
-def _both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
+def both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
     """Combine two lists of alternatives: one of theirs and one of ours must hold."""
     given = list(theirs)
     if not given:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.act.manifests.injection import image_for, inject
 from spotrun.act.manifests.plain_json import Manifest, plain
+from spotrun.act.manifests.replica_affinity import with_replica
 from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api import names
@@ -88,6 +89,8 @@ def _metadata(job: JobSnapshot, worker: Create, injected: str) -> Manifest:
         labels[names.LABEL_CAPACITY] = place.capacity.value
     if job.spec.workers.per_replica > 1:
         labels[names.LABEL_SLOT] = str(worker.slot)
+    if worker.replica is not None:
+        labels[names.LABEL_REPLICA] = str(worker.replica)
     trainer = job.spec.workers.template.spec.trainer
     given_names = {
         names.ANNOTATION_TRAINER: trainer.name if trainer is not None else "",
@@ -118,12 +121,17 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
         "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
-        "affinity": affinity(
-            spec.get("affinity"),
-            job.spec.placement.capacity,
-            worker.avoid_nodes,
-            worker.place,
-            job.market,
+        "affinity": with_replica(
+            affinity(
+                spec.get("affinity"),
+                job.spec.placement.capacity,
+                worker.avoid_nodes,
+                worker.place,
+                job.market,
+            ),
+            worker,
+            job.uid,
+            job.spec.placement.topology,
         ),
         "tolerations": tolerations(
             spec.get("tolerations") or (),

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from spotrun.api.field_types.bounded import PercentOf
+from spotrun.api.field_types.bounded import LabelKey, PercentOf
 from spotrun.api.field_types.text_values import Duration
 from spotrun.api.model import Model, Rule
-from spotrun.api.names import Choice
+from spotrun.api.names import ZONE_LABELS, Choice
 from spotrun.api.spec.selector import LabelSelector
 
 
@@ -34,6 +34,45 @@ class Zones(Choice):
     ANY = "Any", "as many as come"
 
 
+class ReplicaTopology(Model):
+    """The part of the cluster that holds a whole replica, named by a label of nodes."""
+
+    preferred: LabelKey | None = Field(
+        None,
+        description="Nodes of one value of this label are asked for first. Where they have no "
+        "capacity the whole replica moves, or its missing workers come from elsewhere if that "
+        "costs less.",
+    )
+    required: LabelKey | None = Field(
+        None,
+        description="Only nodes of one value of this label will do. Where they have no capacity "
+        "the whole replica moves.",
+    )
+
+    rules = (
+        Rule(
+            cel="has(self.preferred) != has(self.required)",
+            message="replicaTopology takes either preferred or required: name one label of nodes, "
+            "like topology.kubernetes.io/zone",
+            holds=lambda t: (t.preferred is None) != (t.required is None),
+        ),
+    )
+
+    @property
+    def key(self) -> str:
+        """The label of nodes."""
+        return str(self.required or self.preferred)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether nodes of another value of the label will not do."""
+        return self.required is not None
+
+
+ONE_ZONE = ReplicaTopology(preferred=LabelKey(ZONE_LABELS[0]))
+"""The default: traffic between zones is slow, and most clouds charge for it."""
+
+
 class Placement(Model):
     """The nodes that workers may use."""
 
@@ -52,6 +91,11 @@ class Placement(Model):
     )
     zones: Zones = Field(
         Zones.AUTO, description=f"Default Auto: zones a world spans. {Zones.explained()}"
+    )
+    replica_topology: ReplicaTopology | None = Field(
+        None,
+        description="The nodes that the workers of one replica share, where workers.perReplica is "
+        "above 1. Default: preferred topology.kubernetes.io/zone.",
     )
     max_price_percent: PercentOf | None = Field(
         None,
@@ -101,3 +145,8 @@ class Placement(Model):
             ),
         ),
     )
+
+    @property
+    def topology(self) -> ReplicaTopology:
+        """The nodes that the workers of one replica share: those given, or else one zone."""
+        return self.replica_topology or ONE_ZONE

@@ -7,6 +7,7 @@ from spotrun.api.names import (
     FINALIZER_METERED,
     LABEL_CAPACITY,
     LABEL_JOB_UID,
+    LABEL_REPLICA,
     LABEL_SLOT,
     LABEL_TEMPLATE,
 )
@@ -22,6 +23,7 @@ _CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
 
 _SLOT_DIGITS = 4  # of perReplica, which is at most 1024
+_WORKER_ID_DIGITS = 10
 _PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})
 _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 
@@ -72,12 +74,13 @@ def pod_facts(pod: PodObject, worker_id: int) -> Pod:
         zone=meta.annotations.zone,
         avoids=tuple(name for name in meta.annotations.avoids.split(",") if name),
         injected=meta.annotations.injected,
-        slot=_slot(meta.labels.get(LABEL_SLOT, "")),
+        slot=_number(meta.labels.get(LABEL_SLOT, ""), _SLOT_DIGITS) or 0,
+        replica=_number(meta.labels.get(LABEL_REPLICA, ""), _WORKER_ID_DIGITS),
     )
 
 
-def _slot(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) <= _SLOT_DIGITS else 0
+def _number(text: str, digits: int) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= digits else None
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -54,6 +54,7 @@ def node_facts(
         ready_at=_ready_is(node, "True"),
         stated_price=_stated_price(node),
         allocatable=resources_of(node.status.allocatable) if node.status.allocatable else None,
+        labels=labels,
     )
 
 

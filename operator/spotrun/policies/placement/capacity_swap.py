@@ -4,6 +4,7 @@ The old worker trains until the new one is ready. So its state has to survive th
 one worker hands it to the next, otherwise a checkpoint does.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -12,6 +13,8 @@ from spotrun.policies.deadline.course import changeovers, course, works
 from spotrun.policies.deadline.measurements import launched_at
 from spotrun.policies.deadline.pacing import paid_off_seconds
 from spotrun.policies.placement.on_demand_need import Needs
+from spotrun.policies.placement.pool_choice import is_resting
+from spotrun.policies.placement.replica_homes import homes, in_zone
 from spotrun.policies.placement.supply import StayingWorkers, Supply
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
@@ -31,7 +34,7 @@ def returnable(
 ) -> tuple[Worker, ...]:
     """The stable workers that have been there long enough to be given back, the longest first."""
     placement = view.job.spec.placement
-    is_begun = len(view.staying) > size  # then it goes on, whatever becomes of the market
+    is_begun = now.number > size  # then it goes on, whatever becomes of the market
     if placement.capacity is not CapacityPolicy.MIXED or not (available.has_spot_now or is_begun):
         return ()
     stays_seconds = _stays_seconds(view, status)
@@ -53,13 +56,56 @@ def given_up(
     idle_first = sorted(now.spot, key=lambda w: (works(view, status, w), -w.worker_id))
     can_go = _can_hand_over(view, status)
     chosen = [w for w in idle_first if can_go or not works(view, status, w)]
-    return frozenset(worker.worker_id for worker in chosen[:too_many])
+    found = [w for one in _replicas_within(view, chosen, now.spot, too_many) for w in one]
+    # A need is one, also where it is for less than a replica.
+    return frozenset(worker.worker_id for worker in found or chosen[:too_many])
 
 
-def given_back(now: StayingWorkers, needed: Needs, old: Sequence[Worker]) -> frozenset[int]:
-    """Return those of the stable workers that may be given back and are not needed."""
+def given_back(
+    view: View, now: StayingWorkers, needed: Needs, old: Sequence[Worker], available: Supply
+) -> frozenset[int]:
+    """Return those of the stable workers that may be given back and are not needed.
+
+    Of a replica that goes on with others on spot only where there is spot beside these.
+    """
     excess = max(len(now.stable) - needed.stable, 0)
-    return frozenset(worker.worker_id for worker in old[:excess])
+    with_spot = set(map(_replica_of, now.spot))
+    return frozenset(
+        worker.worker_id
+        for replica in _replicas_within(view, old, now.stable, excess)
+        if _replica_of(replica[0]) not in with_spot or _has_spot_beside(view, replica[0], available)
+        for worker in replica
+    )
+
+
+def _replicas_within(
+    view: View, chosen: Sequence[Worker], alike: Sequence[Worker], most: int
+) -> list[list[Worker]]:
+    """Return the replicas of whose workers on such capacity all are chosen, as many as may go."""
+    if view.job.effective_workers.per_replica == 1:
+        return [[worker] for worker in chosen[:most]]
+    number = Counter(map(_replica_of, alike))
+    groups: dict[int, list[Worker]] = {}
+    for worker in chosen:
+        groups.setdefault(_replica_of(worker), []).append(worker)
+    found, left = [], most
+    for replica, group in groups.items():
+        if len(group) == number[replica] and len(group) <= left:
+            found.append(group)
+            left -= len(group)
+    return found
+
+
+def _replica_of(worker: Worker) -> int:
+    """Return the replica of a worker; one that was placed beside nobody is alone in one."""
+    return -1 - worker.worker_id if worker.pod.replica is None else worker.pod.replica
+
+
+def _has_spot_beside(view: View, worker: Worker, available: Supply) -> bool:
+    home = homes(view).get(worker.pod.replica) if worker.pod.replica is not None else None
+    if home is None:
+        return True
+    return any(not is_resting(view, one.pool) for one in in_zone(available.spot, home.zone))
 
 
 def stays_wake_after_seconds(view: View, status: JobState, stable: Sequence[Worker]) -> list[float]:

@@ -41,6 +41,7 @@ class Shares:
     total: int = 0
     pools: Counter[str] = field(default_factory=Counter)
     zones: Counter[str] = field(default_factory=Counter)
+    room: Counter[str] = field(default_factory=Counter)  # on nodes, that others were just told of
 
     @property
     def are_limited(self) -> bool:
@@ -59,8 +60,11 @@ class Shares:
         Where the zone is not known it may be any.
         """
         by_pool = self.pools[pool] + 1 - self._most(self.pool_percent)
-        by_zone = self.zones[zone] + 1 - self._most(self.zone_percent) if zone else 0
-        return max(by_pool, by_zone, 0)
+        return max(by_pool, self.zone_excess(zone), 0)
+
+    def zone_excess(self, zone: str, number: int = 1) -> int:
+        """Return by how many so many more would exceed the limit of a zone."""
+        return max(self.zones[zone] + number - self._most(self.zone_percent), 0) if zone else 0
 
     def _most(self, percent: int | None) -> int:
         return self.size if percent is None else max(self.size * percent // 100, 1)
@@ -98,12 +102,14 @@ def to_be_had(view: View, pool: PoolFacts) -> bool:
 
 def is_resting(view: View, pool: PoolFacts) -> bool:
     """Whether a pool was dry when asked, or has just taken nodes away."""
+    return is_dry(view, pool) or (pool.available is not True and has_just_lost(view, pool))
+
+
+def is_dry(view: View, pool: PoolFacts) -> bool:
+    """Whether a pool had no node when it was asked, and is not to be asked again yet."""
     if pool.retry_at is not None:
-        if view.now < pool.retry_at:
-            return True
-    elif pool.available is False:
-        return True
-    return pool.available is not True and has_just_lost(view, pool)
+        return view.now < pool.retry_at
+    return pool.available is False
 
 
 def has_just_lost(view: View, pool: PoolFacts) -> bool:
@@ -133,7 +139,7 @@ def places(
     view: View, ranked: list[Ranked], capacity: Capacity, number: int, taken: Shares
 ) -> list[Placed]:
     """Return where so many new workers are asked from; fewer where limits allow no more."""
-    slots = Counter(believed_room(view))
+    slots = room_left(view, taken)
     order = slots if slots.total() > 0 else untried_room(view)
     single = main_zone(view, ranked) if view.job.spec.placement.zones is Zones.SINGLE else ""
     found: list[Placed] = []
@@ -152,9 +158,17 @@ def places(
             if not has_room:  # nor will there be any for the others, whom nothing limits
                 return [*found, *[one] * (number - len(found))]
         slots.subtract(one.pool.name for one in has_room[:1])
+        taken.room.update(one.pool.name for one in has_room[:1])
         taken.add(best.pool.name, one.zone or _only_zone(best.pool))
         found.append(one)
     return found
+
+
+def room_left(view: View, taken: Shares) -> Counter[str]:
+    """Return the room on nodes by pool, without what others were just told of."""
+    slots = Counter(believed_room(view))
+    slots.subtract(taken.room)
+    return slots
 
 
 def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:

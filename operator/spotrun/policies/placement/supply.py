@@ -1,6 +1,6 @@
 """The capacity that a job can get now, and has: ranked pools, and workers by their capacity."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
@@ -49,6 +49,22 @@ class StayingWorkers:
     def num_placed(self) -> int:
         """The number of workers with a node."""
         return len(self.spot) + len(self.stable)
+
+    @property
+    def number(self) -> int:
+        """The number of all of them."""
+        waiting = (self.waiting_for_spot, self.waiting_for_stable, self.waiting_for_any)
+        return self.num_placed + sum(map(len, waiting))
+
+    def without(self, worker_ids: frozenset[int]) -> "StayingWorkers":
+        """Return the others."""
+        if not worker_ids:
+            return self
+
+        def others(those: tuple[Worker, ...]) -> tuple[Worker, ...]:
+            return tuple(worker for worker in those if worker.worker_id not in worker_ids)
+
+        return StayingWorkers(**{one.name: others(getattr(self, one.name)) for one in fields(self)})
 
 
 def supply(view: View, status: JobState, new: int) -> Supply:

@@ -10,15 +10,20 @@ from collections.abc import Iterable
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.placement.excluded_zones import why_left_out
-from spotrun.policies.placement.policy import why_forbidden, why_no_pool
+from spotrun.policies.placement.plan import why_forbidden
+from spotrun.policies.placement.policy import why_no_pool
+from spotrun.policies.placement.replica_homes import topology_value
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import must_wait
 from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
 from spotrun.policies.workers.policy import size_for_now
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState
+from spotrun.state.replicas import replicas_of
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import training
+from spotrun.state.world_members import training, world_members
+
+_SAID = 4  # values that a message names
 
 
 def check_capacity(view: View, status: JobState) -> JobState:
@@ -38,8 +43,28 @@ def check_capacity(view: View, status: JobState) -> JobState:
     was_lacking = stated is not None and stated.status is ConditionStatus.FALSE
     if placed < wanted or not (was_lacking or training(status)):
         return status
-    message = "every worker has a node" if wanted else "no workers are wanted"
+    apart = _apart(view, status)
+    message = f"every worker has a node{apart}" if wanted else "no workers are wanted"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
+
+
+def _apart(view: View, status: JobState) -> str:
+    """Say of which replicas that train the workers are not on nodes of one zone, rack or the like.
+
+    The traffic inside of these is slower, and is no part of `status.cost.estimatedTransferUsd`.
+    """
+    workers, key = view.job.effective_workers, view.job.spec.placement.topology.key
+    if workers.per_replica == 1:
+        return ""
+    number, values = 0, set[str]()
+    for replica in replicas_of(world_members(view, status), workers):
+        nodes = (worker.node for worker in replica if worker.node is not None)
+        there = {topology_value(view, node) for node in nodes} - {""}
+        number += len(there) > 1
+        values |= there if len(there) > 1 else set()
+    if not number:
+        return ""
+    return f"; {number} replicas span several values of {key}: {', '.join(sorted(values)[:_SAID])}"
 
 
 def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:

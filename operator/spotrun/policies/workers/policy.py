@@ -9,14 +9,15 @@ from spotrun.policies.failures.node_blame import nodes_to_avoid
 from spotrun.policies.failures.node_rejections import waits_after_rejection
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import why_suspended
+from spotrun.policies.placement.plan import plan, remaining, retiring
 from spotrun.policies.placement.policy import (
     missing,
+    missing_parts,
     placement_wake_after_seconds,
-    remaining,
-    retiring,
     why_placed,
-    withdrawals,
 )
+from spotrun.policies.placement.replica_moves import NO_MOVES
+from spotrun.policies.placement.withdrawals import withdrawals
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import gives_back, must_wait
 from spotrun.policies.queueing.partial_capacity_status import (
@@ -30,11 +31,12 @@ from spotrun.policies.workers.volume_check import is_refused
 from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.conditions import read_reason, record
 from spotrun.state.job_state import JobState
-from spotrun.state.replicas import by_slot, new_slots
+from spotrun.state.replicas import by_replica, by_slot
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, holds_back, leaves_at, target_size
 from spotrun.state.world_members import counted_on, relied_on
 
+_Use = tuple[bool, bool, bool, int]
 _OF_NO_USE = "no others came with whom it could train"
 
 
@@ -77,14 +79,14 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     new = [worker_id for worker_id in owed(view, status) if worker_id not in relied_on(status)]
     if not new:
         return ()
-    nodes, places = avoided(view, status), missing(view, status, size)
-    taken_back = {one.worker_id for one in withdrawals(view, status, size)}
-    staying = [one for one in remaining(view, status, size) if one.worker_id not in taken_back]
-    slots = new_slots(staying, view.job.effective_workers, len(new))
-    return tuple(
-        Create(worker_id, nodes, place, slot)
-        for worker_id, place, slot in zip(new, places, slots, strict=False)
-    )
+    nodes, begun = avoided(view, status), dict[int, int]()
+    made = []
+    for worker_id, (part, place) in zip(new, missing_parts(view, status, size), strict=False):
+        replica = part.replica
+        if replica is not None and replica < 0:  # it is named by the first of its workers
+            replica = begun.setdefault(replica, worker_id)
+        made.append(Create(worker_id, nodes, place, part.slot, replica))
+    return tuple(made)
 
 
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
@@ -126,17 +128,39 @@ def _surplus(view: View, status: JobState) -> Iterable[Remove]:
         why = _OF_NO_USE
         yield from (_remove(w, Reason.RESIZING, why) for w in free if w.worker_id in replaced)
     else:
-        yield from (_replaced(worker) for worker in free if worker.worker_id in replaced)
-    for slot in by_slot(remaining(view, status, size), workers):
+        moves = plan(view, status, size).moves if replaced else NO_MOVES
+        swapped = replaced - moves.leaving
+        yield from (_replaced(worker) for worker in free if worker.worker_id in swapped)
+        moved = moves.leaving if moves.may_go else frozenset()
+        yield from (_taken_over(worker) for worker in free if worker.worker_id in moved)
+    staying = remaining(view, status, size)
+    use = _use_of_replicas(view, staying)
+    for slot in by_slot(staying, workers):
         surplus = max(len(slot) - size // workers.per_replica, 0)
-        spare = sorted((w for w in slot if w.worker_id not in needed), key=_least_useful_first)
+        spare = sorted(
+            (w for w in slot if w.worker_id not in needed),
+            key=lambda w: (use.get(w.pod.replica, _use(w)), _use(w)),
+        )
         yield from (_remove(worker, Reason.RESIZING, why) for worker in spare[:surplus])
+
+
+def _use_of_replicas(view: View, those: Iterable[Worker]) -> dict[int | None, _Use]:
+    """Return of what use each replica is: as much as its least useful worker.
+
+    So one is removed as a whole where there are too many.
+    """
+    replicas = by_replica(those, view.job.effective_workers)
+    return {name: min(map(_use, members)) for name, members in replicas.items()}
 
 
 def _replaced(worker: Worker) -> Remove:
     if _is_spot(worker):
         return _remove(worker, Reason.FALLBACK, "on-demand capacity has taken over")
     return _remove(worker, Reason.BACK_TO_SPOT, "spot capacity has taken over")
+
+
+def _taken_over(worker: Worker) -> Remove:
+    return _remove(worker, Reason.REPLICA_MOVED, "its replica is replaced as a whole elsewhere")
 
 
 def _fenced(view: View, status: JobState) -> Iterable[Remove]:
@@ -157,7 +181,8 @@ def _is_going(view: View, remove: Remove) -> bool:
     return view.by_worker_id[remove.worker_id].pod.deleting
 
 
-def _least_useful_first(worker: Worker) -> tuple[bool, bool, bool, int]:
+def _use(worker: Worker) -> _Use:
+    """Return a key by which the least useful worker comes first."""
     return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.worker_id)
 
 

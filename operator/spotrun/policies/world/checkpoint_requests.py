@@ -6,7 +6,7 @@ from datetime import timedelta
 from spotrun.api.names import ConditionType
 from spotrun.api.status import Entry
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
-from spotrun.policies.placement.policy import retiring
+from spotrun.policies.placement.plan import retiring
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState, Orders

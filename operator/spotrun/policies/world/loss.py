@@ -9,7 +9,7 @@ from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.state.job_state import JobState
-from spotrun.state.replicas import bring_all, holds_all, led_by, whole
+from spotrun.state.replicas import bring_all, holds_all, led_by, together, whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.world_members import (
@@ -103,13 +103,12 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
         [*holders, *others] if in_process else [w for w in survivors if w.agent is not None]
     )
     spares = _spares(view, status, next_members, in_process=in_process)
-    next_members = [
-        *_staying_first(view, next_members),
-        *(w for w in spares if w.worker_id not in broken),
-    ]
+    workers = view.job.effective_workers
+    after = {worker.worker_id for worker in spares} - broken
+    spares = [w for w in together([*next_members, *spares], workers) if w.worker_id in after]
+    next_members = [*_staying_first(view, next_members), *spares]
     if not in_process:
         return _enter(view, status, next_members, Entry.RESTART, why)
-    workers = view.job.effective_workers
     if not bring_all(holders, whole(view, next_members), workers):
         next_members = led_by(holders, next_members, workers)
     return _enter(view, status, next_members, Entry.ABORT, why)
@@ -138,7 +137,9 @@ def _enter(
 
 
 def _staying_first(view: View, next_members: list[Worker]) -> list[Worker]:
-    return sorted(next_members, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
+    """Put those first who stay, and of these the replicas that are whole."""
+    ordered = together(next_members, view.job.effective_workers)
+    return sorted(ordered, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
 
 
 def _spares(

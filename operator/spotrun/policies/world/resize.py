@@ -10,11 +10,11 @@ from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_SECONDS
-from spotrun.policies.placement.policy import retiring
+from spotrun.policies.placement.plan import retiring
 from spotrun.policies.world.checkpoint_requests import is_restart_planned, is_saved, may_be_asked
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
-from spotrun.state.replicas import bring_all, led_by, whole
+from spotrun.state.replicas import bring_all, by_replica, holds_all, led_by, whole
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import (
@@ -175,7 +175,10 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     )
     # A joining worker that is to go as well takes nobody's place: they would change it for ever.
     remaining, passing = _parted(joining, going)
-    candidates = [*staying, *remaining, *replaced, *passing]
+    # Nor does one whose replica is not complete yet take a place in another replica.
+    alone = _without_mates(view, [*staying, *remaining]) & {w.worker_id for w in remaining}
+    remaining, early = _parted(remaining, alone)
+    candidates = [*staying, *remaining, *replaced, *early, *passing]
     leaving = _who_can_stay(view, status, candidates)
     candidates += leaving
     chosen = whole(view, candidates)
@@ -193,6 +196,13 @@ def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Wor
     """Return the workers without these numbers, and those with them."""
     others = [worker for worker in workers if worker.worker_id not in worker_ids]
     return others, [worker for worker in workers if worker.worker_id in worker_ids]
+
+
+def _without_mates(view: View, workers: list[Worker]) -> frozenset[int]:
+    """Return who was placed beside others of a replica of whom some are not among these."""
+    spec = view.job.effective_workers
+    replicas = by_replica(workers, spec).values()
+    return frozenset(w.worker_id for one in replicas if not holds_all(one, spec) for w in one)
 
 
 def _hand_over(

@@ -6,7 +6,7 @@ from spotrun.api.status import Entry
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.world.join_timeout import just_left_out
 from spotrun.state.job_state import JobState
-from spotrun.state.replicas import holds_all, whole
+from spotrun.state.replicas import holds_all, together, whole
 from spotrun.state.sizes import smallest
 from spotrun.state.view import View
 from spotrun.state.world_members import all_outlive_a_break, some_unheard, state_holders
@@ -33,7 +33,7 @@ def start(view: View, status: JobState) -> JobState:
     goes_on = holds_all(survivors, workers) and all_outlive_a_break(survivors)
     known = {worker.worker_id for worker in survivors} if goes_on else set()
     passed = known | just_left_out(view, status)
-    ready = [w for w in view.staying if w.is_ready and w.worker_id not in passed]
+    ready = together([w for w in view.staying if w.is_ready and w.worker_id not in passed], workers)
     next_members = [*survivors, *ready] if goes_on else ready
     chosen = whole(view, next_members)
     if not chosen:

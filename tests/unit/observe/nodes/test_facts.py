@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -212,8 +213,8 @@ def test_capacity_by_labels(labels: dict[str, str], capacity: Capacity) -> None:
 
 
 def test_a_node_without_marks() -> None:
-    seen = node(labels={"failure-domain.beta.kubernetes.io/zone": "a"})
-    assert node_facts(seen, "n1", NOW) == Node("n1", zone="a")
+    labels = {"failure-domain.beta.kubernetes.io/zone": "a"}
+    assert node_facts(node(labels=labels), "n1", NOW) == Node("n1", zone="a", labels=labels)
     assert not node_facts(node(conditions=[]), "n1", NOW).ready
     assert not node_facts(node(conditions=[{**READY, "status": "Unknown"}]), "n1", NOW).ready
     assert node_facts(None, "n1", NOW) == Node("n1", gone=True, ready=False)
@@ -315,7 +316,8 @@ def test_a_node_that_was_there_is_gone_at_once_and_remembered_as_it_was() -> Non
     place.node = node(labels=SPOT, unschedulable=True)
     place.look()
     place.node = None
-    assert place.look() == Node("n1", gone=True, ready=False, capacity=Capacity.SPOT)
+    there = Node("n1", capacity=Capacity.SPOT, labels=SPOT)
+    assert place.look() == replace(there, gone=True, ready=False)
 
 
 def test_a_node_that_was_never_seen_may_only_be_late() -> None:

@@ -1,0 +1,192 @@
+"""Moves of whole replicas, where the place of one has no capacity for the workers that it lacks.
+
+Its missing workers then come from elsewhere, or all of it moves, whichever costs less. The old
+workers stay until the new replica is ready. A move that was begun shows in the replicas there are:
+one that is incomplete beside as many complete ones as are wanted is the one that leaves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spotrun.api.names import ZONE_LABELS
+from spotrun.api.spec.placement import Zones
+from spotrun.money.transfer import Place
+from spotrun.money.units import NO_RATE, UsdPerHour
+from spotrun.policies.deadline.course import changeovers
+from spotrun.policies.placement.pool_choice import is_dry, to_be_had
+from spotrun.policies.placement.ranking import Ranked, whereabouts
+from spotrun.policies.placement.replica_homes import Home, homes, in_zone
+from spotrun.policies.placement.score import link_usd_per_hour
+from spotrun.policies.placement.supply import Supply, patience_seconds, waits_seconds
+from spotrun.state.job_state import JobState
+from spotrun.state.replicas import by_replica, holds_all
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import View
+from spotrun.state.world_members import training
+
+_SHARDED_SUMS = 3
+"""Where the workers of a replica hold parts of the weights (FSDP), each step sends as much as its
+gradients three times at least: weights forward, weights backward, gradients."""
+_LONGEST_HOURS = 24.0
+"""Of traffic that is weighed against a move: until then something else changes as a rule."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The replicas that do not stay as they are."""
+
+    leaving: frozenset[int] = frozenset()  # workers whose replica another one takes over from
+    may_go: bool = False  # whether that one is ready
+    in_vain: frozenset[int] = frozenset()  # workers that wait where there is no capacity
+    away: frozenset[int] = frozenset()  # replicas whose missing workers come from elsewhere
+    why: str = ""
+
+
+NO_MOVES = Moves()
+"""Where every worker holds a whole copy of the model, or nothing is lacking."""
+
+
+@dataclass(frozen=True)
+class _Stuck:
+    """A replica whose missing workers find no capacity beside the others."""
+
+    replica: int
+    placed: Sequence[Worker]
+    late: Sequence[Worker]
+    home: Home
+    best: Ranked  # of the pools elsewhere
+
+
+def moves(
+    view: View, status: JobState, size: int, available: Supply, *, stable_missing: int
+) -> Moves:
+    """Decide which replicas move; so many of the missing workers are to be on stable capacity."""
+    workers = view.job.effective_workers
+    if workers.per_replica == 1 or not size:
+        return NO_MOVES
+    replicas = by_replica(view.staying, workers)
+    wanted = size // workers.per_replica
+    moving: list[int] = []
+    away: list[_Stuck] = []
+    reasons = []
+    for stuck in _stuck(view, replicas, available, is_stable=stable_missing > 0):
+        others = (one for name, one in replicas.items() if name != stuck.replica)
+        if sum(holds_all(one, workers) for one in others) >= wanted:
+            moving.append(stuck.replica)  # it was begun
+            continue
+        moves_all, why = _is_moved(view, status, stuck)
+        reasons.append(why)
+        if moves_all:
+            moving.append(stuck.replica)
+        elif not view.job.spec.placement.topology.is_required:
+            away.append(stuck)
+    complete = [
+        one for name, one in replicas.items() if name not in moving and holds_all(one, workers)
+    ]
+    if len(complete) >= wanted:
+        moving += [name for name, one in replicas.items() if not holds_all(one, workers)]
+    here = set(training(status))
+    ready = sum(all(w.is_ready or w.worker_id in here for w in one) for one in complete)
+    return Moves(
+        frozenset(w.worker_id for name in dict.fromkeys(moving) for w in replicas[name]),
+        ready >= wanted,
+        frozenset(worker.worker_id for one in away for worker in one.late),
+        frozenset(one.replica for one in away),
+        "; ".join(filter(None, reasons)),
+    )
+
+
+def _stuck(
+    view: View, replicas: dict[int, list[Worker]], available: Supply, *, is_stable: bool
+) -> list[_Stuck]:
+    found = []
+    for replica, members in replicas.items():
+        home = homes(view).get(replica)
+        placed = [worker for worker in members if worker.node is not None]
+        if home is None or holds_all(placed, view.job.effective_workers):
+            continue
+        waiting = [worker for worker in members if worker.node is None]
+        late = [w for w in waiting if waits_seconds(view, w) >= patience_seconds(view, w)]
+        ranked = available.stable if is_stable or not available.spot else available.spot
+        inside = in_zone(ranked, home.zone)
+        is_lacking = bool(inside) and all(is_dry(view, one.pool) for one in inside)
+        best = next((one for one in _elsewhere(view, ranked, home)), None)
+        if best is not None and (late or is_lacking):
+            found.append(_Stuck(replica, placed, late, home, best))
+    return found
+
+
+def _elsewhere(view: View, ranked: Sequence[Ranked], home: Home) -> list[Ranked]:
+    placement = view.job.spec.placement
+    if placement.zones is Zones.SINGLE and placement.topology.key in ZONE_LABELS:
+        return []
+    is_rack = placement.topology.is_required and placement.topology.key not in ZONE_LABELS
+    there = [one for one in ranked if to_be_had(view, one.pool)]
+    return there if is_rack else [one for one in there if home.zone not in one.pool.zones]
+
+
+def _is_moved(view: View, status: JobState, stuck: _Stuck) -> tuple[bool, str]:
+    """Whether the whole replica moves, and the arithmetic in words."""
+    per_replica = view.job.effective_workers.per_replica
+    each, once_usd = stuck.best.score.usd_per_hour, _move_usd(view, status, stuck)
+    where = stuck.home.zone or stuck.home.near.value
+    lacking = per_replica - len({worker.pod.slot for worker in stuck.placed})
+    said = f"{where} has no capacity for {lacking} of the {per_replica} workers of a replica"
+    if not _can_be_paid(view, status, each * per_replica):
+        return False, f"{said}, and budget.maxUsdPerHour cannot pay for a move of all"
+    if view.job.spec.placement.topology.is_required:
+        return True, f"{said}: all of it moves to {whereabouts(stuck.best)}"
+    split = _split_usd_per_hour(view, status, stuck)
+    if split is None:
+        return True, f"{said}: all of it moves to {whereabouts(stuck.best)}, for ${once_usd:.2f}"
+    hours = _hours(stuck)
+    sums = f"to move all costs ${once_usd:.2f}, traffic between zones ${split * hours:.2f}"
+    if split * hours < once_usd:
+        return False, f"{said}: they come from {whereabouts(stuck.best)}; {sums} in {hours:.0f} h"
+    return True, f"{said}: all of it moves to {whereabouts(stuck.best)}; {sums} in {hours:.0f} h"
+
+
+def _move_usd(view: View, status: JobState, stuck: _Stuck) -> float:
+    """Return what it costs to pay both replicas until the new one trains, and its price after."""
+    usual_seconds, _ = changeovers(status.pace)
+    market, hours = view.job.market, _hours(stuck)
+    there = stuck.best.score.usd_per_hour
+    pools = [market.pool(worker.node.pool) for worker in stuck.placed if worker.node is not None]
+    shares = there / float(stuck.best.pool.usd_per_hour) if stuck.best.pool.usd_per_hour else 1.0
+    here = [float(p.usd_per_hour) * shares for p in pools if p is not None and p.usd_per_hour]
+    dearer = sum(there - usd for usd in here)
+    both = there * view.job.effective_workers.per_replica * usual_seconds / 3600
+    return both + dearer * hours
+
+
+def _split_usd_per_hour(view: View, status: JobState, stuck: _Stuck) -> float | None:
+    """Return what traffic inside the replica would cost if it spanned zones; None: not measured."""
+    sent, step_seconds = view.job.sync_bytes_per_step, float(status.pace.step_seconds or 0)
+    if sent is None or not step_seconds:
+        return None
+    apart = view.job.effective_workers.per_replica
+    links = 2  # a ring over two zones crosses twice
+    gb_per_step = links * _SHARDED_SUMS * (apart - 1) / apart * sent * apart / 1e9
+    region = next((w.node.region for w in stuck.placed if w.node is not None), "")
+    best = stuck.best.pool
+    other = Place(best.region or region, best.zones[0] if best.zones else "")
+    here = Place(region, stuck.home.zone)
+    return link_usd_per_hour(here, other, gb_per_step * 3600 / step_seconds)
+
+
+def _hours(stuck: _Stuck) -> float:
+    """Return for how long a replica usually stays as it is: until it loses a worker again."""
+    rate = stuck.best.score.interruptions_per_hour * (len(stuck.placed) + 1)
+    return min(1 / rate, _LONGEST_HOURS) if rate > 0 else _LONGEST_HOURS
+
+
+def _can_be_paid(view: View, status: JobState, usd_per_hour: float) -> bool:
+    """Whether the budget pays for so much more per hour: old and new workers run side by side."""
+    budget = view.job.spec.budget
+    if budget is None or budget.max_usd_per_hour is None:
+        return True
+    book = status.accumulators.rates
+    charges = [book[worker.worker_id] for worker in view.alive if worker.worker_id in book]
+    now = sum((known[-1].usd_per_hour for known in charges if known), NO_RATE)
+    new = UsdPerHour.of(budget.max_usd_per_hour) - now
+    return usd_per_hour <= float(new.exact)
