@@ -7,6 +7,7 @@ worker will be is not known before: then its pods have an affinity to each other
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from spotrun.api.capacitypool import Capacity
@@ -43,6 +44,17 @@ class Options:
     taken: Shares  # of the job's limits, by workers that are there or were just given a place
 
 
+@dataclass(frozen=True)
+class Away:
+    """What does not go where it would else go, since there is no capacity there."""
+
+    replicas: frozenset[int] = frozenset()  # their missing workers come from other zones
+    zones: frozenset[str] = frozenset()  # those that whole replicas leave
+
+
+NOT_AWAY = Away()
+
+
 def homes(view: View) -> dict[int, Home]:
     """Return where each replica is; those are left out of which no worker has a node."""
     return view.once_unlimited("homes", (), lambda: _homes(view))
@@ -63,24 +75,24 @@ def in_zone(ranked: Sequence[Ranked], zone: str) -> list[Ranked]:
 
 
 def places_by_replica(
-    view: View, options: Options, parts: Sequence[Part], away: frozenset[int]
+    view: View, options: Options, parts: Sequence[Part], away: Away = NOT_AWAY
 ) -> list[tuple[Part, Placed]]:
     """Return where these parts are asked from; fewer where limits of the job allow no more.
 
-    Those of the replicas that are `away` come from elsewhere.
+    Those that are `away` come from elsewhere.
     """
     groups: dict[int | None, list[Part]] = {}
     for part in parts:
         groups.setdefault(part.replica, []).append(part)
     found: list[tuple[Part, Placed]] = []
     for replica, group in groups.items():
-        number, home = len(group), None
-        if replica is not None and replica not in away:
-            home = homes(view).get(replica)
+        number, home = len(group), homes(view).get(replica) if replica is not None else None
         if replica is None:
             made = _places(view, options, acceptable(view, list(options.ranked)), number)
         elif home is None:
-            made = _in_new_place(view, options, number)
+            made = _in_new_place(view, _outside(options, away.zones), number)
+        elif replica in away.replicas:
+            made = _in_new_place(view, _outside(options, {home.zone}), number)
         else:
             made = _at_home(view, options, home, number)
         found += zip(group, made, strict=False)
@@ -123,6 +135,12 @@ def _in_new_place(view: View, options: Options, number: int) -> list[Placed]:
     zone = _zone_for(view, open_ones, number, options.taken)
     found = _places(view, options, in_zone(open_ones, zone), number)
     return [replace(one, zone=_pin(view, one, zone)) for one in found]
+
+
+def _outside(options: Options, zones: AbstractSet[str]) -> Options:
+    """Return the pools of other zones, if there are any."""
+    others = [one for one in options.ranked if zones.isdisjoint(one.pool.zones)]
+    return replace(options, ranked=others or options.ranked)
 
 
 def _places(view: View, options: Options, ranked: list[Ranked], number: int) -> list[Placed]:

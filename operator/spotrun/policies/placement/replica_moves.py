@@ -15,7 +15,7 @@ from spotrun.money.units import NO_RATE, UsdPerHour
 from spotrun.policies.deadline.course import changeovers
 from spotrun.policies.placement.pool_choice import is_dry, to_be_had
 from spotrun.policies.placement.ranking import Ranked, whereabouts
-from spotrun.policies.placement.replica_homes import Home, homes, in_zone
+from spotrun.policies.placement.replica_homes import NOT_AWAY, Away, Home, homes, in_zone
 from spotrun.policies.placement.score import link_usd_per_hour
 from spotrun.policies.placement.supply import Supply, patience_seconds, waits_seconds
 from spotrun.state.job_state import JobState
@@ -38,7 +38,7 @@ class Moves:
     leaving: frozenset[int] = frozenset()  # workers whose replica another one takes over from
     may_go: bool = False  # whether that one is ready
     in_vain: frozenset[int] = frozenset()  # workers that wait where there is no capacity
-    away: frozenset[int] = frozenset()  # replicas whose missing workers come from elsewhere
+    away: Away = NOT_AWAY  # what does not go where it would else go
     why: str = ""
 
 
@@ -68,6 +68,7 @@ def moves(
     wanted = size // workers.per_replica
     moving: list[int] = []
     away: list[_Stuck] = []
+    left = set[str]()
     reasons = []
     for stuck in _stuck(view, replicas, available, is_stable=stable_missing > 0):
         others = (one for name, one in replicas.items() if name != stuck.replica)
@@ -78,6 +79,7 @@ def moves(
         reasons.append(why)
         if moves_all:
             moving.append(stuck.replica)
+            left |= set() if _may_stay_in_zone(view) else {stuck.home.zone}
         elif not view.job.spec.placement.topology.is_required:
             away.append(stuck)
     complete = [
@@ -91,7 +93,7 @@ def moves(
         frozenset(w.worker_id for name in dict.fromkeys(moving) for w in replicas[name]),
         ready >= wanted,
         frozenset(worker.worker_id for one in away for worker in one.late),
-        frozenset(one.replica for one in away),
+        Away(frozenset(one.replica for one in away), frozenset(left)),
         "; ".join(filter(None, reasons)),
     )
 
@@ -117,33 +119,41 @@ def _stuck(
 
 
 def _elsewhere(view: View, ranked: Sequence[Ranked], home: Home) -> list[Ranked]:
-    placement = view.job.spec.placement
-    if placement.zones is Zones.SINGLE and placement.topology.key in ZONE_LABELS:
-        return []
-    is_rack = placement.topology.is_required and placement.topology.key not in ZONE_LABELS
     there = [one for one in ranked if to_be_had(view, one.pool)]
-    return there if is_rack else [one for one in there if home.zone not in one.pool.zones]
+    if _may_stay_in_zone(view):
+        return there
+    if view.job.spec.placement.zones is Zones.SINGLE:
+        return []
+    return [one for one in there if home.zone not in one.pool.zones]
+
+
+def _may_stay_in_zone(view: View) -> bool:
+    """Whether another place is one in the same zone: a required rack, of which zones have many."""
+    topology = view.job.spec.placement.topology
+    return topology.is_required and topology.key not in ZONE_LABELS
 
 
 def _is_moved(view: View, status: JobState, stuck: _Stuck) -> tuple[bool, str]:
     """Whether the whole replica moves, and the arithmetic in words."""
     per_replica = view.job.effective_workers.per_replica
-    each, once_usd = stuck.best.score.usd_per_hour, _move_usd(view, status, stuck)
+    each = stuck.best.score.usd_per_hour
+    there, once_usd = whereabouts(stuck.best), max(_move_usd(view, status, stuck), 0.0)
     where = stuck.home.zone or stuck.home.near.value
     lacking = per_replica - len({worker.pod.slot for worker in stuck.placed})
     said = f"{where} has no capacity for {lacking} of the {per_replica} workers of a replica"
     if not _can_be_paid(view, status, each * per_replica):
         return False, f"{said}, and budget.maxUsdPerHour cannot pay for a move of all"
     if view.job.spec.placement.topology.is_required:
-        return True, f"{said}: all of it moves to {whereabouts(stuck.best)}"
+        return True, f"{said}: all of it moves to {there}"
     split = _split_usd_per_hour(view, status, stuck)
     if split is None:
-        return True, f"{said}: all of it moves to {whereabouts(stuck.best)}, for ${once_usd:.2f}"
+        why = "since it is not measured what they send to each other"
+        return True, f"{said}: all of it moves to {there}, {why}"
     hours = _hours(stuck)
     sums = f"to move all costs ${once_usd:.2f}, traffic between zones ${split * hours:.2f}"
     if split * hours < once_usd:
-        return False, f"{said}: they come from {whereabouts(stuck.best)}; {sums} in {hours:.0f} h"
-    return True, f"{said}: all of it moves to {whereabouts(stuck.best)}; {sums} in {hours:.0f} h"
+        return False, f"{said}: they come from {there}; {sums} in {hours:.0f} h"
+    return True, f"{said}: all of it moves to {there}; {sums} in {hours:.0f} h"
 
 
 def _move_usd(view: View, status: JobState, stuck: _Stuck) -> float:

@@ -1,0 +1,202 @@
+"""Whole replicas that move, where their place has no capacity for the workers that they lack."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from spotrun.api.names import Reason
+from spotrun.money.charges import Charge, Charges
+from spotrun.money.units import UsdPerHour
+from spotrun.state.actions import Create, Remove, Withdraw
+from spotrun.state.market import PoolFacts
+from spotrun.state.stored.training import Pace
+from tests.support.jobs.builders import JobBuilder, a_job, ago, decided_world, later
+from tests.support.money.pool_builders import a_node_of, a_spot_pool, on_market
+
+ZONE, RACK = "topology.kubernetes.io/zone", "example.com/rack"
+REGION = "us-east-1"
+A = a_spot_pool("a", 0.4, zone="us-east-1a", region=REGION)
+B = a_spot_pool("b", 0.3, zone="us-east-1b", region=REGION)
+DRY = replace(A, available=False, retry_at=later(600))
+
+
+def a_member(
+    job: JobBuilder, worker_id: int, pool: PoolFacts | None, *, replica: int, **worker: Any
+) -> JobBuilder:
+    node = a_node_of(pool, worker_id, ago(3600)) if pool is not None else None
+    facts = {"slot": worker_id % 2, "replica": replica, "created_at": ago(3600), **worker}
+    return job.with_worker(worker_id, node=node, asked=A.capacity, **facts)
+
+
+def broken(*pools: PoolFacts, **spec: Any) -> JobBuilder:
+    """Two replicas of two: one trains in zone a, the other has lost its second worker there."""
+    job = on_market(a_job(4, min=2, max=4, perReplica=2, **spec), *pools)
+    job = job.with_checkpoint().training(0, 1)
+    for worker_id in (0, 1):
+        job = a_member(job, worker_id, A, replica=0, ready=True, arrived=1)
+    job = a_member(job, 2, A, replica=2, ready=True, ready_for=600)
+    return job.with_status(next_worker_id=4, settled=job.status.settled.union([3]))
+
+
+def late(job: JobBuilder, seconds: float = 3600) -> JobBuilder:
+    """The same, where a new second worker has been waiting for a node for so long."""
+    job = a_member(job, 4, None, replica=2, created_at=ago(seconds), pools=("a",))
+    pod = replace(job.workers[4].pod, slot=1)
+    workers = {**job.workers, 4: replace(job.workers[4], pod=pod)}
+    return replace(job, workers=workers).with_status(next_worker_id=5)
+
+
+def made(job: JobBuilder) -> list[tuple[int, int | None, tuple[str, ...]]]:
+    """Return slot, replica and pools of each worker that is made."""
+    new = [action for action in job.decide().actions if isinstance(action, Create)]
+    return [(one.slot, one.replica, one.place.required) for one in new]
+
+
+def let_go(job: JobBuilder) -> list[int]:
+    actions = job.decide().actions
+    return [one.worker_id for one in actions if isinstance(one, Remove | Withdraw)]
+
+
+def said(job: JobBuilder) -> tuple[str, str]:
+    last = job.decide().status.decisions[-1]
+    return last.what, last.why
+
+
+def sends(job: JobBuilder, megabytes: float) -> JobBuilder:
+    """The same of workers that send so much in a step of a second."""
+    pace = Pace(step_seconds=Decimal(1), workers=2, changeovers=(600,), measured=9)
+    return job.with_status(pace=pace).with_facts(sync_bytes_per_step=megabytes * 1e6)
+
+
+# where the missing worker comes from ------------------------------------------------------------
+
+
+def test_while_there_may_be_capacity_it_is_asked_beside_its_mate() -> None:
+    job = broken(A, B)
+    assert (made(job), let_go(job)) == ([(1, 2, ("a",))], [])
+    assert (made(late(job, 30)), let_go(late(job, 30))) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("is_late", "pool"), [(True, A), (False, DRY), (True, DRY)], ids=["late", "dry", "both"]
+)
+def test_where_there_is_none_the_whole_replica_moves(is_late: bool, pool: PoolFacts) -> None:
+    job = broken(pool, B)
+    job = late(job) if is_late else job
+    first = 5 if is_late else 4
+    assert made(job) == [(0, first, ("b",)), (1, first, ("b",))]
+    assert let_go(job) == [], "the old workers stay until the new ones are ready"
+    what, why = said(job)
+    assert what == Reason.REPLICA_MOVED
+    assert why == (
+        "us-east-1a has no capacity for 1 of the 2 workers of a replica: all of it moves to spot "
+        "g5.xlarge us-east-1b, since it is not measured what they send to each other"
+    )
+
+
+def test_with_little_traffic_only_the_missing_worker_comes_from_elsewhere() -> None:
+    dear = replace(B, usd_per_hour=Decimal("0.5"))
+    job = sends(broken(DRY, dear), 0.01)
+    assert made(job) == [(1, 2, ("b",))]
+    assert "they come from spot g5.xlarge us-east-1b; to move all costs $" in said(job)[1]
+    assert made(sends(job, 1)) == [(0, 4, ("b",)), (1, 4, ("b",))]
+
+
+def test_who_waits_in_vain_is_taken_back_and_made_elsewhere_at_once() -> None:
+    dear = replace(B, usd_per_hour=Decimal("0.5"))
+    job = late(sends(broken(A, dear), 0.01))
+    assert (made(job), let_go(job)) == ([(1, 2, ("b",))], [4])
+
+
+def test_nobody_moves_where_there_is_no_capacity_elsewhere() -> None:
+    dry = replace(B, available=False, retry_at=later(600))
+    for job in (broken(DRY, dry), broken(DRY), late(broken(DRY, dry))):
+        assert let_go(job) == []
+        assert {names for _, _, names in made(job)} <= {("a",)}
+
+
+@pytest.mark.parametrize("zones", ["Single", "Any", "Auto"])
+def test_a_job_of_a_single_zone_leaves_it_with_nobody(zones: str) -> None:
+    moved = made(broken(DRY, B, placement={"zones": zones}))
+    assert (len(moved) == 2) is (zones != "Single")
+
+
+# a required topology ----------------------------------------------------------------------------
+
+
+def test_a_required_zone_is_never_left_by_a_part_of_a_replica() -> None:
+    dear = replace(B, usd_per_hour=Decimal("0.5"))
+    placement = {"replicaTopology": {"required": ZONE}}
+    job = sends(broken(DRY, dear, placement=placement), 0.01)
+    assert [replica for _, replica, _ in made(job)] == [4, 4]
+
+
+def test_from_a_required_rack_a_replica_moves_to_another_one_of_its_zone() -> None:
+    job = late(broken(A, placement={"replicaTopology": {"required": RACK}}))
+    for worker_id in (0, 1, 2):
+        worker = job.workers[worker_id]
+        assert worker.node is not None
+        node = replace(worker.node, labels={RACK: "r1"})
+        job = replace(job, workers={**job.workers, worker_id: replace(worker, node=node)})
+    assert made(job) == [(0, 5, ("a",)), (1, 5, ("a",))]
+
+
+# until it has moved -----------------------------------------------------------------------------
+
+
+def begun(*, ready: tuple[bool, bool], is_late: bool = False) -> JobBuilder:
+    """A move whose new workers are there, and ready or not."""
+    job = late(broken(A, B)) if is_late else broken(A, B)
+    for worker_id, is_ready in zip((6, 7), ready, strict=True):
+        job = a_member(job, worker_id, B, replica=6, ready=is_ready, ready_for=600)
+    return job.with_status(
+        next_worker_id=8, settled=job.status.settled.union([3, 5] if is_late else [3, 4, 5])
+    )
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("ready", [(False, False), (True, False), (False, True)])
+def test_the_old_workers_stay_until_all_new_ones_are_ready(
+    ready: tuple[bool, bool], is_late: bool
+) -> None:
+    job = begun(ready=ready, is_late=is_late)
+    assert (made(job), let_go(job)) == ([], [])
+    assert decided_world(job) in {
+        (1, "0-1", True, job.status.world.entry, None),
+        (2, "0-1,6-7", False, "Boundary", "0-1"),
+    }
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_then_they_go(is_late: bool) -> None:
+    job = begun(ready=(True, True), is_late=is_late)
+    assert let_go(job) == ([2, 4] if is_late else [2])
+    assert decided_world(job) == (2, "0-1,6-7", True, "Boundary", "0-1")
+
+
+def test_a_replica_whose_node_came_after_all_stays() -> None:
+    job = a_member(begun(ready=(False, False)), 3, A, replica=2, ready=True, ready_for=600)
+    job = job.with_status(settled=type(job.status.settled)().union([4, 5]))
+    assert (made(job), let_go(job)) == ([], [6, 7])
+
+
+def test_a_new_replica_that_lost_a_worker_is_completed() -> None:
+    job = begun(ready=(True, True)).without(7)
+    job = job.with_status(settled=job.status.settled.union([7]))
+    assert made(job) == [(1, 2, ("a",))]  # the older one: both lack one
+
+
+# money ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "moves"), [("2.0", True), ("1.7", False)])
+def test_old_and_new_workers_together_cost_no_more_than_the_budget_allows(
+    limit: str, moves: bool
+) -> None:
+    job = broken(DRY, B, budget={"maxUsdPerHour": limit})
+    rate = UsdPerHour(Decimal("0.4"))
+    book = {n: Charges([Charge(ago(3600), rate, is_spot=True)]) for n in (0, 1, 2)}
+    job = job.with_status(accumulators=replace(job.status.accumulators, rates=book))
+    assert (len(made(job)) == 2) is moves
