@@ -10,7 +10,17 @@ from datetime import datetime, timedelta
 from spotrun.api.status import Entry
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.policies.chain import decide
-from spotrun.state.actions import Action, Create, Decision, DeleteJob, Release, Remove, Resize
+from spotrun.state.actions import (
+    Action,
+    Create,
+    Decision,
+    DeleteJob,
+    Placed,
+    Release,
+    Remove,
+    Resize,
+    Withdraw,
+)
 from spotrun.state.job_state import NO_WORLD, JobState
 from spotrun.state.replicas import slot_of
 from spotrun.state.sizes import allowed
@@ -52,6 +62,9 @@ class SimPod:
     ordered: int = 0
     port: int = 0
     slot: int = 0
+    replica: int | None = None
+    place: Placed = field(default_factory=Placed)
+    created_at: datetime | None = None
     silent_since: datetime | None = None  # its node is cut off
     is_gone: bool = False  # with its node
     has_company: bool = False  # a container beside its trainer runs on
@@ -134,6 +147,11 @@ class Cluster:
             metered=pod.metered,
             end=pod.end,
             slot=pod.slot,
+            replica=pod.replica,
+            asked=pod.place.capacity,
+            pools=pod.place.required,
+            zone=pod.place.zone,
+            created_at=pod.created_at,
         )
         node = self.nodes.get(pod.node) if pod.node else None
         return Worker(facts, node, self._agent(pod) if pod.called else None)
@@ -198,14 +216,12 @@ class Cluster:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Create(worker_id, slot=slot):
-                if worker_id not in self.pods:
-                    self.uids += 1
-                    self.ports += 1
-                    uid = f"uid-{self.uids}"
-                    self.pods[worker_id] = SimPod(
-                        worker_id, uid, self.template, port=self.ports, slot=slot
-                    )
+            case Create():
+                self._create(action)
+            case Withdraw(worker_id, uid):
+                pod = self.pods.get(worker_id)
+                if pod is not None and pod.uid == uid and pod.node is None:
+                    self.delete(worker_id)
             case Remove(worker_id, uid):
                 pod = self.pods.get(worker_id)
                 if pod is not None and pod.uid == uid:
@@ -221,6 +237,22 @@ class Cluster:
                 self.spec_generation += 1
             case DeleteJob():
                 self.is_deleted = True
+
+    def _create(self, worker: Create) -> None:
+        if worker.worker_id in self.pods:
+            return
+        self.uids += 1
+        self.ports += 1
+        self.pods[worker.worker_id] = SimPod(
+            worker.worker_id,
+            f"uid-{self.uids}",
+            self.template,
+            port=self.ports,
+            slot=worker.slot,
+            replica=worker.replica,
+            place=worker.place,
+            created_at=self.now,
+        )
 
     def delete(self, worker_id: int) -> None:
         pod = self.pods[worker_id]
@@ -304,9 +336,10 @@ class Cluster:
 
     def _live(self, pod: SimPod) -> None:
         node = self.nodes.get(pod.node) if pod.node else None
-        if pod.node is None and pod.killed_at is None and self.has_capacity:
-            pod.node = f"node-{pod.uid}"
-            self.nodes[pod.node] = Node(pod.node)
+        found = self._node_for(pod) if pod.node is None and pod.killed_at is None else None
+        if found is not None:
+            pod.node = found.name
+            self.nodes[pod.node] = found
             pod.ready_at = self.now + timedelta(seconds=WARM_SECONDS)
         if node is not None and node.gone and not pod.is_gone:
             pod.is_gone, pod.killed_at = True, self.now  # as the pod garbage collector does
@@ -387,6 +420,10 @@ class Cluster:
             assert parts == {pod.slot for pod in members}, "each part of the newest state is there"
         for pod in members:
             pod.step, pod.state_world = step, world_number
+
+    def _node_for(self, pod: SimPod) -> Node | None:
+        """Return the node that a pod is given; None while there is none."""
+        return Node(f"node-{pod.uid}") if self.has_capacity else None
 
     def next_event(self) -> datetime | None:
         """Return the next moment at which something happens by itself."""

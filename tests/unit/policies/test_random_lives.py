@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spotrun.api.names import Phase
+from spotrun.api.names import ZONE_LABELS, Phase
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import Agent, PodEnd
@@ -15,6 +15,7 @@ from spotrun.state.world_members import training, world_number
 from spotrun.wire import Ending, Failure, LastWords
 from tests.support.jobs.builders import ON_CLAIM, a_spec
 from tests.support.jobs.simulated_cluster import Cluster, SimPod
+from tests.support.jobs.zoned_cluster import ZONES, ZonedCluster
 
 MOST_ROUNDS = 600
 Fault = Callable[[Cluster, int], None]
@@ -218,9 +219,76 @@ def test_rules_hold_in_every_life_and_it_ends_well(
     live(spec, in_process=in_process, life=life)
 
 
-def live(spec: TrainingJobSpec, *, in_process: bool, life: list[tuple[Fault, int]]) -> None:
-    cluster = Cluster(spec, in_process=in_process)
+def fill_a_zone(cluster: Cluster, number: int) -> None:
+    if isinstance(cluster, ZonedCluster):
+        cluster.full ^= {ZONES[number % len(ZONES)]}
+
+
+REPLICAS = st.builds(
+    lambda per_replica, small, more, base, topology: a_spec(
+        per_replica * (small + more),
+        min=per_replica * small,
+        max=per_replica * (small + more),
+        perReplica=per_replica,
+        failures={"maxRestarts": 1000},
+        checkpoint=ON_CLAIM,
+        placement={
+            "onDemandBase": base,
+            "giveBackAfter": "1000h",
+            "replicaTopology": {topology: ZONE_LABELS[0]},
+        },
+    ),
+    st.sampled_from((2, 3)),
+    st.integers(1, 2),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.sampled_from(("preferred", "required")),
+)
+QUIET = frozenset(
+    {
+        commit_a_checkpoint,
+        suspend_or_resume,
+        change_replicas,
+        change_the_template,
+        crash_between_writes,
+        lag_behind,
+        restart_the_operator,
+        pass_time,
+        operate,
+        live_on,
+    }
+)
+"""What takes no worker away, nor keeps one from coming."""
+LIVES_IN_ZONES = st.lists(
+    st.tuples(
+        st.sampled_from((*FAULTS, *(fill_a_zone,) * 3, *(live_on, pass_time) * 6)),
+        st.integers(0, 20),
+    ),
+    min_size=6,
+    max_size=30,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+@given(REPLICAS, st.booleans(), LIVES_IN_ZONES)
+def test_no_replica_comes_apart_unless_something_was_lost(
+    spec: TrainingJobSpec, in_process: bool, life: list[tuple[Fault, int]]
+) -> None:
+    live(spec, in_process=in_process, life=life, is_zoned=True)
+
+
+def live(
+    spec: TrainingJobSpec,
+    *,
+    in_process: bool,
+    life: list[tuple[Fault, int]],
+    is_zoned: bool = False,
+) -> None:
+    cluster = (ZonedCluster if is_zoned else Cluster)(spec, in_process=in_process)
     for fault, number in life:
+        if isinstance(cluster, ZonedCluster):
+            cluster.has_lost |= fault not in QUIET
+            cluster.has_lacked |= fault in {fill_a_zone, take_capacity}
         fault(cluster, number)
         cluster.live()
         cluster.check_books()
@@ -240,6 +308,8 @@ def num_failures(cluster: Cluster) -> int:
 def heal(cluster: Cluster) -> None:
     """Faults stop: what is cut off is gone for good, the rest is well."""
     cluster.has_capacity = True
+    if isinstance(cluster, ZonedCluster):
+        cluster.full.clear()
     for pod in cluster.pods.values():
         if pod.silent_since is not None and pod.node is not None:
             cluster.nodes[pod.node] = replace(cluster.nodes[pod.node], gone=True)
