@@ -13,11 +13,17 @@ from spotrun.api.spec.placement import Zones
 from spotrun.money.transfer import Place
 from spotrun.money.units import NO_RATE, UsdPerHour
 from spotrun.policies.deadline.course import changeovers
+from spotrun.policies.placement.free_capacity import untried_room
 from spotrun.policies.placement.pool_choice import is_dry, to_be_had
 from spotrun.policies.placement.ranking import Ranked, whereabouts
 from spotrun.policies.placement.replica_homes import NOT_AWAY, Away, Home, homes, in_zone
 from spotrun.policies.placement.score import link_usd_per_hour
-from spotrun.policies.placement.supply import Supply, patience_seconds, waits_seconds
+from spotrun.policies.placement.supply import (
+    Supply,
+    patience_seconds,
+    scheduler_seconds_left,
+    waits_seconds,
+)
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import by_replica, holds_all
 from spotrun.state.snapshot import Worker
@@ -102,20 +108,28 @@ def _stuck(
     view: View, replicas: dict[int, list[Worker]], available: Supply, *, is_stable: bool
 ) -> list[_Stuck]:
     found = []
+    room = untried_room(view)
     for replica, members in replicas.items():
         home = homes(view).get(replica)
         placed = [worker for worker in members if worker.node is not None]
         if home is None or holds_all(placed, view.job.effective_workers):
             continue
         waiting = [worker for worker in members if worker.node is None]
-        late = [w for w in waiting if waits_seconds(view, w) >= patience_seconds(view, w)]
         ranked = available.stable if is_stable or not available.spot else available.spot
-        inside = in_zone(ranked, home.zone)
+        inside, there = in_zone(ranked, home.zone), _elsewhere(view, ranked, home)
+        with_room = [one for one in there if room[one.pool.name] >= len(members)]
+        late = [w for w in waiting if _waits_in_vain(view, w, has_room=bool(with_room))]
         is_lacking = bool(inside) and all(is_dry(view, one.pool) for one in inside)
-        best = next((one for one in _elsewhere(view, ranked, home)), None)
-        if best is not None and (late or is_lacking):
-            found.append(_Stuck(replica, placed, late, home, best))
+        if there and (late or is_lacking):
+            found.append(_Stuck(replica, placed, late, home, (with_room or there)[0]))
     return found
+
+
+def _waits_in_vain(view: View, worker: Worker, *, has_room: bool) -> bool:
+    """Whether a worker finds no node: soon where the scheduler says so, and others have room."""
+    if waits_seconds(view, worker) >= patience_seconds(view, worker):
+        return True
+    return has_room and scheduler_seconds_left(view, worker) <= 0
 
 
 def _elsewhere(view: View, ranked: Sequence[Ranked], home: Home) -> list[Ranked]:

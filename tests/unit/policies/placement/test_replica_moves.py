@@ -13,6 +13,7 @@ from spotrun.state.actions import Create, Remove, Withdraw
 from spotrun.state.market import PoolFacts
 from spotrun.state.stored.training import Pace
 from tests.support.jobs.builders import JobBuilder, a_job, ago, decided_world, later
+from tests.support.jobs.placed_workers import lacking
 from tests.support.money.pool_builders import a_node_of, a_spot_pool, on_market
 
 ZONE, RACK = "topology.kubernetes.io/zone", "example.com/rack"
@@ -121,6 +122,18 @@ def test_nobody_moves_where_there_is_no_capacity_elsewhere() -> None:
 def test_a_job_of_a_single_zone_leaves_it_with_nobody(zones: str) -> None:
     moved = made(broken(DRY, B, placement={"zones": zones}))
     assert (len(moved) == 2) is (zones != "Single")
+
+
+@pytest.mark.parametrize(("slots", "moves"), [(2, True), (1, False), (0, False)])
+def test_it_moves_soon_where_the_scheduler_found_no_node_and_there_is_room_for_all(
+    slots: int, moves: bool
+) -> None:
+    job = late(broken(A, replace(B, free_slots=slots)), seconds=10)
+    pod = replace(job.workers[4].pod, unschedulable="0/3 nodes are available: ...")
+    job = replace(job, workers={**job.workers, 4: replace(job.workers[4], pod=pod)})
+    job = lacking(job, 10)
+    assert made(job) == ([(0, 5, ("b",)), (1, 5, ("b",))] if moves else [])
+    assert let_go(job) == []
 
 
 # a required topology ----------------------------------------------------------------------------
