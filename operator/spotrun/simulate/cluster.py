@@ -59,6 +59,7 @@ class Worker:
     metered: bool = True
     port: int = 0  # of its spare store
     slot: int = 0  # the part of the model that it holds
+    replica: int | None = None  # beside whose workers it was placed
     arrived: int = 0  # the world it is in
     arrived_at: float | None = None
     state: float | None = None  # the steps in what it holds; None: it holds nothing
@@ -164,6 +165,7 @@ class Cluster:
             create.place,
             port=20_000,
             slot=create.slot,
+            replica=create.replica,
         )
 
     def _grant(self, worker: Worker) -> None:

@@ -133,6 +133,7 @@ class Snapshots:
             asked=worker.place.capacity,
             pools=worker.place.required,
             slot=worker.slot,
+            replica=worker.replica,
         )
 
     def _node(self, worker: Worker) -> seen.Node:

@@ -180,6 +180,37 @@ def test_where_a_process_failed_those_go_on_who_hold_all_parts() -> None:
     assert decided_world(job) == (2, "0,3", True, Entry.ABORT, "0,2-3")
 
 
+def test_of_three_replicas_those_go_on_that_are_whole() -> None:
+    job = a_job(6, min=2, max=8, perReplica=2).training(*range(6))
+    for worker_id in range(6):
+        replica, slot = worker_id // 2 * 2, worker_id % 2
+        job = job.with_worker(worker_id, ready=True, arrived=1, slot=slot, replica=replica)
+    job = job.with_worker(3, node=Node("n", gone=True), slot=1, replica=2)
+    new = job.with_facts(lost_seconds={3: 0.3}).decide().status.world
+    assert new.members == (0, 1, 4, 5), "worker 2 waits for its new mate"
+
+
+def test_a_job_starts_with_the_replicas_that_are_whole() -> None:
+    job = pairs(2)
+    for worker_id, replica, slot in ((0, 0, 0), (2, 2, 0), (3, 2, 1)):
+        job = job.with_worker(worker_id, ready=True, slot=slot, replica=replica)
+    assert job.decide().status.world.members == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("zones", "members"),
+    [("abbc", [0, 3, 1, 2]), ("abab", [0, 2, 1, 3]), ("abcd", [0, 2, 1, 3])],
+)
+def test_who_was_placed_beside_nobody_trains_with_those_of_its_zone(
+    zones: str, members: list[int]
+) -> None:
+    workers = [
+        a_worker(worker_id, node=a_spot_node(f"n{worker_id}", zone), slot=worker_id // 2)
+        for worker_id, zone in enumerate(zones)
+    ]
+    assert [worker.worker_id for worker in in_rank_order(workers, WORKERS)] == members
+
+
 # growth -----------------------------------------------------------------------------------------
 
 

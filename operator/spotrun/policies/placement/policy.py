@@ -126,6 +126,11 @@ def why_no_pool(view: View, status: JobState, size: int) -> str:
     return f"no known pool can take a worker: {why}" if why else ""
 
 
+def why_moved(view: View, status: JobState, size: int) -> str:
+    """Why a replica moves, or cannot; empty where none lacks capacity."""
+    return plan(view, status, size).moves.why if view.job.market.pools else ""
+
+
 def fallback_wake_after_seconds(view: View, status: JobState, size: int) -> float | None:
     """Return when workers are needed on capacity that stays, if nothing happens until then."""
     if not view.job.market.pools or why_forbidden(view):

@@ -11,7 +11,7 @@ from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.placement.excluded_zones import why_left_out
 from spotrun.policies.placement.plan import why_forbidden
-from spotrun.policies.placement.policy import why_no_pool
+from spotrun.policies.placement.policy import why_moved, why_no_pool
 from spotrun.policies.placement.replica_homes import topology_value
 from spotrun.policies.policy import Policy
 from spotrun.policies.queueing.gang import must_wait
@@ -56,19 +56,22 @@ def _apart(view: View, status: JobState) -> str:
     workers, key = view.job.effective_workers, view.job.spec.placement.topology.key
     if workers.per_replica == 1:
         return ""
-    number, values = 0, set[str]()
-    for replica in replicas_of(world_members(view, status), workers):
+    number, values, members = 0, set[str](), world_members(view, status)
+    for replica in replicas_of(members, workers):
         nodes = (worker.node for worker in replica if worker.node is not None)
         there = {topology_value(view, node) for node in nodes} - {""}
         number += len(there) > 1
         values |= there if len(there) > 1 else set()
     if not number:
         return ""
-    return f"; {number} replicas span several values of {key}: {', '.join(sorted(values)[:_SAID])}"
+    total = len(members) // workers.per_replica
+    where = ", ".join(sorted(values)[:_SAID])
+    return f"; {number} of {total} replicas are not in one {key}: workers are in {where}"
 
 
 def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:
-    return why_no_pool(view, status, wanted) or why_left_out(view, status, wanted)
+    no_pool = why_no_pool(view, status, wanted)
+    return no_pool or why_moved(view, status, wanted) or why_left_out(view, status, wanted)
 
 
 def no_node(view: View) -> str | None:

@@ -373,3 +373,12 @@ def test_the_part_of_the_model_is_a_small_number(label: str | None, slot: int) -
     if label is not None:
         labels["spotrun.dev/slot"] = label
     assert pod_facts(pod(labels=labels), 3).slot == slot
+
+
+@pytest.mark.parametrize(
+    ("label", "replica"),
+    [(None, None), ("0", 0), ("17", 17), ("", None), ("-1", None), ("1" * 11, None), ("x", None)],
+)
+def test_the_replica_is_named_by_a_worker_id(label: str | None, replica: int | None) -> None:
+    labels = {} if label is None else {"spotrun.dev/replica": label}
+    assert pod_facts(pod(labels=labels), 3).replica == replica

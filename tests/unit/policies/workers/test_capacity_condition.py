@@ -7,11 +7,13 @@ import pytest
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
+from spotrun.state.snapshot import Node
 from tests.support.jobs.builders import JobBuilder, a_job
 
 FULL = "0/3 nodes are available: 3 Insufficient cpu."
 REFUSED = "cluster-autoscaler: pod didn't trigger scale-up: 1 max node group size reached"
 NO_IMAGE = "image x cannot be pulled: not found"
+ZONE, IN_BOTH = "topology.kubernetes.io/zone", "workers are in a, b"
 LACKING: dict[str, Any] = {"node": None, "unschedulable": FULL}
 
 
@@ -102,3 +104,18 @@ def test_the_message_has_kubernetes_words(
 def test_of_several_troubles_the_most_frequent_is_told() -> None:
     job = a_job(3, min=3).with_worker(0, stuck="rare").with_workers(1, 2, stuck="frequent")
     assert (job.decide().status.message or "").endswith("3 cannot start: frequent")
+
+
+@pytest.mark.parametrize(
+    ("zones", "expected"),
+    [
+        ("aabb", "every worker has a node"),
+        ("aaab", f"every worker has a node; 1 of 2 replicas are not in one {ZONE}: {IN_BOTH}"),
+    ],
+)
+def test_replicas_whose_workers_are_apart_are_said(zones: str, expected: str) -> None:
+    job = a_job(4, min=2, perReplica=2).training(0, 1, 2, 3)
+    for worker_id, zone in enumerate(zones):
+        node, slot = Node(f"n{worker_id}", zone=zone), worker_id % 2
+        job = job.with_worker(worker_id, ready=True, arrived=1, node=node, slot=slot)
+    assert said(job.decide().status) == ("True", "Training", expected)
