@@ -18,7 +18,7 @@ from spotrun.money.units import UsdPerHour
 from spotrun.state.snapshot import Node, PodEnd, Worker
 from spotrun.wire import Ending, LastWords
 from tests.support.jobs.builders import ON_CLAIM, a_spec
-from tests.support.jobs.simulated_cluster import GRACE_SECONDS, Cluster, SimPod
+from tests.support.lives.simulated_cluster import GRACE_SECONDS, Cluster, SimPod
 from tests.support.money.priced_nodes import QUARTER, WHOLE
 
 _ROUNDS = 400

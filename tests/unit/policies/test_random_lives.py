@@ -14,8 +14,8 @@ from spotrun.state.snapshot import Agent, PodEnd
 from spotrun.state.world_members import training, world_number
 from spotrun.wire import Ending, Failure, LastWords
 from tests.support.jobs.builders import ON_CLAIM, a_spec
-from tests.support.jobs.simulated_cluster import Cluster, SimPod
-from tests.support.jobs.zoned_cluster import ZONES, ZonedCluster
+from tests.support.lives.simulated_cluster import Cluster, SimPod
+from tests.support.lives.zoned_cluster import ZONES, ZonedCluster
 
 MOST_ROUNDS = 600
 Fault = Callable[[Cluster, int], None]
@@ -258,7 +258,7 @@ QUIET = frozenset(
         live_on,
     }
 )
-"""What takes no worker away, nor keeps one from coming."""
+"""The faults that take no worker away, nor keep one from coming."""
 LIVES_IN_ZONES = st.lists(
     st.tuples(
         st.sampled_from((*FAULTS, *(fill_a_zone,) * 3, *(live_on, pass_time) * 6)),

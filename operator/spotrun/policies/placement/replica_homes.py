@@ -46,7 +46,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Away:
-    """What does not go where it would else go, since there is no capacity there."""
+    """The replicas that do not go where they would else go, since there is no capacity there."""
 
     replicas: frozenset[int] = frozenset()  # their missing workers come from other zones
     zones: frozenset[str] = frozenset()  # those that whole replicas leave

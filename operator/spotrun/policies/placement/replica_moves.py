@@ -31,10 +31,10 @@ from spotrun.state.view import View
 from spotrun.state.world_members import training
 
 _SHARDED_SUMS = 3
-"""Where the workers of a replica hold parts of the weights (FSDP), each step sends as much as its
-gradients three times at least: weights forward, weights backward, gradients."""
+"""The traffic of a step inside a replica, in sizes of its gradients, where its workers hold parts
+of the weights (FSDP): at least weights forward, weights backward, gradients."""
 _LONGEST_HOURS = 24.0
-"""Of traffic that is weighed against a move: until then something else changes as a rule."""
+"""The longest time of traffic that is weighed against a move: until then something else changes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Moves:
 
 
 NO_MOVES = Moves()
-"""Where every worker holds a whole copy of the model, or nothing is lacking."""
+"""The moves of jobs whose workers each hold a whole copy of the model, or that lack nothing."""
 
 
 @dataclass(frozen=True)

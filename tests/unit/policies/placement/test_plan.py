@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from spotrun.api.status import Entry
 from spotrun.policies.placement.plan import plan
 from spotrun.state.actions import Create
 from spotrun.state.market import PoolFacts
@@ -102,7 +103,7 @@ def test_no_world_has_a_half_of_the_old_replica_and_a_half_of_the_new_one(
     prepared = (2, "4-5,0-1", False, "Boundary", "0-3")
     assert decided_world(job) == prepared
     job = job.with_world(
-        "4-5,0-1", 2, is_active=False, entry="Boundary", state_holders="0-3", training_number=1,
+        "4-5,0-1", 2, is_active=False, entry=Entry.BOUNDARY, state_holders="0-3", training_number=1,
         formed=3600, store="s:2",
     )  # fmt: skip
     assert decided_world(job) == prepared, "also when the one that is ready has waited for long"

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from typing_extensions import override
+
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.shares import Resources
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.replicas import replicas_of
 from spotrun.state.sizes import wanted
 from spotrun.state.snapshot import JobSnapshot, Node
-from tests.support.jobs.simulated_cluster import Cluster, SimPod
+from tests.support.lives.simulated_cluster import Cluster, SimPod
 from tests.support.money.pool_builders import a_spot_pool, an_on_demand_pool
 
 ZONES = ("a", "b")
@@ -33,6 +35,7 @@ class ZonedCluster(Cluster):
     has_lacked: bool = False  # capacity, since then
     moves: int = 0
 
+    @override
     def snapshot(self) -> JobSnapshot:
         pools = tuple(map(self._pool, POOLS.values()))
         return replace(super().snapshot(), market=Market(pools), requests=Resources(gpus=1))
@@ -42,6 +45,7 @@ class ZonedCluster(Cluster):
         retry_at = self.now + timedelta(minutes=10)
         return replace(pool, available=False, retry_at=retry_at) if is_dry else pool
 
+    @override
     def _node_for(self, pod: SimPod) -> Node | None:
         """Return a node as the scheduler finds it: near others of the replica where it can be."""
         names = pod.place.required or tuple(POOLS)
@@ -70,6 +74,7 @@ class ZonedCluster(Cluster):
         mates = [one for one in self.pods.values() if one.replica == pod.replica and one.runs]
         return {self.nodes[one.node].zone for one in mates if one.node is not None}
 
+    @override
     def _form(self, world_number: int, members: Sequence[SimPod]) -> None:
         super()._form(world_number, members)
         self.has_lacked |= bool(self.full) or not self.has_capacity
