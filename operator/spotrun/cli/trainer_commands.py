@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 
 COMMANDS = {
     "checkpoints": "list, show, verify, compare and remove checkpoints",
+    "export": "write the model of a checkpoint as other programs read it",
 }
 _GROUP = "spotrun.commands"
 

@@ -5,8 +5,9 @@ from typing import Protocol
 
 from torch import Tensor
 
+from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import Box
-from spotrun_trainer.state.flatten import Spec
+from spotrun_trainer.state.flatten import DTYPES, Spec
 
 PIECE_BYTES = 8 << 20
 """The most that is in memory of a tensor: large enough that calls cost nothing beside it."""
@@ -50,3 +51,12 @@ def _rows(box: Box, dim: int, start: int, count: int) -> Box:
     offsets[dim] += start
     shape[dim] = count
     return Box(tuple(offsets), tuple(shape))
+
+
+def contents(source: Source, name: str, buffer: Tensor) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor, piece by piece; each is overwritten by the next."""
+    spec = source.specs[name]
+    for box in pieces(spec.shape, spec.itemsize, len(buffer)):
+        piece = buffer[: box.numel * spec.itemsize]
+        source.fill(name, box, piece.view(DTYPES[spec.dtype]).view(box.shape))
+        yield bytes_of(piece)

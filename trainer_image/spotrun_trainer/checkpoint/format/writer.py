@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
+from spotrun_trainer.checkpoint.format.codes import CODES
 from spotrun_trainer.checkpoint.format.directory import SMALL_BYTES, Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
@@ -28,27 +29,6 @@ from spotrun_trainer.state.flatten import Spec
 CHUNK_BYTES = 1 << 20
 """A chunk fits a core's cache, so that it is still there when it is written after hashing."""
 SYNC_BYTES = 64 << 20
-
-_CODES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "complex64": "C64",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 
 
 @dataclass(frozen=True)
@@ -122,16 +102,18 @@ def _write_all(descriptor: int, chunk: memoryview) -> None:
         chunk = chunk[os.write(descriptor, chunk) :]
 
 
-def header(slices: Sequence[Slice], layout: Mapping[str, Spec]) -> bytes:
+def header(
+    slices: Sequence[Slice], layout: Mapping[str, Spec], notes: Mapping[str, str] | None = None
+) -> bytes:
     """Return the header of a safetensors file; a slice is a vector named `name[start:stop]`."""
-    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    entries: dict[str, object] = {"__metadata__": {**(notes or {}), "format": "pt"}}
     offset = 0
     for one in slices:
         spec = layout[one.tensor]
         end = offset + spec.itemsize * one.numel
         whole = one.numel == spec.numel
         shape = [*spec.shape] if whole else [one.numel]
-        code = _CODES.get(spec.dtype)
+        code = CODES.get(spec.dtype)
         entries[one.tensor if whole else f"{one.tensor}[{one.start}:{one.stop}]"] = {
             "dtype": code or "U8",
             "shape": shape if code else [*shape, spec.itemsize],

@@ -1,9 +1,17 @@
-"""The command line `spotrun checkpoints`, in an image without it `python -m spotrun_trainer`."""
+"""The command lines `spotrun checkpoints` and `spotrun export`.
+
+In an image without the console script they are those of `python -m spotrun_trainer`.
+"""
 
 import os
 import signal
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,7 +20,7 @@ from spotrun_trainer.checkpoint.errors import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
-from spotrun_trainer.checkpoint.tools import command
+from spotrun_trainer.checkpoint.tools import command, export, export_flags
 
 FAILED = 2
 """The exit code of a command that could not find out, or do, what it was asked for."""
@@ -108,8 +116,22 @@ def _parser() -> ArgumentParser:
         return added
 
     _describe_looks(add)
+    _describe_export(choices)
     _describe_rm(add("rm", command.run_rm, "remove checkpoints that are not needed any more"))
     return parser
+
+
+def _describe_export(choices: "_SubParsersAction[ArgumentParser]") -> None:
+    parser = choices.add_parser(
+        "export",
+        help="write the model of a checkpoint as other programs read it",
+        description=export_flags.ABOUT,
+        epilog=export_flags.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    export_flags.describe(parser)
+    parser.set_defaults(run=export.run_export, prog=parser.prog)
 
 
 def _describe_looks(add: _Add) -> None:

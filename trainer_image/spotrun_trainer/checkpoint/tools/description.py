@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spotrun_trainer.checkpoint.foreign.saved import Saved
+from spotrun_trainer.checkpoint.foreign.saved import Saved, kind_of
 from spotrun_trainer.checkpoint.tools.listing import writers_of
 from spotrun_trainer.checkpoint.tools.texts import short, size_text, table
 from spotrun_trainer.state.flatten import JSON, Spec
@@ -38,15 +38,6 @@ def description(saved: Saved) -> str:
         _tensors(saved),
     ]
     return "\n".join(lines)
-
-
-def kind_of(value: JSON) -> str:
-    """Return the kind of a tracked object, as the form of its state shows it."""
-    if isinstance(value, dict) and "$module" in value:
-        return "module"
-    if isinstance(value, dict) and {"state", "param_groups"} <= value.keys():
-        return "optimizer"
-    return "object"
 
 
 def _tracked(saved: Saved) -> str:

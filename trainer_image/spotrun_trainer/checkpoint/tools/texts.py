@@ -1,9 +1,11 @@
 """Figures and tables as people read them."""
 
 import json
+import re
 from collections.abc import Sequence
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kKMGTP])(i?)B?")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -38,3 +40,20 @@ def short(value: object, most: int = 80) -> str:
     """Return a value as JSON, cut off where it is long."""
     text = json.dumps(value)
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def bytes_of_text(text: str) -> int:
+    """Read a size: 5GB, 500 MB, 2GiB; raises ValueError for another text."""
+    if not (match := _SIZE.fullmatch(text.strip())):
+        raise ValueError(f"{text[:40]!r} is no size: give one such as 5GB or 500MiB")
+    base = 1024 if match[3] else 1000
+    size = int(float(match[1]) * base ** "KMGTP".find(match[2].upper()) * base)
+    if size < 1:
+        raise ValueError(f"{text[:40]!r} is no size of a file")
+    return size
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,85 @@
+"""A checkpoint of torch.distributed.checkpoint, written by torch's own writer in this process.
+
+Its planner asks for each tensor when it writes it. Large ones are planned as chunks, as those of
+several processes are, so that only one chunk is in memory; every loader puts chunks together.
+"""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.default_planner import (
+    DefaultSavePlanner,
+    create_default_local_save_plan,
+)
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    MetadataIndex,
+    TensorProperties,
+)
+from torch.distributed.checkpoint.planner import (
+    SavePlan,
+    TensorWriteData,
+    WriteItem,
+    WriteItemType,
+)
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from spotrun_trainer.checkpoint.foreign.chosen import Chosen
+from spotrun_trainer.checkpoint.foreign.source import pieces
+from spotrun_trainer.parallel.division import Box
+from spotrun_trainer.state.flatten import DTYPES
+
+CHUNK_BYTES = 64 << 20
+"""Each chunk is an archive of its own, and takes a call to load."""
+
+
+def write(folder: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
+    """Write the state: `dcp.load(model.state_dict(), checkpoint_id=folder)` reads it."""
+    planner = _Planner(chosen, told)
+    with warnings.catch_warnings():  # that there is no process group
+        warnings.simplefilter("ignore", UserWarning)
+        save(chosen.state, storage_writer=FileSystemWriter(folder), planner=planner, no_dist=True)
+
+
+class _Planner(DefaultSavePlanner):
+    def __init__(self, chosen: Chosen, told: Callable[[int], object]) -> None:
+        super().__init__()
+        self._chosen = chosen
+        self._told = told
+        self._boxes = dict[MetadataIndex, tuple[str, Box]]()
+
+    def create_local_plan(self) -> SavePlan:  # type: ignore[explicit-override]
+        """Plan the chunks of tensors by hand, and all else as torch does."""
+        values = {k: one for k, one in self.state_dict.items() if not isinstance(one, Tensor)}
+        items = [*create_default_local_save_plan(values, is_coordinator=True).items]
+        for name, one in self.state_dict.items():
+            if isinstance(one, Tensor):
+                items += self._chunks(name, self._chosen.path(one))
+        self.plan = SavePlan(items, planner_data=self.mappings)
+        return self.plan
+
+    def _chunks(self, name: str, path: str) -> list[WriteItem]:
+        spec, items = self._chosen.spec(path), []
+        for number, box in enumerate(pieces(spec.shape, spec.itemsize, CHUNK_BYTES)):
+            index = MetadataIndex(name, box.offsets, number)
+            self._boxes[index] = path, box
+            chunk = ChunkStorageMetadata(torch.Size(box.offsets), torch.Size(box.shape))
+            properties = TensorProperties(dtype=DTYPES[spec.dtype])
+            data = TensorWriteData(chunk, properties, torch.Size(spec.shape))
+            items.append(WriteItem(index, WriteItemType.SHARD, tensor_data=data))
+        return items
+
+    def resolve_data(self, write_item: WriteItem) -> Any:  # type: ignore[explicit-override]  # noqa: ANN401
+        """Read what is about to be written."""
+        if write_item.type == WriteItemType.BYTE_IO:
+            return super().resolve_data(write_item)
+        path, box = self._boxes[write_item.index]
+        content = torch.empty(box.shape, dtype=DTYPES[self._chosen.spec(path).dtype])
+        self._chosen.saved.fill(path, box, content)
+        self._told(content.nbytes)
+        return content

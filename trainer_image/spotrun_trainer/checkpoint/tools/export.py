@@ -1,0 +1,101 @@
+"""`spotrun export`: the model of a checkpoint as other programs read it."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spotrun_trainer.checkpoint.foreign.chosen import Chosen, choose
+from spotrun_trainer.checkpoint.foreign.output import made_whole
+from spotrun_trainer.checkpoint.foreign.saved import Saved
+from spotrun_trainer.checkpoint.foreign.writing import hf, safetensors_files, torch_file
+from spotrun_trainer.checkpoint.tools.found import find
+from spotrun_trainer.checkpoint.tools.progress import Progress
+from spotrun_trainer.checkpoint.tools.texts import listed, size_text
+
+_Write = Callable[[Path, Chosen, Callable[[int], object]], None]
+_CARRY_OPTIMIZERS = {"torch", "dcp"}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What is made, and how."""
+
+    ending: str  # of the name, where none is given
+    is_folder: bool
+    write: _Write
+
+
+def run_export(chosen: Namespace) -> int:
+    """Write the model of a checkpoint in another format."""
+    form = _form(chosen)
+    saved = Saved(*find(chosen.checkpoint))
+    content = choose(
+        saved, name=chosen.object, optimizer=chosen.with_optimizer, prefix=chosen.prefix
+    )
+    output = Path(chosen.output or f"{saved.name}{form.ending}")
+    with made_whole(
+        output, is_folder=form.is_folder, force=chosen.force, num_bytes=content.bytes
+    ) as made:
+        if chosen.verify:
+            with Progress(f"verifying {saved.name}", saved.bytes) as progress:
+                saved.verify(progress.add)
+        with Progress(f"writing {output}", content.bytes) as progress:
+            form.write(made, content, progress.add)
+    _note(chosen, content)
+    print(f"wrote {len(content.tensors)} tensors ({size_text(content.bytes)}) to {output}")
+    return 0
+
+
+def _form(chosen: Namespace) -> _Form:
+    kind = chosen.format
+    if chosen.with_optimizer is not None and kind not in _CARRY_OPTIMIZERS:
+        raise ValueError(f"{kind} has no place for an optimizer: choose --format torch or dcp")
+    if (chosen.shard_size or chosen.gather) and kind not in {"safetensors", "hf"}:
+        raise ValueError(f"--shard-size and --gather are for safetensors and hf, not for {kind}")
+    if chosen.config is not None and kind != "hf":
+        raise ValueError(f"--config is for hf, not for {kind}")
+    if kind == "hf":
+        return _hf_form(chosen)
+    if kind == "torch":
+        return _Form(".pt", is_folder=False, write=torch_file.write)
+    if kind == "dcp":
+        from spotrun_trainer.checkpoint.foreign.writing import dcp  # noqa: PLC0415 - takes long
+
+        return _Form("-dcp", is_folder=True, write=dcp.write)
+    if chosen.shard_size:
+
+        def write(folder: Path, content: Chosen, told: Callable[[int], object]) -> None:
+            safetensors_files.write_folder(folder, content, chosen.shard_size, told)
+
+        return _Form("-safetensors", is_folder=True, write=write)
+    return _Form(".safetensors", is_folder=False, write=safetensors_files.write_file)
+
+
+def _hf_form(chosen: Namespace) -> _Form:
+    size = None if chosen.gather else chosen.shard_size or hf.SHARD_BYTES
+    config = None if chosen.config is None else Path(chosen.config)
+    if config is not None:
+        hf.beside_weights(config)  # says what is wrong about it
+
+    def write(folder: Path, content: Chosen, told: Callable[[int], object]) -> None:
+        hf.write(folder, content, size, config, told)
+
+    return _Form("-hf", is_folder=True, write=write)
+
+
+def _note(chosen: Namespace, content: Chosen) -> None:
+    """Say what a reader of the export would miss."""
+    is_safetensors = chosen.format in {"safetensors", "hf"}
+    if is_safetensors and content.others:
+        _say(f"left out, for they are no tensors: {listed(content.others)}")
+    ties = safetensors_files.own_and_tied(content.tensors)[1]
+    if is_safetensors and ties:
+        _say(f"written once, under another name that shares their storage: {listed([*ties])}")
+    if chosen.format == "hf" and chosen.config is None:
+        _say("from_pretrained needs a config.json beside it: --config FOLDER copies one")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,75 @@
+"""The flags of `spotrun export`."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+
+from spotrun_trainer.checkpoint.tools.texts import bytes_of_text
+
+FORMATS = ("safetensors", "torch", "hf", "dcp")
+
+ABOUT = """\
+Write the model of a checkpoint as other programs read it: whole tensors under the names of its
+state_dict(), however many processes saved it. A few pieces of a tensor are in memory at a time."""
+
+EXAMPLES = """\
+examples:
+  for Hugging Face's from_pretrained, with the configuration and tokenizer of the model it began as:
+      spotrun export checkpoints/ --format hf --config base-model/ --output my-model/
+
+  one file of weights, and a checkpoint of torch that another training goes on from:
+      spotrun export checkpoints/step-500.g1 --format safetensors --output model.safetensors
+      spotrun export checkpoints/step-500.g1 --format dcp --with-optimizer --output dcp/
+
+Exit codes: 0 done; 2 the arguments are wrong, or something cannot be read or written; 130
+interrupted. Nothing is left of an export that did not come to its end.
+"""
+
+
+def describe(parser: ArgumentParser) -> None:
+    """Add the flags."""
+    parser.add_argument(
+        "checkpoint", help="FOLDER/step-N.gG, or a folder, for the newest complete one in it"
+    )
+    parser.add_argument("--format", required=True, choices=FORMATS)
+    parser.add_argument(
+        "--output", metavar="PATH", help="default: the checkpoint's name, in this directory"
+    )
+    parser.add_argument(
+        "--object", metavar="NAME", help="the tracked module; needed where there are several"
+    )
+    parser.add_argument(
+        "--with-optimizer",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="torch and dcp: the optimizer as well, beside the model",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        help="only tensors whose names begin so, named without it, as of a model in a module",
+    )
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument(
+        "--shard-size",
+        type=_size,
+        metavar="SIZE",
+        help="safetensors and hf: a folder with files of at most this size (hf: 5GB)",
+    )
+    sizes.add_argument("--gather", action="store_true", help="one file, whatever its size")
+    parser.add_argument(
+        "--config", metavar="FOLDER", help="hf: copy all but weights, as config and tokenizer"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an export that is there")
+    parser.add_argument(
+        "--no-verify",
+        dest="verify",
+        action="store_false",
+        help="do not compare hashes first; lengths and manifests are compared all the same",
+    )
+
+
+def _size(text: str) -> int:
+    try:
+        return bytes_of_text(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
