@@ -19,6 +19,7 @@ from spotrun_trainer.loop.evaluate import (
     metrics,
     repeat_until_committed,
 )
+from spotrun_trainer.loop.load_weights import load_weights
 from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.memory.blocks import Checkpointing, checkpoint_blocks, compile_blocks
@@ -224,6 +225,20 @@ class Run:
             self._context.things.append(thing)
             if buffers is not None:
                 self._context.buffer_rules[id(thing)] = buffers
+
+    def load(
+        self, model: nn.Module, path: str | Path, *, prefix: str | None = None, strict: bool = True
+    ) -> None:
+        """Begin with weights that are there: of Hugging Face, safetensors, torch, DCP, or a run.
+
+        Call it after `run.prepare`: each process reads what it holds of the model. After
+        `run.track` nothing is read where the training goes on from a checkpoint. `prefix` is what
+        names there begin with; with `strict=False` what is not there stays as it is.
+        """
+        if self._loop is not None:
+            raise ValueError("run.load came after run.steps, which has begun with other weights")
+        if not is_planned():
+            load_weights(self._context, model, Path(path), prefix=prefix, strict=strict)
 
     def steps(
         self,

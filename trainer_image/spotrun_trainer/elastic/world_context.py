@@ -68,6 +68,7 @@ class Context:
     buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
     step: int = 0  # the number of steps done
     is_at_boundary: bool = True  # between two steps, the last of which was not discarded
+    expected_checkpoint: str = ""  # that run.load relied on, and read nothing
     is_left_to_the_agent: bool = False  # only a new process can go on in its place
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together

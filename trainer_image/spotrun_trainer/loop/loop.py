@@ -16,6 +16,7 @@ from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, reproducibility, state_sync
+from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
@@ -150,6 +151,7 @@ class Loop:
                     context.device,
                 )
             if restored is None:
+                check_nothing_is_missing(context)
                 context.step = self._samples = 0
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)

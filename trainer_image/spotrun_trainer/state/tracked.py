@@ -174,7 +174,7 @@ class Tracked:
             differing = [
                 f"{path} is {[*shapes[path]]} there, {[*found[path].shape]} here" for path in others
             ]
-            raise ValueError(f"the state does not fit what is tracked: {_some(differing)}")
+            raise ValueError(f"the state does not fit what is tracked: {some_of(differing)}")
         return found
 
     def _divisions_to_come(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Division]:
@@ -242,7 +242,7 @@ class Tracked:
             {name for name in live if name.startswith(fixed)},
         )
         if others := [name for name in sorted(saved) if saved[name] != live.get(name, saved[name])]:
-            yield _some(
+            yield some_of(
                 [
                     f"{name} is {saved[name].title()} there, {live[name].title()} here"
                     for name in others
@@ -274,11 +274,12 @@ def _settled(module: Module) -> list[int]:
 
 def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:
     if missing := live - saved:
-        yield f"{what} missing there: {_some(sorted(missing))}"
+        yield f"{what} missing there: {some_of(sorted(missing))}"
     if extra := saved - live:
-        yield f"{what} unknown here: {_some(sorted(extra))}"
+        yield f"{what} unknown here: {some_of(sorted(extra))}"
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

@@ -29,6 +29,19 @@ def find_marker(place: Place, name: Name) -> Marker | None:
         return None
 
 
+def is_complete(place: Place, name: Name) -> bool:
+    """Whether a checkpoint has its marker, if only one that cannot be read."""
+    try:
+        return find_marker(place, name) is not None
+    except ValueError:
+        return True
+
+
+def newest_complete(place: Place) -> Name | None:
+    """Return the newest checkpoint that has its marker."""
+    return next((name for name in reversed(place.names()) if is_complete(place, name)), None)
+
+
 def is_complete_already(place: Place, part: Part) -> bool:
     """Whether this attempt has saved it; a checkpoint of another attempt is made incomplete.
 

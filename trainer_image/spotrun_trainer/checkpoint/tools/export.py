@@ -12,7 +12,8 @@ from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.writing import hf, safetensors_files, torch_file
 from spotrun_trainer.checkpoint.tools.found import find
 from spotrun_trainer.checkpoint.tools.progress import Progress
-from spotrun_trainer.checkpoint.tools.texts import listed, size_text
+from spotrun_trainer.checkpoint.tools.texts import size_text
+from spotrun_trainer.state.tracked import some_of
 
 _Write = Callable[[Path, Chosen, Callable[[int], object]], None]
 _CARRY_OPTIMIZERS = {"torch", "dcp"}
@@ -89,10 +90,10 @@ def _note(chosen: Namespace, content: Chosen) -> None:
     """Say what a reader of the export would miss."""
     is_safetensors = chosen.format in {"safetensors", "hf"}
     if is_safetensors and content.others:
-        _say(f"left out, for they are no tensors: {listed(content.others)}")
+        _say(f"left out, for they are no tensors: {some_of(content.others)}")
     ties = safetensors_files.own_and_tied(content.tensors)[1]
     if is_safetensors and ties:
-        _say(f"written once, under another name that shares their storage: {listed([*ties])}")
+        _say(f"written once, under another name that shares their storage: {some_of([*ties])}")
     if chosen.format == "hf" and chosen.config is None:
         _say("from_pretrained needs a config.json beside it: --config FOLDER copies one")
 

@@ -1,6 +1,6 @@
 """The checkpoints that an argument of a command means."""
 
-from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.completion import newest_complete
 from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 
@@ -13,9 +13,8 @@ def find(argument: str) -> tuple[Place, Name]:
     if _is_named(argument):
         return named(argument)
     place = place_of(argument)
-    for name in reversed(place.names()):
-        if is_complete(place, name):
-            return place, name
+    if (name := newest_complete(place)) is not None:
+        return place, name
     raise ValueError(f"no complete checkpoint is in {place.root}: {_known(place)}")
 
 
@@ -50,14 +49,6 @@ def place_of(argument: str) -> Place:
             "names, or a checkpoint step-N.gG in it"
         )
     return Place(path)
-
-
-def is_complete(place: Place, name: Name) -> bool:
-    """Whether a checkpoint has its marker, if only one that cannot be read."""
-    try:
-        return find_marker(place, name) is not None
-    except ValueError:
-        return True
 
 
 def size_of(place: Place, name: Name) -> int:

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.foreign.saved import Saved
+from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.directory import MARKER, Place
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.tools.found import is_complete, size_of
+from spotrun_trainer.checkpoint.tools.found import size_of
 from spotrun_trainer.checkpoint.tools.texts import age_text, size_text, table
 
 State = Literal["complete", "incomplete", "damaged"]

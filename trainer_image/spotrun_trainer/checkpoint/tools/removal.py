@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.tools.found import is_complete
 
 
 def reasons_to_stay(place: Place, wanted: Sequence[Name]) -> list[str]:

@@ -51,9 +51,3 @@ def bytes_of_text(text: str) -> int:
     if size < 1:
         raise ValueError(f"{text[:40]!r} is no size of a file")
     return size
-
-
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.foreign.saved import Saved
+from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import verify
-from spotrun_trainer.checkpoint.tools.found import is_complete
 
 
 @dataclass(frozen=True)

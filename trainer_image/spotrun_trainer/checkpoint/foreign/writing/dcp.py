@@ -28,6 +28,7 @@ from torch.distributed.checkpoint.planner import (
     WriteItemType,
 )
 from torch.distributed.checkpoint.state_dict_saver import save
+from typing_extensions import override
 
 from spotrun_trainer.checkpoint.foreign.chosen import Chosen
 from spotrun_trainer.checkpoint.foreign.source import pieces
@@ -53,7 +54,8 @@ class _Planner(DefaultSavePlanner):
         self._told = told
         self._boxes = dict[MetadataIndex, tuple[str, Box]]()
 
-    def create_local_plan(self) -> SavePlan:  # type: ignore[explicit-override]
+    @override
+    def create_local_plan(self) -> SavePlan:
         """Plan the chunks of tensors by hand, and all else as torch does."""
         values = {k: one for k, one in self.state_dict.items() if not isinstance(one, Tensor)}
         items = [*create_default_local_save_plan(values, is_coordinator=True).items]
@@ -74,7 +76,8 @@ class _Planner(DefaultSavePlanner):
             items.append(WriteItem(index, WriteItemType.SHARD, tensor_data=data))
         return items
 
-    def resolve_data(self, write_item: WriteItem) -> Any:  # type: ignore[explicit-override]  # noqa: ANN401
+    @override
+    def resolve_data(self, write_item: WriteItem) -> Any:
         """Read what is about to be written."""
         if write_item.type == WriteItemType.BYTE_IO:
             return super().resolve_data(write_item)
