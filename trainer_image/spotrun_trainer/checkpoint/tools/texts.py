@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kKMGTP])(i?)B?")
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kKMGTP]?)(i?)B?")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -47,7 +47,7 @@ def bytes_of_text(text: str) -> int:
     if not (match := _SIZE.fullmatch(text.strip())):
         raise ValueError(f"{text[:40]!r} is no size: give one such as 5GB or 500MiB")
     base = 1024 if match[3] else 1000
-    size = int(float(match[1]) * base ** "KMGTP".find(match[2].upper()) * base)
+    size = int(float(match[1]) * base ** " KMGTP".index(match[2].upper() or " "))
     if size < 1:
         raise ValueError(f"{text[:40]!r} is no size of a file")
     return size
