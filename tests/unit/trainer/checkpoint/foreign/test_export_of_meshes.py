@@ -9,7 +9,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, distributed
 
+from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.tools.command_line import main
+from spotrun_trainer.checkpoint.tools.found import find
+from spotrun_trainer.checkpoint.tools.listing import writers_of
 from spotrun_trainer.parallel.local import local
 from tests.support.processes.trainer_world import run_world
 from tests.unit.trainer.checkpoint.states import is_same
@@ -43,6 +46,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, T
     return folder, whole_state([one.value for one in ended])
 
 
+def test_both_dimensions_are_known(trained: tuple[Path, dict[str, Tensor]]) -> None:
+    saved = Saved(*find(str(trained[0])))
+
+    assert writers_of(saved) == "4 processes: 1 copy in 4 parts (shard, tensor)"
+    assert set(saved.specs) == set(trained[1])
+
+
 def test_safetensors_and_torch_have_the_whole_model(
     trained: tuple[Path, dict[str, Tensor]], tmp_path: Path
 ) -> None:
@@ -58,7 +68,8 @@ def test_safetensors_and_torch_have_the_whole_model(
 
 def load_with_dcp(folder: str) -> dict[str, Tensor]:
     """Load as a script of torch's own does, that shards with FSDP2; returns whole tensors."""
-    import torch.distributed.checkpoint as dcp  # noqa: PLC0415 - takes a second
+    # Not for all processes of these tests: it takes them a second.
+    from torch.distributed.checkpoint.state_dict_loader import load  # noqa: PLC0415
     from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
 
@@ -66,7 +77,7 @@ def load_with_dcp(folder: str) -> dict[str, Tensor]:
     model = Blocks(PLAN.rows)
     fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
     state: dict[str, Any] = model.state_dict()
-    dcp.load(state, checkpoint_id=folder)
+    load(state, checkpoint_id=folder)
     whole = {
         name: one.full_tensor() if hasattr(one, "full_tensor") else one
         for name, one in state.items()

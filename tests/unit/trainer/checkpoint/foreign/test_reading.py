@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-import torch.distributed.checkpoint as dcp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict_saver import save as save_dcp
 
 from spotrun_trainer.checkpoint.foreign.reading.loading import load_into, prefix_of
 from spotrun_trainer.checkpoint.foreign.reading.opening import open_source
@@ -51,7 +51,7 @@ def as_torch(folder: Path, state: dict[str, Tensor]) -> Path:
 
 
 def as_dcp(folder: Path, state: dict[str, Tensor]) -> Path:
-    dcp.save(state, checkpoint_id=folder, no_dist=True)
+    save_dcp(state, checkpoint_id=folder, no_dist=True)
     return folder
 
 
@@ -100,6 +100,24 @@ def test_any_part_of_any_tensor(sources: dict[str, Source], data: st.DataObject)
         assert is_same(target, expected), way
 
 
+@pytest.mark.parametrize("write", [as_safetensors, as_torch, as_dcp, as_ours])
+def test_no_more_is_read_than_is_asked_for(tmp_path: Path, write: Write) -> None:
+    whole = torch.arange(1 << 20, dtype=torch.float32).reshape(1024, 1024)
+    source = open_source(write(tmp_path, {"x": whole}))
+    before = bytes_read()
+    for start in (0, 512):
+        target = torch.empty(64, 1024)
+        source.fill("x", Box((start, 0), (64, 1024)), target)
+        assert is_same(target, whole[start : start + 64])
+
+    assert bytes_read() - before < 1.2 * 2 * 64 * 4096
+
+
+def bytes_read() -> int:
+    """The bytes that this process has had from files, so far; pages that are mapped are none."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 class Tied(nn.Module):
     """A model with tied weights and a buffer."""
 
@@ -114,7 +132,7 @@ class Tied(nn.Module):
 def state_of(seed: int, prefix: str = "", dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
     torch.manual_seed(seed)
     model = Tied()
-    model.norm.running_mean.normal_()
+    model.get_buffer("norm.running_mean").normal_()
     state = {f"{prefix}{name}": one.clone() for name, one in model.state_dict().items()}
     return {name: one.to(dtype) if one.is_floating_point() else one for name, one in state.items()}
 
@@ -144,9 +162,7 @@ def test_all_that_does_not_fit_is_said_before_anything_changes(tmp_path: Path) -
     model = Tied()
     before = {name: one.clone() for name, one in model.state_dict().items()}
     source = open_source(as_torch(tmp_path, state))
-    with pytest.raises(
-        ValueError, match="not there: norm.bias; norm.weight is float32.9. there"
-    ) as e:
+    with pytest.raises(ValueError, match=r"not there: norm\.bias; norm\.weight is float32\[9") as e:
         load_into(model, source)
 
     assert "norm.num_batches_tracked is float32[] there, int64[] here" in str(e.value)
@@ -183,7 +199,7 @@ def test_two_models_are_told_apart_by_the_user(tmp_path: Path) -> None:
     states = state_of(1, "model.") | state_of(2, "ema.")
     source = open_source(as_dcp(tmp_path, states))
     model = Tied()
-    with pytest.raises(ValueError, match="several times: choose one with prefix= ema., model."):
+    with pytest.raises(ValueError, match=r"several times: .* prefix= ema\., model\."):
         load_into(model, source)
     load_into(model, source, prefix="ema.")
 
@@ -197,4 +213,6 @@ def test_a_nested_dict_of_torch_has_names_with_dots(tmp_path: Path) -> None:
     loaded = load_into(model, open_source(tmp_path / "weights.ckpt"))
 
     assert loaded.prefix == "state_dict."
-    assert torch.equal(model.norm.running_mean, state["state_dict"]["norm.running_mean"])
+    assert torch.equal(
+        model.get_buffer("norm.running_mean"), state["state_dict"]["norm.running_mean"]
+    )

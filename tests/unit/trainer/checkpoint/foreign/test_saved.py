@@ -50,19 +50,14 @@ def test_pieces_follow_each_other_and_are_small(shape: list[int], most: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("size", "shard", "tensor", "writers"),
+    ("size", "shard", "writers"),
     [
-        (2, 2, 1, "2 processes: 1 copy in 2 parts (shard)"),
-        (4, 2, 2, "4 processes: 1 copy in 4 parts (shard, tensor)"),
-        (4, 2, 1, "4 processes: 2 copies in 2 parts (shard)"),
+        (2, 2, "2 processes: 1 copy in 2 parts (shard)"),
+        (4, 2, "4 processes: 2 copies in 2 parts (shard)"),
     ],
 )
-def test_whole_tensors_of_a_mesh(
-    tmp_path: Path, size: int, shard: int, tensor: int, writers: str
-) -> None:
-    plan = FullySharded(
-        shard=shard, tensor=tensor, rows=7, total=2, global_batch=24, checkpoint=str(tmp_path)
-    )
+def test_whole_tensors_of_a_mesh(tmp_path: Path, size: int, shard: int, writers: str) -> None:
+    plan = FullySharded(shard=shard, rows=7, total=2, global_batch=24, checkpoint=str(tmp_path))
     ended = run_world(size, train_and_show, plan)
     assert [one.error for one in ended] == [""] * size, ended[0].said
     expected = whole_state([one.value for one in ended[: plan.processes]])
@@ -107,3 +102,8 @@ def test_parts_that_a_script_divides_by_itself_are_no_whole(
         read(saved, divided, 100)
     assert main(["checkpoints", "verify", str(tmp_path)]) == 0
     assert "whole" in capsys.readouterr().out
+    for kind in ("torch", "dcp"):
+        output = tmp_path / kind
+        assert main(["export", str(tmp_path), "--format", kind, "--output", str(output)]) == 2
+        assert "only that knows how to put it together" in capsys.readouterr().err
+        assert not output.exists()

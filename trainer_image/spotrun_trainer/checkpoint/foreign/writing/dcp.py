@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import (
     DefaultSavePlanner,
     create_default_local_save_plan,
@@ -42,9 +43,13 @@ CHUNK_BYTES = 64 << 20
 def write(folder: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
     """Write the state: `dcp.load(model.state_dict(), checkpoint_id=folder)` reads it."""
     planner = _Planner(chosen, told)
+    writer = FileSystemWriter(folder)
     with warnings.catch_warnings():  # that there is no process group
         warnings.simplefilter("ignore", UserWarning)
-        save(chosen.state, storage_writer=FileSystemWriter(folder), planner=planner, no_dist=True)
+        try:
+            save(chosen.state, storage_writer=writer, planner=planner, no_dist=True)
+        except CheckpointException as error:  # it has all that is raised, Ctrl-C as well
+            raise next(cause for cause, _ in error.failures.values()) from None
 
 
 class _Planner(DefaultSavePlanner):
