@@ -136,7 +136,7 @@ def export(way: str, checkpoint: str, output: str) -> None:
 
 
 def peak_mb() -> float:
-    """The most memory that this process had. (`ru_maxrss` is that of its parent, at first.)"""
+    """The most memory that this process had; `ru_maxrss` is that of its parent, at first."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (peak,) = (line for line in lines if line.startswith("VmHWM:"))
     return int(peak.split()[1]) / 1000

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from spotrun_trainer.checkpoint.foreign.saved import Saved, kind_of
 from spotrun_trainer.checkpoint.format.ranges import SavedPart
@@ -119,10 +118,10 @@ class _StandIns:
     paths: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        with FakeTensorMode():
-            for path, spec in self.saved.specs.items():
-                if path not in self.saved.aliases:
-                    self.tensors[path] = torch.empty(spec.shape, dtype=DTYPES[spec.dtype])
+        for path, spec in self.saved.specs.items():
+            if path not in self.saved.aliases:
+                dtype = DTYPES[spec.dtype]
+                self.tensors[path] = torch.empty(spec.shape, dtype=dtype, device="meta")
         self.paths = {id(tensor): path for path, tensor in self.tensors.items()}
         self.tensors |= {one: self.tensors[of] for one, of in self.saved.aliases.items()}
 

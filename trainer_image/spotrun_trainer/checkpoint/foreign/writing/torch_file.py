@@ -5,12 +5,14 @@ filled piece by piece. The check sums of the archive, which torch does not compa
 in: `unzip` calls the file damaged.
 """
 
+import copy
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.serialization import skip_data
 
 from spotrun_trainer.checkpoint.foreign.chosen import Chosen, tensors_in
@@ -20,7 +22,7 @@ from spotrun_trainer.checkpoint.foreign.source import PIECE_BYTES, contents
 def write(path: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
     """Write the state: it is read by `torch.load(path, weights_only=True)`."""
     with skip_data(materialize_fake_tensors=True):
-        torch.save(chosen.state, path)
+        torch.save(_as_on_host(chosen.state), path)
     places = _places(path, chosen)
     buffer = torch.empty(PIECE_BYTES, dtype=torch.uint8)
     with path.open("r+b", buffering=0) as stream:
@@ -29,6 +31,13 @@ def write(path: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
                 _write_at(stream.fileno(), piece, place)
                 place += len(piece)  # noqa: PLW2901 - goes on behind it
                 told(len(piece))
+
+
+def _as_on_host(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state whose tensors torch takes for ones on the host; they have no content yet."""
+    with FakeTensorMode():
+        tensors = {id(one): torch.empty(one.shape, dtype=one.dtype) for one in tensors_in(state)}
+    return copy.deepcopy(state, tensors)
 
 
 def _places(path: Path, chosen: Chosen) -> dict[str, int]:
