@@ -11,6 +11,7 @@ PRINTED = {
         *("chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"),
         *("join_window_kills", "join_window_steps_lost", "join_window_stuck"),
     },
+    "export": {"cp_mb_per_second", "export_mb_per_second", "export_vs_cp", "export_extra_mb"},
     "flood": {
         "flood_lag_p99_ms",
         "flood_lag_p50_ms",

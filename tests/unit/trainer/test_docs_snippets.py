@@ -56,6 +56,7 @@ def names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     model, generator, critic = Model(), Model(4, 8), Model(8, 1)
+    torch.save(Model().state_dict(), tmp_path / "weights.pt")
     yield {
         "__name__": "__main__",
         "torch": torch,
@@ -73,6 +74,7 @@ def names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
         "val": points(128),
         "loss_of": loss_of,
         "directory": tmp_path / "checkpoints",
+        "weights": tmp_path / "weights.pt",
     }
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
