@@ -21,7 +21,7 @@ _CARRY_OPTIMIZERS = {"torch", "dcp"}
 
 @dataclass(frozen=True)
 class _Form:
-    """What is made, and how."""
+    """The form of an export: its name, and the function that writes it."""
 
     ending: str  # of the name, where none is given
     is_folder: bool

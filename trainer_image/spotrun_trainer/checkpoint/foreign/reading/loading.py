@@ -18,7 +18,7 @@ from spotrun_trainer.state.tracked import some_of
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was done."""
+    """The result of a load."""
 
     tensors: int
     prefix: str  # of the names there

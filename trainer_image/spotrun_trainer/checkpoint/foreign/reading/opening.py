@@ -1,4 +1,4 @@
-"""What a path has: weights of Hugging Face, safetensors, torch, DCP, or a checkpoint of ours."""
+"""The weights in a path: those of Hugging Face, safetensors, torch, DCP, or a checkpoint of ours."""
 
 from collections.abc import Mapping
 from pathlib import Path
