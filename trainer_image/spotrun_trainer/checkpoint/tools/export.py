@@ -53,8 +53,10 @@ def _form(chosen: Namespace) -> _Form:
     kind = chosen.format
     if chosen.with_optimizer is not None and kind not in _CARRY_OPTIMIZERS:
         raise ValueError(f"{kind} has no place for an optimizer: choose --format torch or dcp")
-    if (chosen.shard_size or chosen.gather) and kind not in {"safetensors", "hf"}:
-        raise ValueError(f"--shard-size and --gather are for safetensors and hf, not for {kind}")
+    if chosen.shard_size and kind not in {"safetensors", "hf"}:
+        raise ValueError(f"--shard-size is for safetensors and hf, not for {kind}")
+    if chosen.gather and kind == "dcp":
+        raise ValueError("--gather makes one file, and dcp is a folder: leave it out")
     if chosen.config is not None and kind != "hf":
         raise ValueError(f"--config is for hf, not for {kind}")
     if kind == "hf":

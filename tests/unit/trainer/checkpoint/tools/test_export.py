@@ -96,7 +96,7 @@ def test_shards_have_an_index_as_of_hugging_face(folder: Path, said: Run) -> Non
 
 
 def test_a_file_of_torch_is_the_state_dict(folder: Path, said: Run) -> None:
-    said(0, "--format", "torch")
+    said(0, "--format", "torch", "--gather")
     found = torch.load("step-10.g1.pt", weights_only=True)
     mapped = torch.load("step-10.g1.pt", weights_only=True, mmap=True)
     expected = model_state()
@@ -196,8 +196,8 @@ def test_nothing_but_an_export_is_replaced(folder: Path, said: Run) -> None:
     ("flags", "complaint"),
     [
         (["--format", "hf", "--with-optimizer"], "hf has no place for an optimizer"),
-        (["--format", "torch", "--gather"], "--shard-size and --gather are for safetensors and hf"),
-        (["--format", "dcp", "--shard-size", "1GB"], "--shard-size and --gather are for"),
+        (["--format", "dcp", "--gather"], "--gather makes one file, and dcp is a folder"),
+        (["--format", "dcp", "--shard-size", "1GB"], "--shard-size is for safetensors and hf"),
         (["--format", "torch", "--config", "."], "--config is for hf, not for torch"),
         (["--format", "hf", "--config", "."], ". has no config.json: --config names the folder"),
         (["--format", "torch", "--with-optimizer", "adam"], "no optimizer was tracked as adam"),
