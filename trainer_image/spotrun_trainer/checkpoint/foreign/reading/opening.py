@@ -1,4 +1,4 @@
-"""The weights in a path: those of Hugging Face, safetensors, torch, DCP, or a checkpoint of ours."""
+"""The weights in a path: of Hugging Face, safetensors, torch, DCP, or a checkpoint of ours."""
 
 from collections.abc import Mapping
 from pathlib import Path
