@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict_saver import save as save_dcp
 
-from spotrun_trainer.checkpoint.foreign.reading.loading import load_into, prefix_of
+from spotrun_trainer.checkpoint.foreign.reading.loading import _within, load_into, prefix_of
 from spotrun_trainer.checkpoint.foreign.reading.opening import open_source
 from spotrun_trainer.checkpoint.foreign.source import Source
 from spotrun_trainer.parallel.division import Box
@@ -193,6 +193,10 @@ def test_the_prefix_by_which_most_is_known(
     names: list[str], known: list[str], expected: str
 ) -> None:
     assert prefix_of(names, dict.fromkeys(known, Spec("float32", ()))) == expected
+
+
+def test_a_part_of_a_part_is_where_both_begin() -> None:
+    assert _within(Box((2, 8), (3, 4)), Box((1, 0), (1, 4))) == Box((3, 8), (1, 4))
 
 
 def test_two_models_are_told_apart_by_the_user(tmp_path: Path) -> None:
