@@ -43,7 +43,7 @@ CHUNK_BYTES = 64 << 20
 def write(folder: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
     """Write the state: `dcp.load(model.state_dict(), checkpoint_id=folder)` reads it."""
     planner = _Planner(chosen, told)
-    writer = FileSystemWriter(folder)
+    writer = FileSystemWriter(folder, per_thread_copy_ahead=0)  # one tensor after the other
     with warnings.catch_warnings():  # that there is no process group
         warnings.simplefilter("ignore", UserWarning)
         try:
@@ -58,6 +58,7 @@ class _Planner(DefaultSavePlanner):
         self._chosen = chosen
         self._told = told
         self._boxes = dict[MetadataIndex, tuple[str, Box]]()
+        self._written = torch.empty(0)
 
     @override
     def create_local_plan(self) -> SavePlan:
@@ -87,7 +88,9 @@ class _Planner(DefaultSavePlanner):
         if write_item.type == WriteItemType.BYTE_IO:
             return super().resolve_data(write_item)
         path, box = self._boxes[write_item.index]
-        content = torch.empty(box.shape, dtype=DTYPES[self._chosen.spec(path).dtype])
+        # The writer holds on to what it has written, to its end.
+        self._written.untyped_storage().resize_(0)
+        content = self._written = torch.empty(box.shape, dtype=DTYPES[self._chosen.spec(path).dtype])
         self._chosen.saved.fill(path, box, content)
         self._told(content.nbytes)
         return content
