@@ -90,7 +90,9 @@ class _Planner(DefaultSavePlanner):
         path, box = self._boxes[write_item.index]
         # The writer holds on to what it has written, to its end.
         self._written.untyped_storage().resize_(0)
-        content = self._written = torch.empty(box.shape, dtype=DTYPES[self._chosen.spec(path).dtype])
+        content = self._written = torch.empty(
+            box.shape, dtype=DTYPES[self._chosen.spec(path).dtype]
+        )
         self._chosen.saved.fill(path, box, content)
         self._told(content.nbytes)
         return content
