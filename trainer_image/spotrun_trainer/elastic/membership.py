@@ -32,6 +32,7 @@ from spotrun_trainer.elastic.recovery_plan import (
     Role,
     plan_recovery,
 )
+from spotrun_trainer.elastic.state_transfer import Place
 from spotrun_trainer.elastic.world_context import Context
 
 
@@ -180,7 +181,8 @@ class Membership:
         role = plan.roles[rank]
         if role is Role.APPLIES:
             assert numbers is not None, "a pending commit has numbers"
-            context.group.receive([numbers], _source(plan, rank)).wait()
+            (source,) = plan.sources_of(rank)
+            context.group.receive([numbers], source).wait()
             self._numbers = numbers
         else:
             self._give_numbers(plan, rank)
@@ -207,7 +209,7 @@ class Membership:
     def _give_numbers(self, plan: RecoveryPlan, rank: int) -> None:
         group = self._context.group
         for other, role in enumerate(plan.roles):
-            if role is Role.APPLIES and plan.source_of(other) == rank:
+            if role is Role.APPLIES and rank in plan.sources_of(other):
                 self._giving.append(group.send([self._numbers], other))
 
     def _give_state(self, plan: RecoveryPlan, rank: int) -> None:
@@ -215,20 +217,23 @@ class Membership:
         context, group = self._context, self._context.group
         snapshot: state_transfer.Snapshot | None = None
         for other, role in enumerate(plan.roles):
-            if role is Role.TAKES and plan.source_of(other) == rank:
-                if snapshot is None:
-                    extra = self._observer.pack()
-                    snapshot = state_transfer.take_snapshot(context.tracked, extra)
-                self._giving.append(state_transfer.send(group, other, snapshot, context.device))
+            if role is not Role.TAKES or rank not in (sources := _sources(plan, other, group)):
+                continue
+            if snapshot is None:
+                extra = self._observer.pack()
+                snapshot = state_transfer.take_snapshot(context.tracked, extra)
+            place = Place(sources.index(rank), len(sources))
+            self._giving.append(state_transfer.send(group, other, snapshot, context.device, place))
 
     def _take(self, plan: RecoveryPlan, rank: int) -> None:
         context = self._context
-        source = _source(plan, rank)
+        group, device = context.group, context.device
+        sources = _sources(plan, rank, group)
         with context.meter.span("restore"):
-            header = state_transfer.receive_header(context.group, source, context.device)
+            header = state_transfer.receive_header(group, sources[0], device)
             # First: samples are loaded while weights arrive.
             self._observer.unpack(header.extra)
-            state_transfer.receive(context.group, source, context.tracked, header, context.device)
+            state_transfer.receive(group, sources, context.tracked, header, device)
         self._is_torn = False
 
     def _check_whole(self) -> None:
@@ -254,7 +259,8 @@ def _sum(group: Group, numbers: Tensor) -> None:
     numbers.copy_(shares[:-1])
 
 
-def _source(plan: RecoveryPlan, rank: int) -> int:
-    source = plan.source_of(rank)
-    assert source is not None, "a process without a source is stranded"
-    return source
+def _sources(plan: RecoveryPlan, rank: int, group: Group) -> tuple[int, ...]:
+    """Return who sends a process its state: over NCCL, where messages take turns, only one does."""
+    sources = plan.sources_of(rank, 1) if group.is_nccl else plan.sources_of(rank)
+    assert sources, "a process without a source is stranded"
+    return sources

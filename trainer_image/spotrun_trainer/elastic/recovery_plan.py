@@ -21,6 +21,9 @@ class Commit:
 
 NOTHING = Commit()
 
+MOST_SOURCES = 8
+"""The processes that send one newcomer its state. With more, its own link is what they wait for."""
+
 
 @dataclass(frozen=True)
 class ProcessState:
@@ -75,19 +78,31 @@ class RecoveryPlan:
             return Commit(self.world_number, self.newest.number + 1)
         return self.newest
 
-    def source_of(self, rank: int) -> int | None:
-        """Return the rank that sends a process what it lacks; receivers are spread evenly.
+    def sources_of(self, rank: int, most: int = MOST_SOURCES) -> tuple[int, ...]:
+        """Return the ranks that send a process what it lacks; the first tells it what there is.
 
-        All know a commit's sums, but state comes from the same part of another copy of the model.
-        None: such a process has yet to apply the newest commit itself, or there is none.
+        All know a commit's sums, so one of them sends these. State comes from those that hold the
+        same part of other copies of the model. None: such a process has yet to apply the newest
+        commit itself, or there is none. Receivers are spread evenly.
         """
-        keepers = [
-            other
-            for other, role in enumerate(self.roles)
-            if role is Role.KEEPS
-            and (self.roles[rank] is Role.APPLIES or (other - rank) % self.shards == 0)
+        if self.roles[rank] is Role.APPLIES:
+            keepers = self._ranks(Role.KEEPS, of_part=None)
+            first, count = rank // self.shards, min(1, len(keepers))
+        else:
+            part = rank % self.shards
+            keepers = self._ranks(Role.KEEPS, of_part=part)
+            count = min(most, len(keepers))
+            number = self._ranks(Role.TAKES, of_part=part).index(rank)
+            # Either the next ones send, or all do and another one is the first of them.
+            first = number * (count if count < len(keepers) else 1)
+        return tuple(keepers[(first + place) % len(keepers)] for place in range(count))
+
+    def _ranks(self, role: Role, *, of_part: int | None) -> list[int]:
+        return [
+            rank
+            for rank, one in enumerate(self.roles)
+            if one is role and of_part in {None, rank % self.shards}
         ]
-        return keepers[rank // self.shards % len(keepers)] if keepers else None
 
     def must_restart(self, rank: int, states: Sequence[ProcessState]) -> bool:
         """Whether a process cannot go on in this world, and a new one has to take its place.
@@ -95,7 +110,7 @@ class RecoveryPlan:
         Either no process can send it its state, or only some of the processes that hold a copy of
         the model together are in an evaluation, which the others do not join.
         """
-        if self.roles[rank] is Role.TAKES and self.source_of(rank) is None:
+        if self.roles[rank] is Role.TAKES and not self.sources_of(rank):
             return True
         evaluates = [
             state.is_evaluating and role is not Role.APPLIES

@@ -1,15 +1,19 @@
-"""The transfer of a training's whole state from one process to another.
+"""The transfer of a training's whole state to a process, from one or several that hold it.
 
-First comes a description of the tensors, as JSON with all other values, then the tensors. Nothing
-is pickled, and they are received into the tensors that are there, like a checkpoint's.
+The first of these sends a description of the tensors, as JSON with all other values. Then each
+sends its share of the tensors (`state_shares.py`). Nothing is pickled, and they are received into
+the tensors that are there, like a checkpoint's.
 
-The sender computes on meanwhile: `take_snapshot` copies tensors that a forward pass may change, and
+Models and optimizers have the same bits in all that hold them. Other objects need not (a counter of
+one's own), and half of one and half of another would be neither: the first sends these whole.
+
+The senders compute on meanwhile: `take_snapshot` copies tensors that a forward pass may change, and
 refers to the others, which change with the next update. So that has to wait until all is sent.
 """
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +23,8 @@ from torch import Tensor
 from spotrun_trainer.elastic.p2p_stream import EVALUATION
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.state_shares import Size, share_out
+from spotrun_trainer.process.rng import key_of
 from spotrun_trainer.state.flatten import JSON, Spec
 from spotrun_trainer.state.tracked import Tracked
 
@@ -27,31 +33,56 @@ _PART_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
+class Place:
+    """The place of a process among those that send one state."""
+
+    number: int = 0
+    of: int = 1
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The state of a training, valid until the next update."""
 
     header: bytes
-    tensors: list[Tensor]
+    layout: int  # a key of what all have
+    common: list[Tensor]  # the tensors of models and optimizers, in the order of their names
+    own: list[Tensor]  # those of other objects
 
 
 def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
     """Return a snapshot of everything that is tracked, and of `extra`."""
     flat = tracked.flatten()
-    specs = {name: [spec.dtype, list(spec.shape)] for name, spec in flat.specs().items()}
-    header = json.dumps({"specs": specs, "values": flat.values, "extra": dict(extra)}).encode()
-    tensors = [
-        tensor.detach().clone() if name in flat.volatile else tensor.detach()
+    specs = flat.specs()
+    described = {name: [spec.dtype, list(spec.shape)] for name, spec in specs.items()}
+    header = json.dumps({"specs": described, "values": flat.values, "extra": dict(extra)}).encode()
+    tensors = {
+        name: tensor.detach().clone() if name in flat.volatile else tensor.detach()
         for name, tensor in flat.tensors.items()
-    ]
-    return Snapshot(header, tensors)
+    }
+    common, own = _divide(tracked, tensors)
+    return Snapshot(header, _layout(common, specs), [*common.values()], own)
 
 
-def send(group: Group, rank: int, snapshot: Snapshot, device: torch.device) -> Pending:
-    """Begin to send a snapshot to one process."""
-    header = torch.frombuffer(bytearray(snapshot.header), dtype=torch.uint8)
-    together = (_together(part, device) for part in parts(snapshot.tensors, _PART_BYTES))
-    first = (message.to(device) for message in (torch.tensor([len(header)]), header))
-    return group.send(itertools.chain(first, together), rank)
+def send(
+    group: Group, rank: int, snapshot: Snapshot, device: torch.device, place: Place = Place()
+) -> Pending:
+    """Begin to send a process a share of a snapshot: from the only source, all of it."""
+    return group.send(_messages(snapshot, device, place), rank)
+
+
+def _messages(snapshot: Snapshot, device: torch.device, place: Place) -> Iterator[Tensor]:
+    if place.number == 0:
+        header = torch.frombuffer(bytearray(snapshot.header), dtype=torch.uint8)
+        yield torch.tensor([len(header)]).to(device)
+        yield header.to(device)
+    else:
+        yield torch.tensor([snapshot.layout]).to(device)
+    several = list(parts(snapshot.common, _PART_BYTES))
+    for one in share_out(_sizes(several), place.of)[place.number]:
+        yield _together(several[one.message], device).view(-1)[one.start : one.stop]
+    if place.number == 0:
+        yield from (_together(part, device) for part in parts(snapshot.own, _PART_BYTES))
 
 
 @dataclass(frozen=True)
@@ -75,19 +106,60 @@ def receive_header(group: Group, rank: int, device: torch.device) -> Header:
 
 
 def receive(
-    group: Group, rank: int, tracked: Tracked, header: Header, device: torch.device
+    group: Group, ranks: Sequence[int], tracked: Tracked, header: Header, device: torch.device
 ) -> None:
-    """Receive the tensors.
+    """Receive the tensors from these processes; the first of them has sent the header.
 
     If it fails half-way the tracked state is neither the old one nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
-    received = list(parts(list(landing.tensors.values()), _PART_BYTES))
-    messages = [_room_for(part, device) for part in received]
-    group.receive(messages, rank).wait()
-    for part, message in zip(received, messages, strict=True):
+    common, own = _divide(tracked, landing.tensors)
+    _check_layouts(group, ranks[1:], _layout(common, header.specs), device)
+    shared = list(parts([*common.values()], _PART_BYTES))
+    whole = list(parts(own, _PART_BYTES))
+    messages = [_room_for(part, device) for part in (*shared, *whole)]
+    streams = [
+        [messages[one.message].view(-1)[one.start : one.stop] for one in ranges]
+        for ranges in share_out(_sizes(shared), len(ranks))
+    ]
+    streams[0] += messages[len(shared) :]
+    for pending in [group.receive(*each) for each in zip(streams, ranks, strict=True)]:
+        pending.wait()
+    for part, message in zip((*shared, *whole), messages, strict=True):
         _unpack(part, message)
     tracked.load(landing)
+
+
+def _check_layouts(
+    group: Group, ranks: Sequence[int], expected: int, device: torch.device
+) -> None:
+    """Raise ValueError unless the others hold tensors like the first: else ranges are of others."""
+    keys = [torch.zeros(1, dtype=torch.int64, device=device) for _ in ranks]
+    pairs = list(zip(keys, ranks, strict=True))
+    # Each may have to end an evaluation first, as the first of them.
+    for pending in [group.receive([key], rank, most=EVALUATION) for key, rank in pairs]:
+        pending.wait()
+    if others := [rank for key, rank in pairs if int(key.item()) != expected]:
+        raise ValueError(
+            f"ranks {others} hold other tensors of the models and optimizers than the rest: all "
+            "processes have to build and track the same ones, whatever their rank"
+        )
+
+
+def _divide(
+    tracked: Tracked, tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """Return those of models and optimizers, in the order of their names, and all others."""
+    common = {name: tensors[name] for name in sorted(tensors) if tracked.is_common(name)}
+    return common, [tensor for name, tensor in tensors.items() if name not in common]
+
+
+def _layout(names: Iterable[str], specs: Mapping[str, Spec]) -> int:
+    return key_of(*repr([(name, specs[name].title()) for name in names]).encode()) >> 1
+
+
+def _sizes(several: Sequence[Sequence[Tensor]]) -> list[Size]:
+    return [Size(sum(one.numel() for one in part), part[0].itemsize) for part in several]
 
 
 def parts(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:

@@ -153,6 +153,10 @@ class Tracked:
             raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
         return flatten(state, name, flat.tensors, self._branches)
 
+    def is_common(self, path: str) -> bool:
+        """Whether a tensor belongs to a module or an optimizer, which all processes have alike."""
+        return isinstance(self._things[path.partition("/")[0]], Module | Optimizer)
+
     @property
     def is_divided(self) -> bool:
         """Whether torch may divide its tensors among several processes."""

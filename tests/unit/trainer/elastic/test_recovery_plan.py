@@ -1,10 +1,19 @@
 """What becomes of the state when a world comes together, as tables and as a property."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.elastic.recovery_plan import NOTHING, Commit, ProcessState, Role, plan_recovery
+from spotrun_trainer.elastic.recovery_plan import (
+    MOST_SOURCES,
+    NOTHING,
+    Commit,
+    ProcessState,
+    Role,
+    plan_recovery,
+)
 
 KEEPS, APPLIES, TAKES = Role.KEEPS, Role.APPLIES, Role.TAKES
 FOURTH, FIFTH = Commit(2, 4), Commit(2, 5)
@@ -118,15 +127,31 @@ STANDINGS = st.lists(
 def test_who_lacks_something_gets_it_from_one_who_has_it(states: list[ProcessState]) -> None:
     plan = plan_recovery(states, NOW)
     for rank, role in enumerate(plan.roles):
-        source = plan.source_of(rank)
-        assert source is not None
-        assert states[source].committed == plan.newest
+        if role is not KEEPS:
+            sources = plan.sources_of(rank)
+            assert len(sources) == (1 if role is APPLIES else min(plan.roles.count(KEEPS), 8))
+            assert len({*sources}) == len(sources)
+            assert all(states[source].committed == plan.newest for source in sources)
         assert (role is KEEPS) == (states[rank].committed == plan.newest)
 
 
-def test_newcomers_are_spread_over_those_who_give() -> None:
+def test_all_send_a_newcomer_its_state_and_take_turns_to_be_the_first() -> None:
     plan = plan_recovery([ProcessState(FOURTH), ProcessState(FOURTH), *[NEWCOMER] * 4], NOW)
-    assert [plan.source_of(rank) for rank in range(2, 6)] == [0, 1, 0, 1]
+    assert [plan.sources_of(rank) for rank in range(2, 6)] == [(0, 1), (1, 0), (0, 1), (1, 0)]
+    assert [plan.sources_of(rank, 1) for rank in range(2, 6)] == [(0,), (1,), (0,), (1,)]
+
+
+@given(
+    st.lists(st.sampled_from([KEEPS, TAKES]), min_size=1, max_size=60), st.integers(1, MOST_SOURCES)
+)
+def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role], most: int) -> None:
+    roles = [KEEPS, *roles]
+    plan = plan_recovery([ProcessState(FOURTH) if r is KEEPS else NEWCOMER for r in roles], NOW)
+    takers = [rank for rank, role in enumerate(roles) if role is TAKES]
+    sent = Counter(source for rank in takers for source in plan.sources_of(rank, most))
+    counts = [sent[rank] for rank, role in enumerate(roles) if role is KEEPS]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) == len(takers) * min(most, len(counts))
 
 
 @pytest.mark.parametrize(
@@ -134,34 +159,41 @@ def test_newcomers_are_spread_over_those_who_give() -> None:
     [
         pytest.param(
             [ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER, NEWCOMER],
-            [0, 1, 0, 1],
+            [(), (), (0,), (1,)],
             id="each from who holds the same part",
         ),
         pytest.param(
             [NEWCOMER, ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER],
-            [2, 1, 2, 1],
+            [(2,), (), (), (1,)],
             id="the parts are in different copies",
         ),
         pytest.param(
             [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH)],
-            [0, 0],
+            [(), (0,)],
             id="what is committed is the same for all parts",
         ),
         pytest.param(
             [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH), NEWCOMER, NEWCOMER],
-            [0, 0, 0, None],
+            [(), (0,), (0,), ()],
             id="who would give it has yet to apply it",
         ),
-        pytest.param([ProcessState(FIFTH), NEWCOMER], [0, None], id="nobody holds that part"),
+        pytest.param([ProcessState(FIFTH), NEWCOMER], [(), ()], id="nobody holds that part"),
+        pytest.param(
+            [*[ProcessState(FIFTH)] * 4, NEWCOMER, NEWCOMER],
+            [(), (), (), (), (0, 2), (1, 3)],
+            id="each from all who hold the same part",
+        ),
     ],
 )
 def test_state_comes_from_who_holds_the_same_part_of_the_model(
-    states: list[ProcessState], sources: list[int | None]
+    states: list[ProcessState], sources: list[tuple[int, ...]]
 ) -> None:
     plan = plan_recovery(states, NOW, shards=2)
-    assert [plan.source_of(rank) for rank in range(len(states))] == sources
+    lack = [role is not KEEPS for role in plan.roles]
+    found = [plan.sources_of(rank) if lacks else () for rank, lacks in enumerate(lack)]
+    assert found == sources
     stranded = [plan.must_restart(rank, states) for rank in range(len(states))]
-    assert stranded == [source is None for source in sources]
+    assert stranded == [lacks and not each for lacks, each in zip(lack, sources, strict=True)]
 
 
 def test_who_would_evaluate_without_its_mates_is_stranded() -> None:

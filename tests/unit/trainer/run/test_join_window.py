@@ -22,7 +22,7 @@ from tests.unit.trainer.run.scripts import Plan, train
 from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, wait_for
 from tests.unit.trainer.run.test_worlds import assert_undisturbed
 
-MEMBER = "b"  # rank 2, of whom the newcomer, which is rank 1, gets the state
+MEMBER = "b"  # rank 2; the newcomer, which is rank 1, gets the state from it and from rank 0
 WORLD = 2  # that the newcomer joins
 
 

@@ -102,26 +102,28 @@ def test_with_sums_in_any_order_all_have_the_same_state(jobs: Jobs, tmp_path: Pa
     assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
 
 
-def die_if_newcomer_takes(meanwhile: Meanwhile) -> None:
-    """Whoever gives dies amid it; the other one goes on."""
-    wait_for(meanwhile.folder / "taking")
-    if this_is(SOURCE):
-        die()
+@dataclass(frozen=True)
+class DieGiving:
+    """One of those who give dies amid it; the other one goes on."""
+
+    worker: str
+
+    def __call__(self, meanwhile: Meanwhile) -> None:
+        wait_for(meanwhile.folder / "taking")
+        if this_is(self.worker):
+            die()
 
 
-SOURCE = "b"
-"""The member from which the joining worker, rank 1, gets the state: see
-`RecoveryPlan.source_of`."""
-
-
-def test_who_gives_dies_amid_it_and_the_newcomer_gets_all_of_it_from_another(
-    jobs: Jobs, tmp_path: Path
+@pytest.mark.parametrize("source", ["a", "b"])
+def test_one_of_those_who_give_dies_amid_it_and_the_newcomer_gets_all_of_it_anew(
+    jobs: Jobs, tmp_path: Path, source: str
 ) -> None:
-    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, die_if_newcomer_takes))
+    plan = replace(PLAN, nuisance=Meanwhile(tmp_path, DieGiving(source)))
     job = join(jobs, plan, tmp_path)
-    job.until_dead(SOURCE)
-    job.publish(How.ABORT, NEWCOMER, "a")
-    assert_undisturbed(plan, job, NEWCOMER, "a")
+    job.until_dead(source)
+    (other,) = {"a", "b"} - {source}
+    job.publish(How.ABORT, NEWCOMER, other)
+    assert_undisturbed(plan, job, NEWCOMER, other)
 
 
 def go_on(_meanwhile: Meanwhile) -> None:
