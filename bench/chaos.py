@@ -31,24 +31,18 @@ Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--
 """
 
 import argparse
-import json
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
 from bench.chaos_bursts import Chaos, StuckError
+from bench.chaos_compare import TOLERANCE, compare
 from bench.chaos_join_runs import JoinRuns
 from bench.chaos_joins import Joins
-from bench.chaos_training import Alone, train
 from bench.early_end import EarlyEnd
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from tests.support.processes.trainer_world import Process
-
-ALONE_SECONDS = 1800.0
-Line = dict[str, float]
 
 
 def main() -> None:
@@ -57,6 +51,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=how_many, default=10)
     parser.add_argument("--bursts", type=how_many, default=50)
     parser.add_argument("--joins", type=how_many, default=100, help="after which someone is lost")
+    parser.add_argument(
+        "--shard", type=how_many, default=1, help="processes that hold a copy; above 1 only bursts"
+    )
     parser.add_argument("--only", choices=("bursts", "joins"), default="")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seconds", type=how_many, help="after which no more is lost in joins")
@@ -64,18 +61,19 @@ def main() -> None:
     if arguments.quick:
         arguments.seeds, arguments.bursts, arguments.joins = 2, 10, 4
     is_well = arguments.only == "joins" or disturb(arguments)
-    is_well &= arguments.only == "bursts" or lose_after_joins(arguments)
+    is_well &= arguments.only == "bursts" or arguments.shard > 1 or lose_after_joins(arguments)
     sys.exit(not is_well)
 
 
 def disturb(arguments: argparse.Namespace) -> bool:
     """Burst after burst; returns whether nothing went wrong."""
-    bursts, stuck, aimed, errors = Counter[str](), 0, 0, list[str]()
+    bursts, errors = Counter[str](), list[str]()
+    stuck = aimed = stranded = 0
     with tempfile.TemporaryDirectory() as scratch:
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             folder = Path(scratch) / f"seed-{seed}"
             folder.mkdir()
-            chaos = Chaos(folder, seed)
+            chaos = Chaos(folder, seed, arguments.shard)
             try:
                 chaos.begin()
                 for _ in range(arguments.bursts):
@@ -87,14 +85,31 @@ def disturb(arguments: argparse.Namespace) -> bool:
                 errors += [f"seed {seed}: {said}" for said in chaos.end()]
             bursts += chaos.bursts
             aimed += chaos.num_aimed
+            stranded += chaos.num_stranded
             print(f"seed {seed}: {chaos.bursts.total()} bursts", file=sys.stderr)
-        mismatches = compare(Path(scratch))
+        compared = compare(Path(scratch), arguments.shard)
+    mismatches = compared.wrong
     for wrong in (*errors, *mismatches):
         print(wrong, file=sys.stderr)
-    say("chaos_bursts", bursts.total() - stuck, "bursts", seeds=arguments.seeds, kinds=dict(bursts))
+    say(
+        "chaos_bursts",
+        bursts.total() - stuck,
+        "bursts",
+        seeds=arguments.seeds,
+        shard=arguments.shard,
+        kinds=dict(bursts),
+    )
     say("chaos_stuck", stuck, "bursts")
     say("chaos_aimed", aimed, "kills")
-    say("chaos_mismatches", len(mismatches) + len(errors), "steps")
+    if arguments.shard > 1:
+        say("chaos_stranded", stranded, "processes")
+    rounding = {"tolerance": TOLERANCE, "most_apart": float(f"{compared.most_apart:.1g}")}
+    say(
+        "chaos_mismatches",
+        len(mismatches) + len(errors),
+        "steps",
+        **(rounding if arguments.shard > 1 else {}),
+    )
     return not (stuck or mismatches or errors)
 
 
@@ -108,45 +123,11 @@ def lose_after_joins(arguments: argparse.Namespace) -> bool:
         runs.say()
         if early_end.is_by_signal:
             return False
-        mismatches = compare(Path(scratch))
+        mismatches = compare(Path(scratch)).wrong
         is_well = runs.is_well and not mismatches
     for wrong in (*runs.errors, *mismatches):
         print(wrong, file=sys.stderr)
     return is_well
-
-
-def compare(scratch: Path) -> list[str]:
-    """Return the workers' lines that an undisturbed training does not have, or that come twice."""
-    found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
-    noted = {_key(line) for lines in found.values() for line in lines}
-    if not noted:
-        return []
-    evaluated = frozenset(step for step, is_mean in noted if is_mean)
-    alone = Alone(max(step for step, _ in noted), evaluated)
-    ended = Process({}, train, scratch, alone).ended(time.monotonic() + ALONE_SECONDS)
-    assert not ended.error, ended.said
-    expected = {_key(line): line for line in _lines(scratch / "alone.jsonl")}
-    wrong = []
-    for file, lines in found.items():
-        wrong += [f"{file}: {line}" for line in lines if not _is_as(line, expected[_key(line)])]
-        twice = [key for key, count in Counter(map(_key, lines)).items() if count > 1]
-        wrong += [f"{file}: twice {key}" for key in twice]
-    return wrong
-
-
-def _lines(file: Path) -> list[Line]:
-    whole = file.read_text().rpartition("\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def _key(line: Line) -> tuple[int, bool]:
-    return int(line["step"]), "mean" in line
-
-
-def _is_as(line: Line, expected: Line) -> bool:
-    if "mean" in line:  # a sum over processes, in their order
-        return abs(line["mean"] - expected["mean"]) < 1e-6
-    return line == expected
 
 
 if __name__ == "__main__":

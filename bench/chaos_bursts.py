@@ -1,18 +1,20 @@
 """Random events in the life of a training, one burst after the other; see bench/chaos.py.
 
 Workers are real processes with real groups of gloo; the operator is played here, and publishes
-worlds as the operator does.
+worlds as the operator does: whole copies of the model, where several processes hold one (`shard`).
+Who has no mate then waits for one, and is in no world meanwhile.
 """
 
 import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench import chaos_links
-from bench.chaos_training import POINTS, train
+from bench.chaos_copies import are_complete, parts_of_newcomers, whole_copies
+from bench.chaos_training import POINTS, POINTS_IN_PASSES, train
 from spotrun.wire import How
 from tests.unit.trainer.run.elastic import Job
 
@@ -20,8 +22,10 @@ SECONDS = 15.0
 WARM_SECONDS = 60.0  # until a newcomer is warm, for which nobody waits
 STACKS_SECONDS = 1.0  # until those that are stuck have said where
 MOST_WORKERS = 4
+COPIES = 2  # that a training begins with
 AT_RANDOM = 0.2  # of the kills; the others are ordered to a point
-AIMED = frozenset({"reduce", "reduced", "commit", "committed", "apply"})
+AIMED = frozenset({"reduce", "reduced", "commit", "committed", "apply", *POINTS_IN_PASSES})
+STRANDED = "StrandedError"
 
 
 class StuckError(Exception):
@@ -31,22 +35,27 @@ class StuckError(Exception):
 class Chaos:
     """One training, and a seed by which it is disturbed."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, shard: int = 1) -> None:
         self.num_aimed = 0
+        self.num_stranded = 0  # who had to be started again instead of waiting for a mate
         self.bursts = Counter[str]()
         self._folder = folder
+        self._shard = shard
         self._dice = random.Random(seed)  # noqa: S311
-        self._job = Job(folder, train, folder, None)
-        self._names = 0
-        self._members: list[str] = []
+        self._job = Job(folder, train, folder, None, 0.0, shard)
+        self._parts: dict[str, int] = {}  # of the model, by worker
+        self._gone = set[str]()  # by themselves
+        self._usable: list[str] = []  # also those without a mate
+        self._members: list[str] = []  # of the newest world
+        self._holders = set[str]()  # of the newest state, for certain
         self._asleep: list[str] = []
-        self._alone: list[str] = []
+        self._wrong: list[str] = []
         self._last = ""
 
     def begin(self) -> None:
-        """Start with two workers."""
-        self._members = [self._name(), self._name()]
-        self._job.publish(How.RESTART, *self._members)
+        """Start with two workers, or with two copies."""
+        self._usable = [self._name(part) for _ in range(COPIES) for part in range(self._shard)]
+        self._publish(How.RESTART, self._usable)
         self._job.start(*self._members)
         self._until(self._all_are_there, WARM_SECONDS)
         self._until_all_train()
@@ -62,62 +71,62 @@ class Chaos:
 
     def end(self) -> list[str]:
         """Kill all; returns what went wrong, and what processes said that had not been killed."""
-        for worker in (*self._members, *self._asleep):
-            self._job.signal(worker, signal.SIGKILL)
+        for worker in (*self._usable, *self._asleep):
+            if worker not in self._gone:
+                self._job.signal(worker, signal.SIGKILL)
         self._job.close()
-        return [*self._alone, *self._job.errors]
+        return [*self._wrong, *self._job.errors]
 
     def _likely(self) -> dict[Callable[[], None], int]:
         """Return each event that may happen now with its weight: losses and joins have the most."""
-        room = MOST_WORKERS - len(self._members)
+        room = MOST_WORKERS - len(self._usable)
         likely = {self._two_worlds: 1, self._join: 3 * room}
-        if len(self._members) > 1:
+        if len(self._members) > self._shard:
             rest = (self._lose, self._lose_while_away, self._leave, self._agent_stops)
             stops = (self._stop, self._stop_shortly, self._stop_while_forming)
             links = (self._cut_off, self._cut_off_shortly)
             likely |= {self._replace: 14, **dict.fromkeys((*rest, *stops, *links), 1)}
-        if room < 2:
+        if len(self._members) > self._shard + 1:
             likely |= {self._lose: 3, self._lose_while_forming: 2}
         return likely
 
     # What happens.
 
     def _lose(self) -> None:
-        self._kill(self._dice.randint(1, len(self._members) - 1))
-        self._publish(How.ABORT, self._members)
+        self._kill(self._dice.randint(1, len(self._members) - self._shard))
+        self._publish(How.ABORT, self._usable)
 
     def _lose_while_away(self) -> None:
         self._kill(1)
         time.sleep(self._dice.uniform(0.1, 1.0))
-        self._publish(How.ABORT, self._members)
+        self._publish(How.ABORT, self._usable)
 
     def _lose_while_forming(self) -> None:
         self._kill(1)
-        self._publish(How.ABORT, self._members)
+        self._publish(How.ABORT, self._usable)
         time.sleep(self._dice.uniform(0, 0.03))
-        self._kill_at_once(self._dice.choice(self._members))
-        self._publish(How.ABORT, self._members)
+        if victims := self._spared():  # of two copies the other one has to stay now
+            self._kill_at_once(self._dice.choice(victims))
+            self._publish(How.ABORT, self._usable)
 
     def _two_worlds(self) -> None:
-        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._members)
+        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._usable)
         time.sleep(self._dice.uniform(0, 0.03))
-        self._publish(How.ABORT, self._shuffled(self._members))
+        self._publish(How.ABORT, self._shuffled(self._usable))
 
     def _replace(self) -> None:
-        members = self._prepare()
-        self._kill(1)
-        stay = [each for each in members if self._job.is_alive(each)]
-        self._publish(How.ABORT, stay)
+        victim = self._dice.choice(self._spared())
+        self._prepare([self._parts[victim]])
+        self._kill_one(victim)
+        self._publish(How.ABORT, self._usable)
 
     def _join(self) -> None:
-        before, self._members = self._members, self._prepare()
+        self._members = self._prepare(parts_of_newcomers(self._usable, self._parts))
         self._job.switch()
         if self._dice.random() < 0.4:  # state is on its way, or the world is being formed
             time.sleep(self._dice.uniform(0, 0.05))
-            safe = self._dice.choice(before)  # somebody keeps the state
-            victims = [each for each in self._members if each != safe]
-            self._kill_at_once(self._dice.choice(victims))
-            self._publish(How.ABORT, self._members)
+            self._kill_at_once(self._dice.choice(self._spared()))  # others keep the state
+            self._publish(How.ABORT, self._usable)
 
     def _leave(self) -> None:
         leaver = self._dice.choice(self._members)
@@ -141,7 +150,7 @@ class Chaos:
         self._job.signal(stopped, signal.SIGCONT)
 
     def _stop_while_forming(self) -> None:
-        self._publish(How.ABORT, self._shuffled(self._members))
+        self._publish(How.ABORT, self._shuffled(self._usable))
         time.sleep(self._dice.uniform(0, 0.03))
         self._stop()
 
@@ -164,7 +173,7 @@ class Chaos:
     def _agent_stops(self) -> None:
         away = self._dice.choice(self._members)
         self._job.isolate(away)
-        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._shuffled(self._members))
+        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._shuffled(self._usable))
         time.sleep(self._dice.uniform(0, 0.2))
         self._go_on_without(away)
         self._job.reach(away)
@@ -173,75 +182,120 @@ class Chaos:
     # How it happens.
 
     def _go_on_without(self, away: str) -> None:
-        """All but one train on in the next world, and that one does nothing meanwhile."""
+        """All but one train on in the next world, and those who are in none do nothing meanwhile."""
         self._publish(How.ABORT, self._without(away))
         self._until(self._all_are_there)
-        before = self._lines(away)
+        mates = [each for each in self._usable if each not in self._members]
+        before = {each: len(self._lines(each)) for each in (away, *mates)}
         self._until_all_train()
-        if len(self._lines(away)) > len(before) + 1:  # of the step that it was in with the others
-            self._alone.append(f"{away} trained on alone after {self._last}")
+        for each, lines in before.items():
+            if len(self._lines(each)) > lines + 1:  # of the step that it was in with the others
+                self._wrong.append(f"{each} trained on alone after {self._last}")
 
     def _is_back(self, worker: str) -> None:
         """Let one that was left out come back, or not."""
         fate = self._dice.random()
         if fate < 0.5:
-            self._publish(How.BOUNDARY, self._shuffled([*self._members, worker]))
+            self._publish(How.BOUNDARY, self._shuffled([*self._usable, worker]))
         elif fate < 0.75:
             self._asleep.append(worker)  # and it must not train on alone
         else:
             self._kill_at_once(worker)
 
-    def _prepare(self) -> list[str]:
-        """Let a newcomer get warm while the others train; returns the world with it."""
-        newcomer = self._name()
-        members = self._shuffled([*self._members, newcomer])
+    def _prepare(self, parts: Sequence[int]) -> list[str]:
+        """Let newcomers get warm while the others train; returns the world with them.
+
+        A newcomer that no mate is there for has one in the next world, where another is gone.
+        """
+        newcomers = [self._name(part) for part in parts]
+        usable = self._shuffled([*self._usable, *newcomers])
+        members = whole_copies(usable, self._parts, newcomers)
         self._job.publish(How.BOUNDARY, *members, switch=False)
-        self._job.start(newcomer)
-        self._until(lambda: self._job.progress(newcomer).ready, WARM_SECONDS)
+        self._job.start(*newcomers)
+        are_ready = lambda: all(self._job.progress(each).ready for each in newcomers)  # noqa: E731
+        self._until(are_ready, WARM_SECONDS)
+        self._usable = usable
         return members
 
+    def _spared(self) -> list[str]:
+        """Return the members without whom the others still hold all of the state."""
+        return [
+            each
+            for each in self._members
+            if each in self._usable and are_complete(self._holders - {each}, self._parts)
+        ]
+
     def _kill(self, count: int) -> None:
-        for worker in self._dice.sample(self._members, count):
-            if self._dice.random() < AT_RANDOM:
-                time.sleep(self._dice.uniform(0, 0.1))
-                self._kill_at_once(worker)
-                continue
-            point = self._dice.choice(POINTS)
-            (self._folder / f"{worker}.order").write_text(point)
-            # Another one's death may come first: then it waits for a world, and dies of this.
-            until = time.monotonic() + 0.5
-            while self._job.is_alive(worker) and time.monotonic() < until:
-                time.sleep(0.005)
-            self.num_aimed += point in AIMED and not self._job.is_alive(worker)
+        for _ in range(count):
+            self._kill_one(self._dice.choice(self._spared()))
+
+    def _kill_one(self, worker: str) -> None:
+        if self._dice.random() < AT_RANDOM:
+            time.sleep(self._dice.uniform(0, 0.1))
             self._kill_at_once(worker)
+            return
+        point = self._dice.choice(POINTS if self._shard == 1 else (*POINTS, *POINTS_IN_PASSES))
+        (self._folder / f"{worker}.order").write_text(point)
+        # Another one's death may come first: then it waits for a world, and dies of this.
+        until = time.monotonic() + 0.5
+        while self._job.is_alive(worker) and time.monotonic() < until:
+            time.sleep(0.005)
+        self.num_aimed += point in AIMED and not self._job.is_alive(worker)
+        self._kill_at_once(worker)
 
     def _kill_at_once(self, worker: str) -> None:
         self._job.signal(worker, signal.SIGKILL)
         self._until(lambda: not self._job.is_alive(worker))
-        self._members = self._without(worker)
+        self._usable = self._without(worker)
+        self._holders.discard(worker)
 
-    def _publish(self, how: How, members: list[str]) -> None:
-        self._members = members
-        self._job.publish(how, *members)
+    def _publish(self, how: How, workers: list[str]) -> None:
+        self._usable = workers
+        self._members = whole_copies(workers, self._parts, self._holders)
+        self._holders &= set(self._members)
+        self._job.publish(how, *self._members)
 
-    def _name(self) -> str:
-        self._names += 1
-        return f"w{self._names}"
+    def _name(self, part: int) -> str:
+        worker = f"w{len(self._parts) + 1}"
+        self._parts[worker] = part
+        return worker
 
     def _without(self, worker: str) -> list[str]:
-        return [each for each in self._members if each != worker]
+        return [each for each in self._usable if each != worker]
 
-    def _shuffled(self, members: list[str]) -> list[str]:
-        return self._dice.sample(members, len(members))
+    def _shuffled(self, workers: list[str]) -> list[str]:
+        return self._dice.sample(workers, len(workers))
 
     def _until_all_train(self) -> None:
-        self._until(self._all_are_there)
-        sizes = {each: self._size(each) for each in self._members}
-        self._until(lambda: all(self._size(each) > size for each, size in sizes.items()))
+        world = 0
+        while world != self._job.world_number:
+            self._until(self._all_are_there)
+            world = self._job.world_number
+            sizes = {each: self._size(each) for each in self._members}
+            self._until(lambda: self._have_grown(sizes) or world != self._job.world_number)
+        self._holders = set(self._members)
+
+    def _have_grown(self, sizes: Mapping[str, int]) -> bool:
+        self._go_on_without_stranded()
+        return all(self._size(each) > size for each, size in sizes.items())
 
     def _all_are_there(self) -> bool:
+        self._go_on_without_stranded()
         newest = self._job.world_number
         return all(self._job.progress(each).world_number == newest for each in self._members)
+
+    def _go_on_without_stranded(self) -> None:
+        """Let a next world be formed where a member has ended since its mates are gone.
+
+        The operator starts it again; here a newcomer takes its place some time.
+        """
+        for worker in [each for each in self._members if not self._job.is_alive(each)]:
+            (ended,) = self._job.ended(worker)
+            self._gone.add(worker)
+            if STRANDED not in ended.error or worker in self._holders:
+                raise StuckError(f"{self._last}: {worker} ended: {ended.error}\n{ended.said}")
+            self.num_stranded += 1
+            self._publish(How.ABORT, self._without(worker))
 
     def _size(self, worker: str) -> int:
         lines = self._folder / f"{worker}.jsonl"
@@ -259,8 +313,9 @@ class Chaos:
             time.sleep(0.005)
 
     def _where_all_stand(self) -> list[str]:
-        everybody = (f"w{number + 1}" for number in range(self._names))
-        alive = [each for each in everybody if self._job.is_alive(each)]
+        alive = [
+            each for each in self._parts if each not in self._gone and self._job.is_alive(each)
+        ]
         for each in alive:
             self._job.signal(each, signal.SIGUSR1)
         time.sleep(STACKS_SECONDS)

@@ -57,13 +57,13 @@ def _follow(own: Path, files: set[Path], deaf: set[Descriptor]) -> set[Descripto
     """Deafen the sockets that are cut off, mend the others, and return those that are deaf now."""
     is_cut_off, dead = own in files, _ports(files - {own})
     deaf_now, ports = set[Descriptor](), set[int]()
-    for descriptor, near, far in _sockets():
+    for descriptor, near, far in sockets():
         ports.add(near)
         if is_cut_off or far in dead:
             deaf_now.add(descriptor)
     for number, _ in deaf_now - deaf:
         _set(number, _ATTACH)
-    for number, _ in deaf & {descriptor for descriptor, _, _ in _sockets()} - deaf_now:
+    for number, _ in deaf & {descriptor for descriptor, _, _ in sockets()} - deaf_now:
         _set(number, _DETACH)
     if is_cut_off:
         with suppress(FileNotFoundError), own.open("r+") as file:  # mended meanwhile
@@ -84,11 +84,11 @@ def _ports(files: Iterable[Path]) -> set[int]:
     return ports
 
 
-def _sockets() -> Iterator[tuple[Descriptor, int, int | None]]:
+def sockets() -> Iterator[tuple[Descriptor, int, int | None]]:
     """All of TCP: which, its own port, and the one at its other end."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names are needed
         number = int(name)
-        with suppress(OSError), _borrowed(number) as found:
+        with suppress(OSError), borrowed(number) as found:
             if found.family in (socket.AF_INET, socket.AF_INET6):
                 inode = os.fstat(number).st_ino
                 yield (number, inode), found.getsockname()[1], _far(found)
@@ -103,12 +103,12 @@ def _far(found: socket.socket) -> int | None:
 
 
 def _set(number: int, option: int) -> None:
-    with suppress(OSError), _borrowed(number) as found:  # closed meanwhile
+    with suppress(OSError), borrowed(number) as found:  # closed meanwhile
         found.setsockopt(socket.SOL_SOCKET, option, _FILTER)
 
 
 @contextmanager
-def _borrowed(number: int) -> Iterator[socket.socket]:
+def borrowed(number: int) -> Iterator[socket.socket]:
     found = socket.socket(fileno=number)
     try:
         yield found

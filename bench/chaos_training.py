@@ -1,8 +1,12 @@
 """The training of bench/chaos.py: a little network whose every step leaves a line with a checksum.
 
 In deterministic mode a step ends with the same bits whatever happened before it, so a line can be
-compared with the line of an undisturbed training. A worker kills itself at a point that its order
-(a file) names, which hits a moment of microseconds for certain.
+compared with the line of an undisturbed training. Where torch divides the model (`shard`) that
+holds within rounding only: so there it computes with 64 bits, in which rounding is far less than
+what one sample does, and a line has the loss and a few sums over weights as well. The line's
+`samples` is a sum over the step's samples, of a whole number for each: it shows one that is missing
+or comes twice. A worker kills itself at a point that its order (a file) names, which hits a moment
+of microseconds for certain.
 """
 
 import faulthandler
@@ -10,27 +14,34 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
+from typing_extensions import override
 
 from bench import chaos_links
-from spotrun_trainer import Run
+from spotrun_trainer import Parallel, Run
 from spotrun_trainer.elastic.membership import Membership
+from spotrun_trainer.elastic.replica_group import ReplicaGroup
 from spotrun_trainer.loop import state_sync
+from spotrun_trainer.parallel.local import local
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
+from spotrun_trainer.step.gradients import BucketedGradients, LocalGradients
 
 SAMPLES, FEATURES, CLASSES = 960, 8, 3
 GLOBAL_BATCH, MICROBATCH = 16, 2
 EVALUATE_EVERY = 3
 POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
 """The points at which a worker can be ordered to die."""
+POINTS_IN_PASSES = ("gather", "gathered", "scatter", "scattered")
+"""More of them where torch divides the model: its own collectives, amid forward and backward."""
 
 
 @dataclass(frozen=True)
@@ -41,56 +52,98 @@ class Alone:
     evaluated: frozenset[int]  # steps after which it evaluates
 
 
-def train(folder: Path, alone: Alone | None, pause_seconds: float = 0.0) -> None:
-    """Train under an operator, for ever; or alone. A step takes so much longer."""
-    worker = os.environ.get("SPOTRUN_WORKER", "alone")
+class Stack(nn.Module):
+    """Two blocks, which torch divides one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        hidden = nn.Linear(FEATURES, 16, bias=False)
+        first = nn.Sequential(hidden, nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Tanh())
+        self.blocks = nn.ModuleList([first, nn.Linear(16, CLASSES)])
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def train(folder: Path, alone: Alone | None, pause_seconds: float = 0.0, shard: int = 1) -> None:
+    """Train under an operator, for ever; or alone. A step takes so much longer.
+
+    So many processes hold a copy of the model.
+    """
+    # One process of a copy keeps its part for ever.
+    part = int(os.environ.get("RANK", "0")) % shard
+    worker = os.environ.get("SPOTRUN_WORKER", f"alone{part}")
     with (folder / f"{worker}.stacks").open("w") as stacks:
         faulthandler.register(signal.SIGUSR1, stacks)  # for a burst that gets stuck
         chaos_links.obey(folder, worker)
-        _train(folder, worker, alone, pause_seconds)
+        with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
+            for line in _trained(folder, alone, pause_seconds, shard):
+                lines.write(json.dumps(line | ({"part": part} if shard > 1 else {})) + "\n")
 
 
-def _train(folder: Path, worker: str, alone: Alone | None, pause_seconds: float) -> None:
+def _trained(
+    folder: Path, alone: Alone | None, pause_seconds: float, shard: int
+) -> Iterator[dict[str, Any]]:
+    """Train; yield a line for each step and each evaluation."""
     aim(folder)
-    run = Run(seed=3, deterministic=True)
-    torch.manual_seed(3)
-    model = run.prepare(
-        nn.Sequential(
-            nn.Linear(FEATURES, 16, bias=False),
-            nn.BatchNorm1d(16),
-            nn.Dropout(0.2),
-            nn.Tanh(),
-            nn.Linear(16, CLASSES),
-        )
-    )
+    run, model = _begun(shard)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     run.track(model=model, optimizer=optimizer)
-    tracked = Tracked()
+    tracked = Tracked(run.mesh if shard > 1 else None)
     tracked.add("model", model)
     tracked.add("optimizer", optimizer)
-    data, total = dataset(), alone.steps if alone else None
-    with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
-        for step in run.steps(
-            data, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, total=total, num_workers=0
-        ):
-            with step:
-                for x, y in step:
-                    loss = functional.cross_entropy(model(x), y, reduction="sum")
-                    step.backward(loss, weight=len(y))
-                time.sleep(pause_seconds)
-                step.update(optimizer, clip=1.0)
-            if run.every(1):
-                found = state_sync.checksum(tracked)
-                lines.write(json.dumps({"step": step.number, "sum": found}) + "\n")
-            if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
-                mean = run.evaluate(model, data, evaluate, microbatch=64)
-                # Who was away meanwhile evaluates what it has, and then gets the others' state.
-                lines.write(json.dumps({"step": run.step, "mean": round(mean, 9)}) + "\n")
+    data, total = dataset(torch.float64 if shard > 1 else None), alone.steps if alone else None
+    for step in run.steps(
+        data,
+        global_batch=GLOBAL_BATCH,
+        microbatch=MICROBATCH,
+        total=total,
+        num_workers=0,
+        sums=["samples"],
+    ):
+        with step:
+            for x, y in step:
+                run.sum(samples=(x.double() * 2**20).round().sum())
+                loss = functional.cross_entropy(model(x), y, reduction="sum")
+                step.backward(loss, weight=len(y))
+            time.sleep(pause_seconds)
+            step.update(optimizer, clip=1.0)
+            line: dict[str, Any] = {"step": step.number, "samples": step.sums["samples"].item()}
+            if shard > 1:
+                line["loss"] = step.loss.item()
+        if run.every(1):
+            if shard > 1:
+                weights = [local(weight).detach() for weight in model.parameters()]
+                line["weights"] = [f(one).item() for one in weights for f in (sum_of, norm_of)]
+            yield line | {"sum": state_sync.checksum(tracked)}
+        if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
+            mean = run.evaluate(model, data, evaluate, microbatch=64)
+            # Who was away meanwhile evaluates what it has, and then gets the others' state.
+            yield {"step": run.step, "mean": round(mean, 9)}
 
 
-def dataset() -> TensorDataset:
+def _begun(shard: int) -> tuple[Run, nn.Module]:
+    run = Run(3, parallel=Parallel(shard=shard)) if shard > 1 else Run(3, deterministic=True)
+    torch.manual_seed(3)
+    model = Stack().double() if shard > 1 else Stack()
+    return run, run.prepare(model, shard=shard > 1)
+
+
+def sum_of(weight: Tensor) -> Tensor:
+    """Each number counts by its place, so that swapped ones show."""
+    return (weight.flatten() * torch.arange(1, weight.numel() + 1)).sum()
+
+
+def norm_of(weight: Tensor) -> Tensor:
+    return weight.norm()
+
+
+def dataset(dtype: torch.dtype | None = None) -> TensorDataset:
     generator = torch.Generator().manual_seed(5)
-    features = torch.randn(SAMPLES, FEATURES, generator=generator)
+    features = torch.randn(SAMPLES, FEATURES, generator=generator).to(dtype)
     return TensorDataset(features, features[:, :CLASSES].argmax(1))
 
 
@@ -112,7 +165,12 @@ def aim(folder: Path) -> None:
             order.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    between(TreeGradients, "reduce", at, "reduce", "reduced")
+    for kind in (TreeGradients, BucketedGradients, LocalGradients):
+        between(kind, "reduce", at, "reduce", "reduced")
+    for name in ("all_gather_single", "_allgather_base"):  # of torch's releases
+        between(ReplicaGroup, name, at, "gather", "gathered")
+    for name in ("reduce_scatter_single", "_reduce_scatter_base"):
+        between(ReplicaGroup, name, at, "scatter", "scattered")
     between(Membership, "commit", at, "commit", "committed")
     between(torch.optim.AdamW, "step", at, "apply", "applied")
 

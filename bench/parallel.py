@@ -7,6 +7,8 @@
     copy_lost_stall_seconds  a process of one of two copies of two shards gets SIGKILL: the longest
                              gap between two steps of the other copy, less a usual one
     steps_lost               steps that the other copy computed again
+    state_sources_ratio      rate at which a newcomer gets its state from eight processes, of that
+                             from one: see bench/parallel_sources.py
     throughput_vs_fsdp2      steps of Run in the time that torch's fully_shard takes for one, and
     memory_vs_fsdp2          the greatest resident memory of both: see bench/parallel_fsdp2.py
 
@@ -33,6 +35,7 @@ from torch.nn.functional import cross_entropy
 
 from bench.operator_bench import say
 from bench.parallel_fsdp2 import measure_throughput
+from bench.parallel_sources import measure_sources
 from devcluster.argument_types import how_many
 from spotrun.wire import How
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
@@ -235,6 +238,11 @@ def compare_throughput(scratch: Path, arguments: argparse.Namespace) -> None:
     measure_throughput(scratch, turns=3 if arguments.quick else 20)
 
 
+def compare_sources(_scratch: Path, arguments: argparse.Namespace) -> None:
+    """Say how fast the state of a newcomer comes from several."""
+    measure_sources(turns=2 if arguments.quick else 10)
+
+
 def _values(size: int, train: Callable[..., T], plan: SharedModel) -> list[T]:
     """Train in so many processes; return what each came to."""
     ended = [run_alone(train, plan)] if size == 1 else run_world(size, train, plan)
@@ -252,6 +260,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], None]] = {
     "losses": compare_losses,
     "reshard": reshard,
     "copies": lose_copies,
+    "sources": compare_sources,
     "throughput": compare_throughput,
 }
 

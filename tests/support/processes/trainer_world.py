@@ -45,6 +45,7 @@ def run_world(
     *arguments: Any,
     env: Mapping[str, str] = {},
     by_rank: Callable[[int], Mapping[str, str]] = lambda _rank: {},
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> list[Ended]:
     """Call a function of a test module in so many processes; by rank, how each of them ended."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -61,7 +62,7 @@ def run_world(
         Process(place_of(rank) | shared | dict(by_rank(rank)), function, *arguments)
         for rank in range(size)
     ]
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + patience_seconds
     return [rank.ended(until) for rank in ranks]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench import chaos_links
-from bench.chaos import compare
 from bench.chaos_bursts import Chaos
+from bench.chaos_compare import compare
 from bench.chaos_joins import Joins
 
 BURSTS = 6
@@ -28,7 +28,7 @@ def test_bursts_of_changes_leave_the_weights_of_an_undisturbed_training(
     finally:
         errors = chaos.end()
     assert errors == []
-    assert compare(tmp_path) == []
+    assert compare(tmp_path).wrong == []
 
 
 def test_what_is_sent_over_a_link_that_is_cut_comes_through_once_it_is_mended(
@@ -65,4 +65,4 @@ def test_losses_right_after_joins_cost_the_others_no_step(tmp_path: Path) -> Non
         errors = joins.end()
     assert errors == []
     assert joins.steps_lost() == 0
-    assert compare(tmp_path) == []
+    assert compare(tmp_path).wrong == []

@@ -1,0 +1,102 @@
+"""The lines of a disturbed training beside those of one that nobody disturbs: see bench/chaos.py.
+
+In deterministic mode a line has to be the same in any bit. Where torch divides the model the order
+of sums depends on the number of copies, so losses, means and sums over weights may differ by
+rounding: TOLERANCE is a thousand times what that comes to over some thousand steps in 64 bits, and
+a thousandth of what one sample less does to the loss of its step. What does not depend on it must
+not differ at all: the sum over the step's samples, and the bits of a part in all that hold it.
+"""
+
+import json
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.chaos_training import Alone, train
+from tests.support.processes.trainer_world import Process, run_world
+
+ALONE_SECONDS = 1800.0
+TOLERANCE = 1e-6
+
+Line = dict[str, Any]
+Key = tuple[int, int, bool]  # the step, the part of the model, and whether it is an evaluation's
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The faults that were found, and how far apart numbers are that may differ by rounding."""
+
+    wrong: list[str]
+    most_apart: float = 0.0
+
+
+def compare(scratch: Path, shard: int = 1) -> Compared:
+    """Find the lines that an undisturbed training does not have, or that come twice."""
+    found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
+    noted = {_key(line) for lines in found.values() for line in lines}
+    if not noted:
+        return Compared([])
+    evaluated = frozenset(step for step, _, is_mean in noted if is_mean)
+    _train_alone(scratch, Alone(max(step for step, _, _ in noted), evaluated), shard)
+    alone = [line for file in scratch.glob("alone*.jsonl") for line in _lines(file)]
+    expected = {_key(line): line for line in alone}
+    wrong, most_apart = [*_torn(found)] if shard > 1 else [], 0.0
+    for file, lines in found.items():
+        for line in lines:
+            apart = _apart(line, expected[_key(line)], shard)
+            most_apart = max(most_apart, apart if apart <= TOLERANCE else 0.0)
+            wrong += [f"{file}: {line}"] if apart > TOLERANCE else []
+        twice = [key for key, count in Counter(map(_key, lines)).items() if count > 1]
+        wrong += [f"{file}: twice {key}" for key in twice]
+    return Compared(wrong, most_apart)
+
+
+def _train_alone(scratch: Path, alone: Alone, shard: int) -> None:
+    arguments = (train, scratch, alone, 0.0, shard)
+    if shard == 1:
+        all_ended = [Process({}, *arguments).ended(time.monotonic() + ALONE_SECONDS)]
+    else:
+        all_ended = run_world(shard, *arguments, patience_seconds=ALONE_SECONDS)
+    for ended in all_ended:
+        assert not ended.error, ended.said
+
+
+def _torn(found: Mapping[Path, list[Line]]) -> Iterator[str]:
+    """Yield the steps after which those that hold the same part did not hold the same bits."""
+    sums = defaultdict[tuple[Path, Key], set[int]](set)
+    for file, lines in found.items():
+        for line in lines:
+            if "sum" in line:
+                sums[file.parent, _key(line)].add(line["sum"])
+    for (folder, (step, part, _)), several in sums.items():
+        if len(several) > 1:
+            yield f"{folder}: after step {step} part {part} is not the same in all that hold it"
+
+
+def _lines(file: Path) -> list[Line]:
+    whole = file.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _key(line: Line) -> Key:
+    return line["step"], line.get("part", 0), "mean" in line
+
+
+def _apart(line: Line, expected: Line, shard: int) -> float:
+    """Return by how much two lines differ, of their size; infinite if they may not."""
+    if "mean" in line:  # a sum over processes, in their order
+        return _distance(line["mean"], expected["mean"])
+    if shard == 1:
+        return 0.0 if line == expected else math.inf
+    if line["samples"] != expected["samples"]:
+        return math.inf
+    pairs = zip(line["weights"], expected["weights"], strict=True)
+    return max(_distance(*each) for each in ((line["loss"], expected["loss"]), *pairs))
+
+
+def _distance(one: float, other: float) -> float:
+    return abs(one - other) / max(1.0, abs(other))
