@@ -10,10 +10,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import chaos_links
-from bench.chaos_copies import are_complete, parts_of_newcomers, whole_copies
+from bench.chaos_copies import Workers, whole_copies
 from bench.chaos_training import POINTS, POINTS_IN_PASSES, train
 from spotrun.wire import How
 from tests.unit.trainer.run.elastic import Job
@@ -40,23 +41,20 @@ class Chaos:
         self.num_stranded = 0  # who had to be started again instead of waiting for a mate
         self.bursts = Counter[str]()
         self._folder = folder
-        self._shard = shard
+        self._points = POINTS if shard == 1 else (*POINTS, *POINTS_IN_PASSES)
         self._dice = random.Random(seed)  # noqa: S311
         self._job = Job(folder, train, folder, None, 0.0, shard)
-        self._parts: dict[str, int] = {}  # of the model, by worker
+        self._workers = Workers(shard)
         self._gone = set[str]()  # by themselves
-        self._usable: list[str] = []  # also those without a mate
-        self._members: list[str] = []  # of the newest world
-        self._holders = set[str]()  # of the newest state, for certain
         self._asleep: list[str] = []
         self._wrong: list[str] = []
         self._last = ""
 
     def begin(self) -> None:
         """Start with two workers, or with two copies."""
-        self._usable = [self._name(part) for _ in range(COPIES) for part in range(self._shard)]
-        self._publish(How.RESTART, self._usable)
-        self._job.start(*self._members)
+        workers = [worker for _ in range(COPIES) for worker in self._workers.add_copy()]
+        self._publish(How.RESTART, workers)
+        self._job.start(*workers)
         self._until(self._all_are_there, WARM_SECONDS)
         self._until_all_train()
 
@@ -71,7 +69,7 @@ class Chaos:
 
     def end(self) -> list[str]:
         """Kill all; returns what went wrong, and what processes said that had not been killed."""
-        for worker in (*self._usable, *self._asleep):
+        for worker in (*self._workers.usable, *self._asleep):
             if worker not in self._gone:
                 self._job.signal(worker, signal.SIGKILL)
         self._job.close()
@@ -79,64 +77,64 @@ class Chaos:
 
     def _likely(self) -> dict[Callable[[], None], int]:
         """Return each event that may happen now with its weight: losses and joins have the most."""
-        room = MOST_WORKERS - len(self._usable)
+        room = MOST_WORKERS - len(self._workers.usable)
         likely = {self._two_worlds: 1, self._join: 3 * room}
-        if len(self._members) > self._shard:
+        if self._workers.can_lose > 0:
             rest = (self._lose, self._lose_while_away, self._leave, self._agent_stops)
             stops = (self._stop, self._stop_shortly, self._stop_while_forming)
             links = (self._cut_off, self._cut_off_shortly)
             likely |= {self._replace: 14, **dict.fromkeys((*rest, *stops, *links), 1)}
-        if len(self._members) > self._shard + 1:
+        if self._workers.can_lose > 1:
             likely |= {self._lose: 3, self._lose_while_forming: 2}
         return likely
 
     # What happens.
 
     def _lose(self) -> None:
-        self._kill(self._dice.randint(1, len(self._members) - self._shard))
-        self._publish(How.ABORT, self._usable)
+        self._kill(self._dice.randint(1, self._workers.can_lose))
+        self._publish(How.ABORT, self._workers.usable)
 
     def _lose_while_away(self) -> None:
         self._kill(1)
         time.sleep(self._dice.uniform(0.1, 1.0))
-        self._publish(How.ABORT, self._usable)
+        self._publish(How.ABORT, self._workers.usable)
 
     def _lose_while_forming(self) -> None:
         self._kill(1)
-        self._publish(How.ABORT, self._usable)
+        self._publish(How.ABORT, self._workers.usable)
         time.sleep(self._dice.uniform(0, 0.03))
-        if victims := self._spared():  # of two copies the other one has to stay now
+        if victims := self._workers.expendable:  # of two copies the other one has to stay now
             self._kill_at_once(self._dice.choice(victims))
-            self._publish(How.ABORT, self._usable)
+            self._publish(How.ABORT, self._workers.usable)
 
     def _two_worlds(self) -> None:
-        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._usable)
+        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._workers.usable)
         time.sleep(self._dice.uniform(0, 0.03))
-        self._publish(How.ABORT, self._shuffled(self._usable))
+        self._publish(How.ABORT, self._shuffled(self._workers.usable))
 
     def _replace(self) -> None:
-        victim = self._dice.choice(self._spared())
-        self._prepare([self._parts[victim]])
+        victim = self._dice.choice(self._workers.expendable)
+        self._prepare([self._workers.parts[victim]])
         self._kill_one(victim)
-        self._publish(How.ABORT, self._usable)
+        self._publish(How.ABORT, self._workers.usable)
 
     def _join(self) -> None:
-        self._members = self._prepare(parts_of_newcomers(self._usable, self._parts))
+        self._workers.members = self._prepare(self._workers.parts_of_newcomers())
         self._job.switch()
         if self._dice.random() < 0.4:  # state is on its way, or the world is being formed
             time.sleep(self._dice.uniform(0, 0.05))
-            self._kill_at_once(self._dice.choice(self._spared()))  # others keep the state
-            self._publish(How.ABORT, self._usable)
+            self._kill_at_once(self._dice.choice(self._workers.expendable))  # others keep the state
+            self._publish(How.ABORT, self._workers.usable)
 
     def _leave(self) -> None:
-        leaver = self._dice.choice(self._members)
-        stays = self._without(leaver)
+        leaver = self._dice.choice(self._workers.members)
+        stays = self._workers.without(leaver)
         self._publish(How.BOUNDARY, stays)
         self._until(lambda: self._job.progress(leaver).broken)
         self._kill_at_once(leaver)
 
     def _stop(self) -> None:
-        stopped = self._dice.choice(self._members)
+        stopped = self._dice.choice(self._workers.members)
         self._job.signal(stopped, signal.SIGSTOP)
         time.sleep(self._dice.uniform(0, 0.2))
         self._go_on_without(stopped)
@@ -144,18 +142,18 @@ class Chaos:
         self._is_back(stopped)
 
     def _stop_shortly(self) -> None:
-        stopped = self._dice.choice(self._members)
+        stopped = self._dice.choice(self._workers.members)
         self._job.signal(stopped, signal.SIGSTOP)
         time.sleep(self._dice.uniform(0, 1.0))  # too short for anybody to conclude anything
         self._job.signal(stopped, signal.SIGCONT)
 
     def _stop_while_forming(self) -> None:
-        self._publish(How.ABORT, self._shuffled(self._usable))
+        self._publish(How.ABORT, self._shuffled(self._workers.usable))
         time.sleep(self._dice.uniform(0, 0.03))
         self._stop()
 
     def _cut_off(self) -> None:
-        away = self._dice.choice(self._members)
+        away = self._dice.choice(self._workers.members)
         self._job.isolate(away)
         chaos_links.cut(self._folder, away)
         time.sleep(self._dice.uniform(0, 0.2))
@@ -165,15 +163,16 @@ class Chaos:
         self._is_back(away)
 
     def _cut_off_shortly(self) -> None:
-        away = self._dice.choice(self._members)
+        away = self._dice.choice(self._workers.members)
         chaos_links.cut(self._folder, away)
         time.sleep(self._dice.uniform(0, 1.0))
         chaos_links.mend(self._folder, away)
 
     def _agent_stops(self) -> None:
-        away = self._dice.choice(self._members)
+        away = self._dice.choice(self._workers.members)
         self._job.isolate(away)
-        self._publish(self._dice.choice([How.BOUNDARY, How.ABORT]), self._shuffled(self._usable))
+        how = self._dice.choice([How.BOUNDARY, How.ABORT])
+        self._publish(how, self._shuffled(self._workers.usable))
         time.sleep(self._dice.uniform(0, 0.2))
         self._go_on_without(away)
         self._job.reach(away)
@@ -182,11 +181,10 @@ class Chaos:
     # How it happens.
 
     def _go_on_without(self, away: str) -> None:
-        """All but one train on in the next world, and those who are in none do nothing meanwhile."""
-        self._publish(How.ABORT, self._without(away))
+        """All but one train on in the next world; those who are in none do nothing meanwhile."""
+        self._publish(How.ABORT, self._workers.without(away))
         self._until(self._all_are_there)
-        mates = [each for each in self._usable if each not in self._members]
-        before = {each: len(self._lines(each)) for each in (away, *mates)}
+        before = {each: len(self._lines(each)) for each in (away, *self._workers.idle)}
         self._until_all_train()
         for each, lines in before.items():
             if len(self._lines(each)) > lines + 1:  # of the step that it was in with the others
@@ -196,7 +194,7 @@ class Chaos:
         """Let one that was left out come back, or not."""
         fate = self._dice.random()
         if fate < 0.5:
-            self._publish(How.BOUNDARY, self._shuffled([*self._usable, worker]))
+            self._publish(How.BOUNDARY, self._shuffled([*self._workers.usable, worker]))
         elif fate < 0.75:
             self._asleep.append(worker)  # and it must not train on alone
         else:
@@ -207,34 +205,26 @@ class Chaos:
 
         A newcomer that no mate is there for has one in the next world, where another is gone.
         """
-        newcomers = [self._name(part) for part in parts]
-        usable = self._shuffled([*self._usable, *newcomers])
-        members = whole_copies(usable, self._parts, newcomers)
+        newcomers = [self._workers.add(part) for part in parts]
+        usable = self._shuffled([*self._workers.usable, *newcomers])
+        members = whole_copies(usable, self._workers.parts, newcomers)
         self._job.publish(How.BOUNDARY, *members, switch=False)
         self._job.start(*newcomers)
         are_ready = lambda: all(self._job.progress(each).ready for each in newcomers)  # noqa: E731
         self._until(are_ready, WARM_SECONDS)
-        self._usable = usable
+        self._workers.usable = usable
         return members
-
-    def _spared(self) -> list[str]:
-        """Return the members without whom the others still hold all of the state."""
-        return [
-            each
-            for each in self._members
-            if each in self._usable and are_complete(self._holders - {each}, self._parts)
-        ]
 
     def _kill(self, count: int) -> None:
         for _ in range(count):
-            self._kill_one(self._dice.choice(self._spared()))
+            self._kill_one(self._dice.choice(self._workers.expendable))
 
     def _kill_one(self, worker: str) -> None:
         if self._dice.random() < AT_RANDOM:
             time.sleep(self._dice.uniform(0, 0.1))
             self._kill_at_once(worker)
             return
-        point = self._dice.choice(POINTS if self._shard == 1 else (*POINTS, *POINTS_IN_PASSES))
+        point = self._dice.choice(self._points)
         (self._folder / f"{worker}.order").write_text(point)
         # Another one's death may come first: then it waits for a world, and dies of this.
         until = time.monotonic() + 0.5
@@ -246,56 +236,50 @@ class Chaos:
     def _kill_at_once(self, worker: str) -> None:
         self._job.signal(worker, signal.SIGKILL)
         self._until(lambda: not self._job.is_alive(worker))
-        self._usable = self._without(worker)
-        self._holders.discard(worker)
+        self._workers.lose(worker)
 
     def _publish(self, how: How, workers: list[str]) -> None:
-        self._usable = workers
-        self._members = whole_copies(workers, self._parts, self._holders)
-        self._holders &= set(self._members)
-        self._job.publish(how, *self._members)
-
-    def _name(self, part: int) -> str:
-        worker = f"w{len(self._parts) + 1}"
-        self._parts[worker] = part
-        return worker
-
-    def _without(self, worker: str) -> list[str]:
-        return [each for each in self._usable if each != worker]
+        self._workers.form(workers)
+        self._job.publish(how, *self._workers.members)
 
     def _shuffled(self, workers: list[str]) -> list[str]:
         return self._dice.sample(workers, len(workers))
 
     def _until_all_train(self) -> None:
-        world = 0
-        while world != self._job.world_number:
+        number = 0
+        while number != (number := self._job.world_number):  # another one may follow amid it
             self._until(self._all_are_there)
-            world = self._job.world_number
-            sizes = {each: self._size(each) for each in self._members}
-            self._until(lambda: self._have_grown(sizes) or world != self._job.world_number)
-        self._holders = set(self._members)
-
-    def _have_grown(self, sizes: Mapping[str, int]) -> bool:
-        self._go_on_without_stranded()
-        return all(self._size(each) > size for each, size in sizes.items())
+            self._until(partial(self._have_grown, self._job.world_number, self._sizes()))
+        self._workers.holders = set(self._workers.members)
 
     def _all_are_there(self) -> bool:
         self._go_on_without_stranded()
-        newest = self._job.world_number
-        return all(self._job.progress(each).world_number == newest for each in self._members)
+        newest, members = self._job.world_number, self._workers.members
+        return all(self._job.progress(each).world_number == newest for each in members)
+
+    def _have_grown(self, world_number: int, sizes: Mapping[str, int]) -> bool:
+        """Whether all of a world have made another step, or there is another world."""
+        self._go_on_without_stranded()
+        if world_number != self._job.world_number:
+            return True
+        return all(size > sizes[each] for each, size in self._sizes().items())
+
+    def _sizes(self) -> dict[str, int]:
+        return {each: self._size(each) for each in self._workers.members}
 
     def _go_on_without_stranded(self) -> None:
         """Let a next world be formed where a member has ended since its mates are gone.
 
         The operator starts it again; here a newcomer takes its place some time.
         """
-        for worker in [each for each in self._members if not self._job.is_alive(each)]:
+        for worker in [each for each in self._workers.members if not self._job.is_alive(each)]:
             (ended,) = self._job.ended(worker)
             self._gone.add(worker)
-            if STRANDED not in ended.error or worker in self._holders:
+            self._workers.lose(worker)
+            if STRANDED not in ended.error or not self._workers.hold_all:
                 raise StuckError(f"{self._last}: {worker} ended: {ended.error}\n{ended.said}")
             self.num_stranded += 1
-            self._publish(How.ABORT, self._without(worker))
+            self._publish(How.ABORT, self._workers.usable)
 
     def _size(self, worker: str) -> int:
         lines = self._folder / f"{worker}.jsonl"
@@ -308,14 +292,13 @@ class Chaos:
         limit = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > limit:
-                said = f"{self._last}, in world {self._job.world_number} of {self._members}"
+                said = f"{self._last}, in world {self._job.world_number} of {self._workers.members}"
                 raise StuckError("\n".join([said, *self._where_all_stand()]))
             time.sleep(0.005)
 
     def _where_all_stand(self) -> list[str]:
-        alive = [
-            each for each in self._parts if each not in self._gone and self._job.is_alive(each)
-        ]
+        here = (each for each in self._workers.parts if each not in self._gone)
+        alive = [each for each in here if self._job.is_alive(each)]
         for each in alive:
             self._job.signal(each, signal.SIGUSR1)
         time.sleep(STACKS_SECONDS)

@@ -1,9 +1,10 @@
-"""Which workers hold which part of a model, and make up whole copies of it together: pure.
+"""Which workers hold which part of a model, make up whole copies of it together, and may be lost.
 
 A worker keeps its part for ever. Where each holds the whole model there is one part, and every
 worker is a copy.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 
@@ -30,14 +31,67 @@ def whole_copies(
     return [worker for copy in zip(*rows, strict=True) for worker in copy]
 
 
-def are_complete(holders: Collection[str], parts: Mapping[str, int]) -> bool:
-    """Whether each part of the model is held by one of them."""
-    return {parts[worker] for worker in holders} == set(parts.values())
+class Workers:
+    """The workers of one training, by name; so many processes hold a copy of its model."""
 
+    def __init__(self, shard: int) -> None:
+        self.parts: dict[str, int] = {}  # of the model, of all that there ever were
+        self.usable: list[str] = []  # also those without a mate
+        self.members: list[str] = []  # of the newest world
+        self.holders = set[str]()  # of the newest state, for certain
+        self._shard = shard
 
-def parts_of_newcomers(workers: Collection[str], parts: Mapping[str, int]) -> list[int]:
-    """Return the parts of which workers are missing; of a whole new copy if none is."""
-    every = sorted(set(parts.values()))
-    counts = [sum(parts[worker] == part for worker in workers) for part in every]
-    lacking = [part for part, count in zip(every, counts, strict=True) if count < max(counts)]
-    return lacking or every
+    @property
+    def can_lose(self) -> int:
+        """How many members may be lost: a whole copy has to be left."""
+        return len(self.members) - self._shard
+
+    @property
+    def idle(self) -> list[str]:
+        """Those that wait for a mate."""
+        return [worker for worker in self.usable if worker not in self.members]
+
+    @property
+    def expendable(self) -> list[str]:
+        """The members without whom the others still hold all of the state."""
+        here = (worker for worker in self.members if worker in self.usable)
+        return [worker for worker in here if self._are_all(self.holders - {worker})]
+
+    @property
+    def hold_all(self) -> bool:
+        """Whether all of the newest state is held, for certain."""
+        return self._are_all(self.holders)
+
+    def _are_all(self, workers: Collection[str]) -> bool:
+        return len({self.parts[worker] for worker in workers}) == self._shard
+
+    def parts_of_newcomers(self) -> list[int]:
+        """Return the parts of which workers are missing; of a whole new copy if none is."""
+        held = Counter(self.parts[worker] for worker in self.usable)
+        lacking = [part for part in range(self._shard) if held[part] < max(held.values())]
+        return lacking or [*range(self._shard)]
+
+    def add(self, part: int) -> str:
+        """Return the name of a new one."""
+        worker = f"w{len(self.parts) + 1}"
+        self.parts[worker] = part
+        return worker
+
+    def add_copy(self) -> list[str]:
+        """Return the names of as many as hold a copy."""
+        return [self.add(part) for part in range(self._shard)]
+
+    def without(self, worker: str) -> list[str]:
+        """Return the others that are usable."""
+        return [each for each in self.usable if each != worker]
+
+    def form(self, workers: list[str]) -> None:
+        """Let these make up the next world, as far as each has its mates."""
+        self.usable = workers
+        self.members = whole_copies(workers, self.parts, self.holders)
+        self.holders &= set(self.members)
+
+    def lose(self, worker: str) -> None:
+        """Note that it is dead."""
+        self.usable = self.without(worker)
+        self.holders.discard(worker)

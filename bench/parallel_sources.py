@@ -1,4 +1,4 @@
-"""The state of a newcomer from eight processes that hold it, beside from one: a part of parallel.py.
+"""The state of a newcomer from eight processes that hold it, beside from one (bench/parallel.py).
 
 Nine processes on gloo. In turns one of eight, and all eight, send the ninth a model with its AdamW
 state, by the trainer's own code. All links of a machine are one here, its memory, and the copying

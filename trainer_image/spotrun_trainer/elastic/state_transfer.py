@@ -130,9 +130,7 @@ def receive(
     tracked.load(landing)
 
 
-def _check_layouts(
-    group: Group, ranks: Sequence[int], expected: int, device: torch.device
-) -> None:
+def _check_layouts(group: Group, ranks: Sequence[int], expected: int, device: torch.device) -> None:
     """Raise ValueError unless the others hold tensors like the first: else ranges are of others."""
     keys = [torch.zeros(1, dtype=torch.int64, device=device) for _ in ranks]
     pairs = list(zip(keys, ranks, strict=True))

@@ -1,4 +1,4 @@
-"""Several processes send one newcomer the state, each a share of it, and it comes to the same bits."""
+"""Several processes send a newcomer the state, each a share of it, and it has the same bits."""
 
 import os
 from typing import Any
