@@ -70,8 +70,7 @@ class Chaos:
     def end(self) -> list[str]:
         """Kill all; returns what went wrong, and what processes said that had not been killed."""
         for worker in (*self._workers.usable, *self._asleep):
-            if worker not in self._gone:
-                self._job.signal(worker, signal.SIGKILL)
+            self._job.signal(worker, signal.SIGKILL)
         self._job.close()
         return [*self._wrong, *self._job.errors]
 
@@ -91,16 +90,17 @@ class Chaos:
     # What happens.
 
     def _lose(self) -> None:
-        self._kill(self._dice.randint(1, self._workers.can_lose))
+        for _ in range(self._dice.randint(1, self._workers.can_lose)):
+            self._kill(self._dice.choice(self._workers.expendable))
         self._publish(How.ABORT, self._workers.usable)
 
     def _lose_while_away(self) -> None:
-        self._kill(1)
+        self._kill(self._dice.choice(self._workers.expendable))
         time.sleep(self._dice.uniform(0.1, 1.0))
         self._publish(How.ABORT, self._workers.usable)
 
     def _lose_while_forming(self) -> None:
-        self._kill(1)
+        self._kill(self._dice.choice(self._workers.expendable))
         self._publish(How.ABORT, self._workers.usable)
         time.sleep(self._dice.uniform(0, 0.03))
         if victims := self._workers.expendable:  # of two copies the other one has to stay now
@@ -115,7 +115,7 @@ class Chaos:
     def _replace(self) -> None:
         victim = self._dice.choice(self._workers.expendable)
         self._prepare([self._workers.parts[victim]])
-        self._kill_one(victim)
+        self._kill(victim)
         self._publish(How.ABORT, self._workers.usable)
 
     def _join(self) -> None:
@@ -201,10 +201,7 @@ class Chaos:
             self._kill_at_once(worker)
 
     def _prepare(self, parts: Sequence[int]) -> list[str]:
-        """Let newcomers get warm while the others train; returns the world with them.
-
-        A newcomer that no mate is there for has one in the next world, where another is gone.
-        """
+        """Let newcomers get warm while the others train; returns the world with them."""
         newcomers = [self._workers.add(part) for part in parts]
         usable = self._shuffled([*self._workers.usable, *newcomers])
         members = whole_copies(usable, self._workers.parts, newcomers)
@@ -215,11 +212,7 @@ class Chaos:
         self._workers.usable = usable
         return members
 
-    def _kill(self, count: int) -> None:
-        for _ in range(count):
-            self._kill_one(self._dice.choice(self._workers.expendable))
-
-    def _kill_one(self, worker: str) -> None:
+    def _kill(self, worker: str) -> None:
         if self._dice.random() < AT_RANDOM:
             time.sleep(self._dice.uniform(0, 0.1))
             self._kill_at_once(worker)
@@ -265,7 +258,8 @@ class Chaos:
         return all(size > sizes[each] for each, size in self._sizes().items())
 
     def _sizes(self) -> dict[str, int]:
-        return {each: self._size(each) for each in self._workers.members}
+        files = {each: self._folder / f"{each}.jsonl" for each in self._workers.members}
+        return {each: file.stat().st_size if file.exists() else 0 for each, file in files.items()}
 
     def _go_on_without_stranded(self) -> None:
         """Let a next world be formed where a member has ended since its mates are gone.
@@ -280,10 +274,6 @@ class Chaos:
                 raise StuckError(f"{self._last}: {worker} ended: {ended.error}\n{ended.said}")
             self.num_stranded += 1
             self._publish(How.ABORT, self._workers.usable)
-
-    def _size(self, worker: str) -> int:
-        lines = self._folder / f"{worker}.jsonl"
-        return lines.stat().st_size if lines.exists() else 0
 
     def _lines(self, worker: str) -> list[str]:
         return (self._folder / f"{worker}.jsonl").read_text().splitlines()

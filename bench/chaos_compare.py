@@ -43,13 +43,19 @@ def compare(scratch: Path, shard: int = 1) -> Compared:
     evaluated = frozenset(step for step, _, is_mean in noted if is_mean)
     _train_alone(scratch, Alone(max(step for step, _, _ in noted), evaluated), shard)
     alone = [line for file in scratch.glob("alone*.jsonl") for line in _lines(file)]
-    expected = {_key(line): line for line in alone}
+    return judge(found, {_key(line): line for line in alone}, shard)
+
+
+def judge(found: Mapping[Path, list[Line]], expected: Mapping[Key, Line], shard: int) -> Compared:
+    """Find the faults in lines, by the file of each worker."""
     wrong, most_apart = [*_torn(found)] if shard > 1 else [], 0.0
     for file, lines in found.items():
         for line in lines:
             apart = _apart(line, expected[_key(line)], shard)
-            most_apart = max(most_apart, apart if apart <= TOLERANCE else 0.0)
-            wrong += [f"{file}: {line}"] if apart > TOLERANCE else []
+            if apart > TOLERANCE:
+                wrong.append(f"{file}: {line}")
+            else:
+                most_apart = max(most_apart, apart)
         twice = [key for key, count in Counter(map(_key, lines)).items() if count > 1]
         wrong += [f"{file}: twice {key}" for key in twice]
     return Compared(wrong, most_apart)
@@ -99,4 +105,4 @@ def _apart(line: Line, expected: Line, shard: int) -> float:
 
 
 def _distance(one: float, other: float) -> float:
-    return abs(one - other) / max(1.0, abs(other))
+    return abs(one - other) / max(1.0, abs(other)) if math.isfinite(one) else math.inf
