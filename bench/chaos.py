@@ -7,6 +7,11 @@ worker that leaves; two worlds at once. And what goes away but may come back, af
 or before anybody has noticed: a process that is stopped, a link that is cut, an agent that stands
 still.
 
+With `--shard 2` so many processes hold a copy of the model (FSDP2), and two copies train. A worker
+that is lost leaves a mate, which waits until a newcomer has the part that is missing. Kills hit amid
+torch's own collectives, too. Bits are not those of an undisturbed training then: what is compared
+instead is in bench/chaos_compare.py.
+
 Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of
 the first 0.3 s after each join, with real agents and the operator's own decisions: in turn that of
 the newcomer and that of one who trained before. Half of them end no connection.
@@ -14,6 +19,8 @@ the newcomer and that of one who trained before. Half of them end no connection.
     chaos_bursts      bursts after which all members trained on within SECONDS
     chaos_stuck       bursts after which they did not
     chaos_aimed       kills that hit between the begin of a reduction and the end of its update
+    chaos_stranded    processes that had to be started again, since their mate was lost amid an
+                      evaluation (`--shard`): the others trained on
     chaos_mismatches  steps whose state differs from that of an undisturbed training in any bit, in
                       any worker, or that a worker made twice; workers that trained on while they
                       were left out; and processes that ended by an error
@@ -27,7 +34,7 @@ The figures of joins come as soon as the last one is over, and also if that is e
 Ctrl-C, SIGTERM or `--seconds`; then they say so. After signals nothing is compared.
 
 Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--joins 100]
-[--only joins] [--seconds 1800]`.
+[--only joins] [--seconds 1800] [--shard 2]`.
 """
 
 import argparse

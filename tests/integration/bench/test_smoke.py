@@ -66,3 +66,11 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
         assert lives["value"] <= lives["allowed"]
         removed = figures["writes_per_removed_worker"]
         assert removed["value"] <= removed["allowed"]
+
+
+def test_a_training_of_shared_copies_is_disturbed_as_well() -> None:
+    small = ("--shard=2", "--seeds=1", "--bursts=4")
+    found = figures_of("chaos", *small, timeout_seconds=TIMEOUT_SECONDS)
+    figures = {line["metric"]: line["value"] for line in found}
+    assert figures["chaos_bursts"] > 0
+    assert (figures["chaos_stuck"], figures["chaos_mismatches"]) == (0, 0)

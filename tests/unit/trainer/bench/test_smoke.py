@@ -32,6 +32,7 @@ PRINTED = {
         "reshard_mismatches",
         "copy_lost_stall_seconds",
         "steps_lost",
+        "state_sources_ratio",
         "throughput_vs_fsdp2",
         "memory_vs_fsdp2",
     },
