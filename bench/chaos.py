@@ -8,8 +8,8 @@ or before anybody has noticed: a process that is stopped, a link that is cut, an
 still.
 
 With `--shard 2` so many processes hold a copy of the model (FSDP2), and two copies train. A worker
-that is lost leaves a mate, which waits until a newcomer has the part that is missing. Kills hit amid
-torch's own collectives, too. Bits are not those of an undisturbed training then: what is compared
+that is lost leaves a mate, which waits until a newcomer has the part that is missing. Kills hit
+amid torch's own collectives, too. Bits are not those of an undisturbed training then: what is compared
 instead is in bench/chaos_compare.py.
 
 Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of

@@ -63,6 +63,17 @@ def sum_gradients(things: Iterable[object]) -> None:
 
 
 def drop_whole_tensors(parts: Iterable[Any]) -> None:
-    """Drop the whole tensors that a forward pass without a backward leaves in sharded parts."""
+    """Drop what forward passes without a backward leave: whole tensors, and notes of the passes.
+
+    torch notes each forward pass, and fetches parts ahead by its notes in the next backward pass.
+    Then mates of which one has joined since would begin different collectives, and wait for ever.
+    """
     for part in parts:
         part.reshard()
+        state = part._get_fsdp_state()  # noqa: SLF001 - reset_iter_state (2.13) drops gradients too
+        several = getattr(state, "_fsdp_param_groups", None)
+        if several is None:  # an older torch has one at most
+            several = [one for one in (state._fsdp_param_group,) if one is not None]  # noqa: SLF001
+        for group in several:
+            getattr(group.comm_ctx, "post_forward_order", []).clear()  # there was none yet
+            group._post_forward_indices.clear()  # noqa: SLF001

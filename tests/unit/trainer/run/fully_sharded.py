@@ -23,6 +23,7 @@ class FullySharded(SharedModel):
     rows: int = CLASSES  # of the last layer: its parts differ in size
     clip: float | None = 0.5
     precision: Precision | None = None
+    in_blocks: bool = False  # all of the model's parameters
 
     @property
     def processes(self) -> int:
@@ -54,11 +55,27 @@ class Blocks(nn.Module):
         return result
 
 
+class OnlyBlocks(nn.Module):
+    """A sequence of blocks and nothing beside them, so that torch keeps no part of it whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        first = nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh())
+        self.blocks = nn.ModuleList([first, nn.Linear(8, CLASSES)])
+
+    @override
+    def forward(self, features: Tensor) -> Tensor:
+        for block in self.blocks:
+            features = block(features)
+        return features
+
+
 def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     """Make what is trained, as users write it."""
     parallel = Parallel(shard=plan.shard, tensor=plan.tensor)
     run = Run(1, parallel=parallel, checkpoint=plan.checkpoint, every=plan.every)
-    model = Blocks(plan.rows)
+    model: nn.Module = OnlyBlocks() if plan.in_blocks else Blocks(plan.rows)
     if plan.tensor > 1:
         divide_layers(model, run)
     model = run.prepare(model, shard=True, precision=plan.precision)
@@ -67,7 +84,7 @@ def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     return run, model, optimizer
 
 
-def divide_layers(model: Blocks, run: Run) -> None:
+def divide_layers(model: nn.Module, run: Run) -> None:
     """Divide layers by columns and by rows in turns; the scale stays whole."""
     # Not for all processes of these tests: it takes them a second.
     from torch.distributed.tensor import Replicate  # noqa: PLC0415
