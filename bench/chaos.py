@@ -9,8 +9,8 @@ still.
 
 With `--shard 2` so many processes hold a copy of the model (FSDP2), and two copies train. A worker
 that is lost leaves a mate, which waits until a newcomer has the part that is missing. Kills hit
-amid torch's own collectives, too. Bits are not those of an undisturbed training then: what is compared
-instead is in bench/chaos_compare.py.
+amid torch's own collectives, too. Bits are not those of an undisturbed training then: see
+bench/chaos_compare.py for what is compared instead.
 
 Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of
 the first 0.3 s after each join, with real agents and the operator's own decisions: in turn that of

@@ -134,11 +134,13 @@ def _begun(shard: int) -> tuple[Run, nn.Module]:
 
 def sum_of(weight: Tensor) -> Tensor:
     """Each number counts by its place, so that swapped ones show."""
-    return (weight.flatten() * torch.arange(1, weight.numel() + 1)).sum()
+    places = torch.arange(1, weight.numel() + 1)
+    return torch.sum(weight.flatten() * places)
 
 
 def norm_of(weight: Tensor) -> Tensor:
-    return weight.norm()
+    norm: Tensor = torch.linalg.vector_norm(weight)
+    return norm
 
 
 def dataset(dtype: torch.dtype | None = None) -> TensorDataset:

@@ -22,12 +22,11 @@ from tests.unit.trainer.run.fully_sharded import (
     begun,
     train_fully_sharded,
 )
-from tests.unit.trainer.run.scripts import CLASSES, Trained, dataset
+from tests.unit.trainer.run.scripts import CLASSES, Nuisance, Trained, dataset
 from tests.unit.trainer.run.sharded import (
     FOUR,
     Both,
     DieBeforeCommit,
-    Nuisance,
     assert_losses_among,
     complete_the_copy,
     leave_to_the_other_copy,
