@@ -1,4 +1,4 @@
-"""Which workers hold which part of a model, make up whole copies of it together, and may be lost.
+"""The workers that hold the parts of a model: whole copies of it, and who of them may be lost.
 
 A worker keeps its part for ever. Where each holds the whole model there is one part, and every
 worker is a copy.
@@ -43,12 +43,12 @@ class Workers:
 
     @property
     def can_lose(self) -> int:
-        """How many members may be lost: a whole copy has to be left."""
+        """The number of members that may be lost: a whole copy has to be left."""
         return len(self.members) - self._shard
 
     @property
     def idle(self) -> list[str]:
-        """Those that wait for a mate."""
+        """The workers that wait for a mate."""
         return [worker for worker in self.usable if worker not in self.members]
 
     @property

@@ -18,7 +18,7 @@ class Size:
 
     @property
     def num_bytes(self) -> int:
-        """All of it."""
+        """The size in bytes."""
         return self.numel * self.itemsize
 
 
