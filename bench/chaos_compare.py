@@ -20,7 +20,7 @@ from bench.chaos_training import Alone, train
 from tests.support.processes.trainer_world import Process, run_world
 
 ALONE_SECONDS = 1800.0
-TOLERANCE = 1e-6
+TOLERANCE = 1e-9
 
 Line = dict[str, Any]
 Key = tuple[int, int, bool]  # the step, the part of the model, and whether it is an evaluation's

@@ -90,7 +90,8 @@ def _trained(
     """Train; yield a line for each step and each evaluation."""
     aim(folder)
     run, model = _begun(shard)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    # By default it makes a whole step of a gradient that is nothing but rounding.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
     run.track(model=model, optimizer=optimizer)
     tracked = Tracked(run.mesh if shard > 1 else None)
     tracked.add("model", model)

@@ -207,12 +207,15 @@ class Group:
             lambda: self._backend.alltoall_base(output, given, output_sizes, given_sizes), given
         )
 
-    def send(self, tensors: Iterable[Tensor], rank: int) -> Pending:
+    def send(
+        self, tensors: Iterable[Tensor], rank: int, *, most: timedelta | None = None
+    ) -> Pending:
         """Begin to send tensors, one after the other, to one process, which receives them.
 
-        That runs beside collectives; not on NCCL, where two communicators can block each other.
+        Each may take at most so long. That runs beside collectives; not on NCCL, where two
+        communicators can block each other.
         """
-        return self._stream(lambda tensor: self._backend.send([tensor], rank, 0), tensors)
+        return self._stream(lambda tensor: self._backend.send([tensor], rank, 0), tensors, most)
 
     def receive(
         self, tensors: Iterable[Tensor], rank: int, *, most: timedelta | None = None

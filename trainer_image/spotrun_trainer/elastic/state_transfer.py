@@ -68,7 +68,8 @@ def send(
     group: Group, rank: int, snapshot: Snapshot, device: torch.device, place: Place = Place()
 ) -> Pending:
     """Begin to send a process a share of a snapshot: from the only source, all of it."""
-    return group.send(_messages(snapshot, device, place), rank)
+    # It receives none before it has the header, for which another may have to end an evaluation.
+    return group.send(_messages(snapshot, device, place), rank, most=EVALUATION)
 
 
 def _messages(snapshot: Snapshot, device: torch.device, place: Place) -> Iterator[Tensor]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import distributed
+from torch import distributed, nn
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 from typing_extensions import override
 
@@ -24,6 +24,7 @@ from spotrun_trainer.elastic.pending_collectives import SLICE
 from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
 from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
 from spotrun_trainer.elastic.replica_group import _reduce_scatter
+from spotrun_trainer.elastic.state_transfer import Place
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
@@ -132,23 +133,31 @@ def test_a_message_may_take_its_time() -> None:
 
 
 def give_after_an_evaluation() -> dict[str, Any] | None:
-    """Rank 1 has to wait longer for the state to come than for any other message."""
+    """Rank 1 has to wait longer for the state to come than for any other message.
+
+    So has rank 2, which sends a share of it: rank 0 says first what there is.
+    """
     p2p_stream.MESSAGE = timedelta(seconds=1.0)
     rank_info = find_rank_info(os.environ, None)
     group, tracked = Group.form(rank_info, device=CPU), Tracked()
+    tracked.add("model", nn.Linear(2, 2))
     group.all_gather(torch.ones(1))
+    sources = (0, 2)
+    if rank_info.rank == 1:
+        header = state_transfer.receive_header(group, sources[0], CPU)
+        state_transfer.receive(group, sources, tracked, header, CPU)
+        return header.extra
     if rank_info.rank == 0:
         time.sleep(2.5 * p2p_stream.MESSAGE.total_seconds())
-        state_transfer.send(
-            group, 1, state_transfer.take_snapshot(tracked, {"step": 3}), CPU
-        ).wait()
-        return None
-    return state_transfer.receive_header(group, 0, CPU).extra
+    place = Place(sources.index(rank_info.rank), len(sources))
+    snapshot = state_transfer.take_snapshot(tracked, {"step": 3})
+    state_transfer.send(group, 1, snapshot, CPU, place).wait()
+    return None
 
 
 def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:
-    ended = run_world(2, give_after_an_evaluation)
-    assert [one.value for one in ended] == [None, {"step": 3}], [one.said for one in ended]
+    ended = run_world(3, give_after_an_evaluation)
+    assert [one.value for one in ended] == [None, {"step": 3}, None], [one.said for one in ended]
 
 
 def sum_beside_a_stranger() -> float:
