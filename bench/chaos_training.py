@@ -123,7 +123,7 @@ def _trained(
         if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
             mean = run.evaluate(model, data, evaluate, microbatch=64)
             # Who was away meanwhile evaluates what it has, and then gets the others' state.
-            yield {"step": run.step, "mean": round(mean, 9)}
+            yield {"step": run.step, "mean": mean}
 
 
 def _begun(shard: int) -> tuple[Run, nn.Module]:
