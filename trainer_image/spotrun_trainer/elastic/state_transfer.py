@@ -4,8 +4,8 @@ The first of these sends a description of the tensors, as JSON with all other va
 sends its share of the tensors (`state_shares.py`). Nothing is pickled, and they are received into
 the tensors that are there, like a checkpoint's.
 
-Models and optimizers have the same bits in all that hold them. Other objects need not (a counter of
-one's own), and half of one and half of another would be neither: the first sends these whole.
+Weights and optimizers' states have the same bits in all that hold them. Other things need not (a
+counter of one's own), and half of one and half of another would be neither: the first sends these.
 
 The senders compute on meanwhile: `take_snapshot` copies tensors that a forward pass may change, and
 refers to the others, which change with the next update. So that has to wait until all is sent.
@@ -45,9 +45,9 @@ class Snapshot:
     """The state of a training, valid until the next update."""
 
     header: bytes
-    layout: int  # a key of what all have
-    common: list[Tensor]  # the tensors of models and optimizers, in the order of their names
-    own: list[Tensor]  # those of other objects
+    layout: int  # a key of the names, types and shapes of the weights
+    weights: list[Tensor]  # and the states of optimizers, in the order of their names
+    others: list[Tensor]
 
 
 def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
@@ -60,8 +60,8 @@ def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
         name: tensor.detach().clone() if name in flat.volatile else tensor.detach()
         for name, tensor in flat.tensors.items()
     }
-    common, own = _divide(tracked, tensors)
-    return Snapshot(header, _layout(common, specs), [*common.values()], own)
+    weights, others = _divide(tracked, tensors, flat.volatile)
+    return Snapshot(header, _layout(weights, specs), [*weights.values()], others)
 
 
 def send(
@@ -79,11 +79,11 @@ def _messages(snapshot: Snapshot, device: torch.device, place: Place) -> Iterato
         yield header.to(device)
     else:
         yield torch.tensor([snapshot.layout]).to(device)
-    several = list(parts(snapshot.common, _PART_BYTES))
+    several = list(parts(snapshot.weights, _PART_BYTES))
     for one in share_out(_sizes(several), place.of)[place.number]:
         yield _together(several[one.message], device).view(-1)[one.start : one.stop]
     if place.number == 0:
-        yield from (_together(part, device) for part in parts(snapshot.own, _PART_BYTES))
+        yield from (_together(part, device) for part in parts(snapshot.others, _PART_BYTES))
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def receive(
     If it fails half-way the tracked state is neither the old one nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
-    common, own = _divide(tracked, landing.tensors)
-    _check_layouts(group, ranks[1:], _layout(common, header.specs), device)
-    shared = list(parts([*common.values()], _PART_BYTES))
-    whole = list(parts(own, _PART_BYTES))
+    weights, others = _divide(tracked, landing.tensors, tracked.flatten().volatile)
+    _check_layouts(group, ranks[1:], _layout(weights, header.specs), device)
+    shared = list(parts([*weights.values()], _PART_BYTES))
+    whole = list(parts(others, _PART_BYTES))
     messages = [_room_for(part, device) for part in (*shared, *whole)]
     streams = [
         [messages[one.message].view(-1)[one.start : one.stop] for one in ranges]
@@ -140,17 +140,18 @@ def _check_layouts(group: Group, ranks: Sequence[int], expected: int, device: to
         pending.wait()
     if others := [rank for key, rank in pairs if int(key.item()) != expected]:
         raise ValueError(
-            f"ranks {others} hold other tensors of the models and optimizers than the rest: all "
+            f"ranks {others} hold other weights, or states of optimizers, than the rest: all "
             "processes have to build and track the same ones, whatever their rank"
         )
 
 
 def _divide(
-    tracked: Tracked, tensors: Mapping[str, Tensor]
+    tracked: Tracked, tensors: Mapping[str, Tensor], volatile: frozenset[str]
 ) -> tuple[dict[str, Tensor], list[Tensor]]:
-    """Return those of models and optimizers, in the order of their names, and all others."""
-    common = {name: tensors[name] for name in sorted(tensors) if tracked.is_common(name)}
-    return common, [tensor for name, tensor in tensors.items() if name not in common]
+    """Return weights and states of optimizers, in the order of their names, and all others."""
+    names = [name for name in sorted(tensors) if tracked.is_weight(name, volatile)]
+    weights = {name: tensors[name] for name in names}
+    return weights, [tensor for name, tensor in tensors.items() if name not in weights]
 
 
 def _layout(names: Iterable[str], specs: Mapping[str, Spec]) -> int:

@@ -153,9 +153,16 @@ class Tracked:
             raise ValueError(f"{name}.state_dict() returned a {kind}, not a dict")  # noqa: TRY004
         return flatten(state, name, flat.tensors, self._branches)
 
-    def is_common(self, path: str) -> bool:
-        """Whether a tensor belongs to a module or an optimizer, which all processes have alike."""
-        return isinstance(self._things[path.partition("/")[0]], Module | Optimizer)
+    def is_weight(self, path: str, volatile: frozenset[str]) -> bool:
+        """Whether a tensor is a parameter or an optimizer's state, which all processes have alike.
+
+        `volatile` are those of the state as it is now.
+        """
+        name, _, _ = path.partition("/")
+        thing = self._things[name]
+        if isinstance(thing, Optimizer):
+            return path.startswith(f"{name}/state/")
+        return isinstance(thing, Module) and path not in volatile
 
     @property
     def is_divided(self) -> bool:

@@ -19,9 +19,9 @@ NEWCOMER = 3
 
 
 class Odd(nn.Module):
-    """Tensors of many kinds: large, empty, scattered, of other types, and a buffer."""
+    """Tensors of many kinds: large, empty, scattered, of other types, and a buffer of one's own."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
         super().__init__()
         self.large = nn.Parameter(torch.randn(3000, 1001))
         self.empty = nn.Parameter(torch.empty(0, 4))
@@ -29,7 +29,7 @@ class Odd(nn.Module):
         self.short = nn.Parameter(torch.randn(1001).bfloat16())
         self.one = nn.Parameter(torch.randn(()))
         self.seen: Tensor
-        self.register_buffer("seen", torch.arange(7))
+        self.register_buffer("seen", torch.full((1000,), rank))
 
 
 class Own:
@@ -48,7 +48,7 @@ class Own:
 def tracked_by(rank: int, *, extra: bool = False) -> tuple[Tracked, Odd, torch.optim.Optimizer]:
     """A model that has been trained for a step; the newcomer's has not."""
     torch.manual_seed(rank == NEWCOMER)
-    model = Odd()
+    model = Odd(rank)
     used = [one for name, one in model.named_parameters() if extra or name != "one"]
     optimizer = torch.optim.AdamW(used, lr=0.1)
     if rank != NEWCOMER:
@@ -93,13 +93,15 @@ def test_all_of_it_has_the_bits_of_those_who_hold_it() -> None:
 
 
 def test_what_may_differ_comes_whole_from_the_first() -> None:
-    assert values()[NEWCOMER]["own/tensor"].tolist() == [float(SOURCES[0])] * 1000
+    newcomer = values()[NEWCOMER]
+    for name in ("own/tensor", "model/seen"):
+        assert newcomer[name].tolist() == [SOURCES[0]] * 1000, name
 
 
 def test_who_holds_other_tensors_is_named() -> None:
     """Rank 2 gives its optimizer one parameter more: its ranges would be those of other tensors."""
     ended = run_world(NEWCOMER + 1, transfer, 2)
-    assert "ranks [2] hold other tensors" in ended[NEWCOMER].error
+    assert "ranks [2] hold other weights" in ended[NEWCOMER].error
 
 
 class Link:
