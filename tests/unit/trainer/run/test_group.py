@@ -142,17 +142,19 @@ def give_after_an_evaluation() -> dict[str, Any] | None:
     group, tracked = Group.form(rank_info, device=CPU), Tracked()
     tracked.add("model", nn.Linear(2, 2))
     group.all_gather(torch.ones(1))
-    sources = (0, 2)
+    sources, extra = (0, 2), None
     if rank_info.rank == 1:
         header = state_transfer.receive_header(group, sources[0], CPU)
         state_transfer.receive(group, sources, tracked, header, CPU)
-        return header.extra
-    if rank_info.rank == 0:
-        time.sleep(2.5 * p2p_stream.MESSAGE.total_seconds())
-    place = Place(sources.index(rank_info.rank), len(sources))
-    snapshot = state_transfer.take_snapshot(tracked, {"step": 3})
-    state_transfer.send(group, 1, snapshot, CPU, place).wait()
-    return None
+        extra = header.extra
+    else:
+        if rank_info.rank == 0:
+            time.sleep(2.5 * p2p_stream.MESSAGE.total_seconds())
+        place = Place(sources.index(rank_info.rank), len(sources))
+        snapshot = state_transfer.take_snapshot(tracked, {"step": 3})
+        state_transfer.send(group, 1, snapshot, CPU, place).wait()
+    group.all_gather(torch.ones(1))  # so nobody has left while rank 1 still receives
+    return extra
 
 
 def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:

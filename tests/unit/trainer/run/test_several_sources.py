@@ -76,6 +76,8 @@ def transfer(differs: int | None) -> dict[str, Tensor]:
         snapshot = state_transfer.take_snapshot(tracked, {})
         place = Place(SOURCES.index(rank), len(SOURCES))
         state_transfer.send(group, NEWCOMER, snapshot, CPU, place).wait()
+    if differs is None:
+        group.all_gather(torch.ones(1))  # so nobody has left while the newcomer still receives
     return {name: one.clone() for name, one in tracked.flatten().tensors.items()}
 
 
