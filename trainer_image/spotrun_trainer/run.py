@@ -270,8 +270,8 @@ class Run:
         schedule_check.check_tracked(self._context.things)
         batch = Batch(global_batch, microbatch)
         if self._context.mesh is not None:
-            rank_info = self._context.rank_info
-            batch.check_parts(rank_info.shards // rank_info.tensor // rank_info.pipeline)
+            plan = self._context.rank_info.parallel
+            batch.check_parts(1 if plan is None else plan.shard)
             check_optimizers(self._context.things)
             sum_gradients(self._context.things)
         if self._context.deterministic:
@@ -347,7 +347,8 @@ class Run:
                 "dropped, a worker that joins would not come there with the others"
             )
 
-        if context.rank_info.pipeline > 1:
+        plan = context.rank_info.parallel
+        if plan is not None and plan.pipeline > 1:
             raise ValueError(
                 "run.evaluate cannot take a model through the stages of a pipeline yet: load a "
                 "checkpoint where the model is whole, or sum up what is wanted in the steps"

@@ -35,6 +35,7 @@ from spotrun_trainer.elastic.pending_collectives import (
 )
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
+from spotrun_trainer.parallel.degrees import Parallel
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
@@ -47,6 +48,7 @@ COLLECTIVE_SECONDS = 1800.0
 _END_SECONDS = 0.1  # a cut collective ends within a millisecond, or with its time-out
 _WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"  # torch reads it when a group is made
 _open = weakref.WeakSet["Group"]()
+_WHOLE = Parallel()
 
 
 class Group:
@@ -66,9 +68,7 @@ class Group:
         connections: Connections | None = None,
         peers: "Group | None" = None,
         replica: "Group | None" = None,
-        own_microbatches: bool = False,
-        tensor: int = 1,
-        pipeline: int = 1,
+        parallel: Parallel | None = None,
         axes: "Mapping[tuple[int, ...], Group]" = MappingProxyType({}),
     ) -> None:
         self.rank = rank
@@ -78,9 +78,7 @@ class Group:
         self.replica = replica
         self.lost: PeerLostError | None = None  # noticed where it could not be raised
         self._peers = peers
-        self.own_microbatches = own_microbatches  # of each part of a copy
-        self.tensor = tensor  # neighbours in a copy that compute the same microbatches
-        self.pipeline = pipeline  # stages of a copy
+        self._parallel = parallel if replica is not None else None
         self.axes = axes  # of a copy: groups of some of its processes, by their numbers in it
         self._backend = backend
         self._connections = connections or Connections()
@@ -126,18 +124,25 @@ class Group:
         return self._peers or self  # not stored in itself: only the garbage collector would free it
 
     @property
-    def addends(self) -> "Group":
-        """The processes that compute different microbatches, so that their sums are added up."""
-        return self if self.own_microbatches else self.peers
+    def number(self) -> int:
+        """The number of this process in its copy of the model."""
+        return 0 if self.replica is None else self.replica.rank
+
+    @property
+    def plan(self) -> Parallel:
+        """What each process of a copy does; one that holds all of it, if the script divides it."""
+        return self._parallel or _WHOLE
+
+    @property
+    def is_divided_by_script(self) -> bool:
+        """Whether the script divides the model among processes that compute the same samples."""
+        return self.replica is not None and self._parallel is None
 
     @property
     def share(self) -> Share:
         """The place of this process among those that microbatches are dealt to."""
-        peers, replica = self.peers, self.replica
-        if replica is None or not self.own_microbatches:
-            return Share(peers.size, peers.rank, peers.idle)
-        places, place = replica.size // self.tensor, replica.rank // self.tensor
-        return Share(peers.size, peers.rank, peers.idle, places, place)
+        peers, part = self.peers, self.plan.part_of(self.number)
+        return Share(peers.size, peers.rank, peers.idle, self.plan.shard, part)
 
     @property
     def counts(self) -> bool:
@@ -145,16 +150,19 @@ class Group:
 
         Of a pipeline's stages it is the last, which alone has the loss.
         """
-        if self.replica is None:
-            return True
-        if self.pipeline > 1:
-            return self.replica.rank == self.pipeline - 1
-        return self.replica.rank % self.tensor == 0
+        return self.is_divided_by_script or self.plan.has_loss(self.number)
 
-    @property
-    def has_known_parts(self) -> bool:
-        """Whether it is known of each gradient which processes hold it, so norms add up."""
-        return self.replica is None or self.own_microbatches or self.pipeline > 1
+    def along(self, dimension: str) -> "Group":
+        """Return the processes that differ from this one in one dimension of a copy's mesh."""
+        ranks = tuple(self.plan.axis(dimension, self.number))
+        if self.replica is None or len(ranks) == 1:
+            return Group()
+        return self.replica.axes.get(ranks, self.replica)
+
+    def sum_of_stage(self, tensor: Tensor) -> None:
+        """Sum over the processes that compute the same layers for other samples, in place."""
+        self.along("shard").all_reduce(tensor).wait()
+        self.peers.all_reduce(tensor).wait()
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
@@ -298,9 +306,7 @@ def _connect(
             _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu),
             is_nccl=gpu is not None,
             connections=connections,
-            own_microbatches=rank_info.own_microbatches,
-            tensor=rank_info.tensor,
-            pipeline=rank_info.pipeline,
+            parallel=rank_info.parallel,
             **parts,
         )
 

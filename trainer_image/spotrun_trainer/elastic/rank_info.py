@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spotrun import wire
+from spotrun_trainer.parallel.degrees import Parallel
 from spotrun_trainer.process.addresses import split_address
 
 
@@ -32,9 +33,7 @@ class RankInfo:
     elastic: bool = False  # under spotrun: another world follows one that broke
     joins: bool = False  # the others have the state
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
-    own_microbatches: bool = False  # each of these, or of them by `tensor`, has others
-    tensor: int = 1  # neighbours of a copy that compute the same microbatches together
-    pipeline: int = 1  # stages of a copy, each with other layers
+    parallel: Parallel | None = None  # what each of these does; None: the script says it
 
     @property
     def shard(self) -> int:
@@ -50,13 +49,9 @@ class RankInfo:
     def axes(self) -> list[range]:
         """The processes of its copy that this one forms groups of its own with.
 
-        Those in its row and in its column, where a mesh has two dimensions; else none.
+        Those in a line with it, where a mesh has several dimensions; else none.
         """
-        row, column = divmod(self.shard, self.tensor)
-        rows = range(row * self.tensor, (row + 1) * self.tensor)
-        columns = range(column, self.shards, self.tensor)
-        is_mesh = self.own_microbatches and self.tensor > 1
-        return [one for one in (columns, rows) if is_mesh and len(one) < self.shards]
+        return [] if self.parallel is None else self.parallel.axes(self.shard)
 
     @property
     def replicas(self) -> int:
@@ -64,31 +59,23 @@ class RankInfo:
         return self.size // self.shards
 
 
-def with_shards(
-    rank_info: RankInfo,
-    shards: int,
-    *,
-    own_microbatches: bool = False,
-    tensor: int = 1,
-    pipeline: int = 1,
-) -> RankInfo:
-    """Return the rank info with so many processes for a copy; raises ValueError if it is wrong."""
+def with_shards(rank_info: RankInfo, shards: int, parallel: Parallel | None = None) -> RankInfo:
+    """Return the rank info with so many processes for a copy, or those of a plan.
+
+    Raises ValueError if these are not enough for one, or too many for whole ones.
+    """
+    what = f"shards={shards}"
+    if parallel is not None:
+        shards, what = parallel.size, str(parallel)
     if shards < 1:
-        raise ValueError(f"shards={shards}: at least one process holds the model")
+        raise ValueError(f"{what}: at least one process holds the model")
     if rank_info.size % shards:
         raise ValueError(
             f"{rank_info.size} processes cannot hold whole copies of a model that takes {shards} "
-            "(shards=): start a multiple of it with torchrun, or give the TrainingJob "
+            f"({what}): start a multiple of {shards} with torchrun, or give the TrainingJob "
             "workers.perReplica, so that it always has whole copies"
         )
-    own_microbatches = own_microbatches and shards > 1
-    return replace(
-        rank_info,
-        shards=shards,
-        own_microbatches=own_microbatches,
-        tensor=tensor,
-        pipeline=pipeline,
-    )
+    return replace(rank_info, shards=shards, parallel=parallel if shards > 1 else None)
 
 
 def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankInfo:
@@ -136,7 +123,7 @@ def rank_info_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
         raise ValueError(
             f"this process holds part {rank_info.shard} of {rank_info.shards} of the model, and in "
             f"world {world.number} its rank would hold another part: let workers.perReplica x "
-            "processes of the TrainingJob be a multiple of Run(shards=...)"
+            f"processes of the TrainingJob be a multiple of {rank_info.shards}, those of a copy"
         )
     return there
 

@@ -244,13 +244,7 @@ def open_context(
     """Make the context from the environment, and seed the process."""
     directory = env.get("SPOTRUN_DIR") if "SPOTRUN_WORLD_NUMBER" in env else None
     world_file = WorldFile(directory) if directory else None
-    rank_info = with_shards(
-        _find_rank_info(env, world_file),
-        parallel.size if parallel else shards,
-        own_microbatches=parallel is not None and parallel.pipeline == 1,
-        tensor=parallel.tensor if parallel else 1,
-        pipeline=parallel.pipeline if parallel else 1,
-    )
+    rank_info = with_shards(_find_rank_info(env, world_file), shards, parallel)
     if rank_info.elastic:
         wait_shortly(os.environ)
     device = torch.device(device) if device else default_device(rank_info.local_rank)

@@ -18,12 +18,8 @@ def make_mesh(device: torch.device, plan: Parallel) -> "DeviceMesh":
     group: Any = distributed.group.WORLD
     name = distributed.distributed_c10d._world.pg_names[group]  # noqa: SLF001 - given to it, unknown to it
     group.name_as(name)
-    if plan.pipeline > 1:
-        return init_device_mesh(device.type, (plan.pipeline,), mesh_dim_names=("pp",))
-    if plan.tensor == 1:
-        return init_device_mesh(device.type, (plan.shard,), mesh_dim_names=("shard",))
-    sizes = (plan.shard, plan.tensor)
-    return init_device_mesh(device.type, sizes, mesh_dim_names=("shard", "tensor"))
+    names, sizes = zip(*plan.dimensions.items(), strict=True)
+    return init_device_mesh(device.type, sizes, mesh_dim_names=names)
 
 
 def is_within(mesh: "DeviceMesh", whole: "DeviceMesh") -> bool:

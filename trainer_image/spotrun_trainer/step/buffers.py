@@ -103,7 +103,7 @@ class Buffers:
         if flags:
             device = self._slots[0].copy.device
             total = torch.tensor(flags, device=device)
-            group.all_reduce(total).wait()
+            group.sum_of_stage(total)
             flags = total.tolist()
         self.agreed = [number for number, flag in enumerate(flags) if flag]
         self._is_agreed = True

@@ -112,7 +112,7 @@ class Phase:
         times: float | Tensor | None = None,
     ) -> None:
         """Compute gradients of a loss, times `times` if given, and count it with its weight."""
-        if self._context.group.pipeline > 1:
+        if self._context.group.plan.pipeline > 1:
             raise ValueError(
                 "step.backward was called on a stage of a pipeline, which has no loss of its own: "
                 "call step.pipeline(schedule, x, target=y, weight=y.numel())"
@@ -145,14 +145,15 @@ class Phase:
     ) -> None:
         """Run a schedule on a microbatch, and count its loss with its weight."""
         context, group = self._context, self._context.group
-        if group.replica is None or group.pipeline == 1:
+        if group.plan.pipeline == 1:
             raise ValueError(
                 "step.pipeline needs Run(parallel=Parallel(pipeline=...)) with 2 stages or more: "
                 "where one process has all layers call step.backward"
             )
-        is_first = group.replica.rank == 0
+        stage = group.plan.stage_of(group.number)
+        is_first, is_last = stage == 0, stage == group.plan.pipeline - 1
         schedule = context.schedules.of(make)
-        loss = compute(schedule, inputs, target, is_first=is_first, is_last=group.counts)
+        loss = compute(schedule, inputs, target, is_first=is_first, is_last=is_last)
         group.check()  # a broken world's numbers are of no use
         self._sums[-1].add(loss.to(context.device), weight)
 
@@ -171,7 +172,7 @@ class Phase:
         context = self._context
         context.group.check()  # the last microbatch may be of a broken world
         group = context.group
-        if clip is not None and not group.has_known_parts:
+        if clip is not None and group.is_divided_by_script:
             raise ValueError(
                 "clip= needs the norm of the whole gradient, and a process has that of its part of "
                 "the model only: leave clip out where Run(shards=...) is above 1"
@@ -270,14 +271,14 @@ class Phase:
         context = self._context
         replica = context.group.replica
         is_needed = clip is not None or context.looks_at_gradients
-        if replica is None or not context.group.has_known_parts or not is_needed:
+        if replica is None or context.group.is_divided_by_script or not is_needed:
             return None
         alike = defaultdict[int, list[Tensor]](list)  # by the number that has the same part
         for each in gradients:
             sums = each.sums(some_missing=False)
             for parameter, one in zip(each.parameters, sums, strict=True):
                 if one is not None:
-                    holding = holders(parameter, replica.size // context.group.pipeline)
+                    holding = holders(parameter, context.group.plan.of_stage)
                     alike[holding].append(one)
         square = torch.zeros(1, dtype=torch.float64, device=context.device)
         for count, parts in alike.items():
@@ -291,23 +292,23 @@ class Phase:
         """Commit: return the votes and sums of all, which either all processes get or none."""
         context = self._context
         changed = set[int]().union(*(one.changed for one in self._sums))
-        context.buffers.agree(context.group.addends, changed, context.batch.microbatches)
+        context.buffers.agree(context.group, changed, context.batch.microbatches)
         unknown = len(changed.difference(context.buffers.agreed))
         own = replace(context.vote(), missing=missing, unknown=unknown)
         vectors = [one.vector(context.buffers) for one in self._sums]
         votes = torch.tensor(vote.encode(own), dtype=torch.float64, device=context.device)
         group = context.group
-        if context.deterministic or group.addends is not group:
+        if context.deterministic or group.is_divided_by_script:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
             # when they commit.
             totals = self._totals(vectors)
             context.commit(numbers := votes if square is None else torch.cat([votes, square]))
             square = None if square is None else numbers[vote.SIZE :]
         else:  # all at once, for each wait for all others costs milliseconds
-            vector = vectors[0] if group.counts else torch.zeros_like(vectors[0])
+            vector, of_stage = self._split(vectors[0])
             squares = [] if square is None else [square]
             context.commit(numbers := torch.cat([votes, vector, *squares]))
-            totals = numbers[vote.SIZE : vote.SIZE + len(vector)]
+            totals = torch.cat([numbers[vote.SIZE : vote.SIZE + len(vector)], of_stage])
             square = None if square is None else numbers[-1:]
         # A single process has only its own vote, and need not wait for a GPU.
         outcome = own if group.size == 1 else vote.decode(numbers[: vote.SIZE].tolist())
@@ -319,14 +320,23 @@ class Phase:
             context.buffers.forget_agreement()
         return outcome, totals, square
 
+    def _split(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Return this process's summand of the sums over all, and what its stage alone sums up.
+
+        Of a pipeline the changes of buffers: each stage has others.
+        """
+        group = self._context.group
+        of_stage = vector[len(vector) :]
+        if group.plan.pipeline > 1:
+            vector, of_stage = vector.tensor_split([2 + len(self._context.sum_names)])
+            if len(of_stage):
+                group.sum_of_stage(of_stage)
+        return (vector if group.counts else torch.zeros_like(vector)), of_stage
+
     def _totals(self, vectors: list[Tensor]) -> Tensor:
         if not self._context.deterministic:
             (vector,) = vectors
-            group = self._context.group
-            if group.replica is not None and group.pipeline > 1:  # only the last stage has a loss
-                sums = vector[: 2 + len(self._context.sum_names)]
-                group.replica.all_reduce(sums if group.counts else sums.zero_()).wait()
-            group.addends.all_reduce(vector).wait()
+            self._context.group.peers.all_reduce(vector).wait()
             return vector
         tree = TreeSum[Tensor](torch.add)
         for number, vector in zip(self._dealt, vectors, strict=True):

@@ -1,7 +1,9 @@
 """A training whose model torch divides among the processes of each copy (FSDP2)."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ from spotrun_trainer import Parallel, Run
 from spotrun_trainer.parallel.division import divisions_in
 from spotrun_trainer.parallel.precision import Precision
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Trained
-from tests.unit.trainer.run.sharded import SharedModel, losses_of
+from tests.unit.trainer.run.sharded import SharedModel, losses_of, summed
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class FullySharded(SharedModel):
 
     shard: int = 2
     tensor: int = 1
+    pipeline: int = 1
+    schedule: str = "Schedule1F1B"
+    forward_seconds: float = 0  # that the first stage takes at least
     rows: int = CLASSES  # of the last layer: its parts differ in size
     clip: float | None = 0.5
     precision: Precision | None = None
@@ -28,7 +33,12 @@ class FullySharded(SharedModel):
     @property
     def processes(self) -> int:
         """The number of processes of a copy."""
-        return self.shard * self.tensor
+        return self.parallel.size
+
+    @property
+    def parallel(self) -> Parallel:
+        """What each of them does."""
+        return Parallel(shard=self.shard, tensor=self.tensor, pipeline=self.pipeline)
 
 
 class Blocks(nn.Module):
@@ -38,21 +48,38 @@ class Blocks(nn.Module):
         super().__init__()
         torch.manual_seed(1)
         self.first = nn.Linear(FEATURES, 8)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(3))
+        self.blocks = nn.ModuleDict(
+            {f"{number}": nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for number in range(3)}
+        )
         self.last = nn.Linear(8, rows)
         self.scale = nn.Parameter(torch.ones(1))  # one part of it is empty
         self.register_buffer("seen", torch.zeros(()))
-        self.seen: Tensor
+        self.seen: Tensor | None
+        self.seconds = 0.0
+
+    def keep_stage(self, stage: int, stages: int) -> None:
+        """Let go of the layers of other stages; the names of those that stay are as before."""
+        layers = ["first", *self.blocks, "last"]
+        for place, name in enumerate(layers):
+            if place * stages // len(layers) == stage:
+                continue
+            if name in self.blocks:
+                del self.blocks[name]
+            else:
+                setattr(self, name, None)
+        if self.first is None:
+            self.seen = None
+        if self.last is None:
+            self.scale = None  # type: ignore[assignment]
 
     @override
-    def forward(self, features: Tensor) -> Tensor:
-        if self.training:
-            self.seen += features.mean()
-        hidden = self.first(features)
-        for block in self.blocks:
-            hidden = block(hidden)
-        result: Tensor = self.last(hidden) * self.scale
-        return result
+    def forward(self, hidden: Tensor) -> Tensor:
+        time.sleep(self.seconds)
+        if self.training and self.seen is not None:
+            self.seen += hidden.sum()  # which does not depend on how a batch is cut
+        for layer in (self.first, *self.blocks.values(), self.last):
+            hidden = hidden if layer is None else layer(hidden)
+        return hidden if self.last is None else hidden * self.scale
 
 
 class OnlyBlocks(nn.Module):
@@ -73,9 +100,13 @@ class OnlyBlocks(nn.Module):
 
 def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     """Make what is trained, as users write it."""
-    parallel = Parallel(shard=plan.shard, tensor=plan.tensor)
-    run = Run(1, parallel=parallel, checkpoint=plan.checkpoint, every=plan.every)
+    run = Run(1, parallel=plan.parallel, checkpoint=plan.checkpoint, every=plan.every)
     model: nn.Module = OnlyBlocks() if plan.in_blocks else Blocks(plan.rows)
+    if plan.pipeline > 1:
+        assert isinstance(model, Blocks), "whose layers can be dealt"
+        stage = run.mesh.get_local_rank("pp")
+        model.keep_stage(stage, plan.pipeline)
+        model.seconds = plan.forward_seconds if stage == 0 else 0
     if plan.tensor > 1:
         divide_layers(model, run)
     model = run.prepare(model, shard=True, precision=plan.precision)
@@ -101,14 +132,37 @@ def divide_layers(model: nn.Module, run: Run) -> None:
         "blocks.2.0": RowwiseParallel(),
         "last": ColwiseParallel(output_layouts=Replicate()),
     }
-    parallelize_module(model, run.mesh["tensor"], plan, src_data_rank=None)
+    own = {name: way for name, way in plan.items() if _has(model, name)}
+    parallelize_module(model, run.mesh["tensor"], own, src_data_rank=None)
+
+
+def _has(model: nn.Module, name: str) -> bool:
+    return any(name == own for own, _ in model.named_modules())
+
+
+def schedule_of(run: Run, model: nn.Module, plan: FullySharded) -> Callable[[], Any] | None:
+    """Return the function that makes a pipeline's schedule; None where a process has all layers."""
+    if plan.pipeline == 1:
+        return None
+
+    def make() -> Any:
+        from torch.distributed import pipelining  # noqa: PLC0415 - takes a second
+
+        mesh = run.mesh["pp"]
+        stage, group = mesh.get_local_rank(), mesh.get_group()
+        own = pipelining.PipelineStage(model, stage, plan.pipeline, run.device, group=group)
+        kind = getattr(pipelining, plan.schedule)
+        return kind(own, n_microbatches=4, loss_fn=summed, scale_grads=False)
+
+    return make
 
 
 def train_fully_sharded(plan: FullySharded, before: Callable[[], None] = lambda: None) -> Trained:
     """The loop as users write it; the weights are whole ones."""
     before()
     run, model, optimizer = begun(plan)
-    return Trained(losses_of(run, model, optimizer, plan), own_part(model))
+    losses = losses_of(run, model, optimizer, plan, schedule_of(run, model, plan))
+    return Trained(losses, own_part(model))
 
 
 @dataclass(frozen=True)
@@ -133,26 +187,36 @@ def train_and_show(plan: FullySharded, before: Callable[[], None] = lambda: None
     """Train, from a checkpoint if there is one, and show everything."""
     before()
     run, model, optimizer = begun(plan)
-    losses = losses_of(run, model, optimizer, plan)
+    losses = losses_of(run, model, optimizer, plan, schedule_of(run, model, plan))
     flat = run._context.tracked.flatten()
     divisions = divisions_in(flat.values, lambda path: tuple(flat.tensors[path].shape))
+    names = {id(one): name for name, one in model.named_parameters()}
+    numbers = [names[id(one)] for group in optimizer.param_groups for one in group["params"]]
     pieces = {}
     for path, tensor in flat.tensors.items():
         known = divisions.get(path)
         shape = tuple(tensor.shape)
         where = (known.shape, known.box.offsets) if known else (shape, (0,) * len(shape))
-        pieces[path] = Piece(*where, tensor.detach().clone())
+        pieces[_by_name(path, numbers)] = Piece(*where, tensor.detach().clone())
     return Shown(pieces, run.step, losses)
+
+
+def _by_name(path: str, names: Sequence[str]) -> str:
+    """Return a path in which a parameter has its name, not its number in an optimizer."""
+    thing, kind, *rest = path.split("/")
+    if (thing, kind) != ("optimizer", "state"):
+        return path
+    return "/".join([thing, kind, names[int(rest[0])], *rest[1:]])
 
 
 def whole_state(parts: Sequence[Shown]) -> dict[str, Tensor]:
     """Put the tensors of a copy together; what several processes hold is the same in each."""
     state = {}
-    for path, first in parts[0].pieces.items():
-        whole = state[path] = torch.empty(first.whole, dtype=first.tensor.dtype)
-        filled = torch.zeros(first.whole, dtype=torch.bool)
-        for part in parts:
-            piece = part.pieces[path]
+    for path in dict.fromkeys(path for part in parts for path in part.pieces):
+        pieces = [part.pieces[path] for part in parts if path in part.pieces]
+        whole = state[path] = torch.empty(pieces[0].whole, dtype=pieces[0].tensor.dtype)
+        filled = torch.zeros(pieces[0].whole, dtype=torch.bool)
+        for piece in pieces:
             place = tuple(
                 map(slice, piece.offsets, map(int.__add__, piece.offsets, piece.tensor.shape))
             )

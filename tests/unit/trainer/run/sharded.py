@@ -18,6 +18,7 @@ from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained,
 
 HIDDEN = 8
 FOUR = ("a0", "a1", "b0", "b1")  # workers of two copies of a model in two parts each
+EIGHT = tuple(f"{copy}{part}" for copy in "ab" for part in range(4))  # in four parts
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class SharedModel:
 
     total: int = 6
     global_batch: int = 16
+    microbatch: int = 2
     clip: float | None = None
     checkpoint: str | None = None
     every: float | str = "auto"
@@ -92,47 +94,72 @@ def train_part(plan: Sharded, before: Callable[[], None] = lambda: None) -> Trai
 
 
 def losses_of(
-    run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, plan: SharedModel
+    run: Run,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    plan: SharedModel,
+    schedule: Callable[[], Any] | None = None,
 ) -> list[float]:
-    """Train, and return the losses of the steps and evaluations that this process was there for."""
+    """Train, and return the losses of the steps and evaluations that this process was there for.
+
+    `schedule` makes that of a pipeline.
+    """
     losses = []
     for step in run.steps(
-        dataset(), global_batch=plan.global_batch, microbatch=2, total=plan.total, num_workers=0
+        dataset(),
+        global_batch=plan.global_batch,
+        microbatch=plan.microbatch,
+        total=plan.total,
+        num_workers=0,
+        sums=["seen"],
     ):
         with step:
             for count, (features, classes) in enumerate(step):
-                loss = functional.cross_entropy(model(features), classes, reduction="sum")
+                run.sum(seen=len(classes))
+                if schedule is None:
+                    loss = summed(model(features), classes)
+                    if plan.nuisance:
+                        plan.nuisance(run, step.number, count)
+                    step.backward(loss, weight=len(classes))
+                    continue
+                step.pipeline(schedule, features, target=classes, weight=len(classes))
                 if plan.nuisance:
                     plan.nuisance(run, step.number, count)
-                step.backward(loss, weight=len(classes))
             if plan.nuisance:
                 plan.nuisance(run, step.number, -1)
             step.update(optimizer, clip=plan.clip)
+            assert step.sums["seen"].item() == plan.global_batch
             losses.append(step.loss.item())
         if plan.evaluates and run.every(1):
             losses.append(run.evaluate(model, dataset(), mean_loss, microbatch=5))
     return losses
 
 
+def summed(result: Tensor, classes: Tensor) -> Tensor:
+    return functional.cross_entropy(result, classes, reduction="sum")
+
+
 def mean_loss(model: nn.Module, batch: list[Tensor]) -> Tensor:
     return functional.cross_entropy(model(batch[0]), batch[1])
 
 
-def leave_to_the_other_copy(job: Job, lost: str) -> tuple[list[str], str]:
+def leave_to_the_other_copy(
+    job: Job, lost: str, workers: Sequence[str] = FOUR
+) -> tuple[list[str], str]:
     """Let the copy of which nobody was lost go on; return its workers, and the lost one's mate."""
     job.until_dead(lost)
-    other = "b" if lost.startswith("a") else "a"
-    others = [f"{other}0", f"{other}1"]
+    others = [worker for worker in workers if worker[0] != lost[0]]
     job.publish(How.ABORT, *others)
-    return others, lost[0] + str(1 - int(lost[1]))
+    return others, lost[0] + str(int(lost[1]) ^ 1)
 
 
-def complete_the_copy(job: Job, lost: str, held: Path) -> list[str]:
+def complete_the_copy(
+    job: Job, lost: str, held: Path, workers: Sequence[str] = FOUR
+) -> list[str]:
     """Bring in a worker for one lost of two copies in `held`'s Hold; return all that are there."""
-    job.until_dead(lost)
-    job.publish(How.ABORT, *(worker for worker in FOUR if worker[0] != lost[0]))
+    leave_to_the_other_copy(job, lost, workers)
     job.until((held / "held").exists)
-    again = [f"n{lost[1]}" if worker == lost else worker for worker in FOUR]
+    again = [f"n{lost[1]}" if worker == lost else worker for worker in workers]
     job.bring_in(How.BOUNDARY, *again)
     (held / "go").touch()
     return again

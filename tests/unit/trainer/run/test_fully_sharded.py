@@ -173,7 +173,7 @@ def shard_one_block() -> None:
 
     run = Run(parallel=Parallel(shard=2))
     model = Blocks()
-    fully_shard(model.blocks[0], mesh=run.mesh)
+    fully_shard(model.blocks["0"], mesh=run.mesh)
     one_step(run, model)
 
 
@@ -238,7 +238,7 @@ def unshard_ahead(run: Run, _step: int, count: int) -> None:
     if count >= 0:
         model: Any = next(one for one in run._context.things if isinstance(one, Blocks))
         if hasattr(model, "unshard"):
-            model.blocks[0].unshard(async_op=True)
+            model.blocks["0"].unshard(async_op=True)
 
 
 def test_a_forward_pass_after_the_last_backward_leaves_nothing_stale() -> None:
@@ -275,7 +275,7 @@ class DieInEvaluation:
             return
         model: Any = next(one for one in run._context.things if isinstance(one, Blocks))
         if this_is(self.worker):
-            model.blocks[1].register_forward_pre_hook(lambda *_: die())
+            model.blocks["1"].register_forward_pre_hook(lambda *_: die())
         model.register_forward_hook(picky)
 
 

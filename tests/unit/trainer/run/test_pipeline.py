@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from spotrun_trainer import Parallel
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
-from tests.unit.trainer.run.pipelined import Pipelined, train_pipelined
-from tests.unit.trainer.run.scripts import Trained
+from tests.unit.trainer.run.fully_sharded import FullySharded, Shown, train_and_show, whole_state
 from tests.unit.trainer.run.sharded import (
+    EIGHT,
     FOUR,
     Both,
     assert_losses_among,
@@ -22,53 +21,54 @@ from tests.unit.trainer.run.sharded import (
 )
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
-PLAN = Pipelined()
+PLAN = FullySharded(shard=1, pipeline=2, microbatch=4)
+SHARDED = replace(PLAN, shard=2)
 
 
 @cache
-def alone(plan: Pipelined) -> Trained:
+def alone(plan: FullySharded) -> Shown:
     """What one process comes to that has all layers."""
-    ended = run_alone(train_pipelined, replace(plan, stages=1))
+    ended = run_alone(train_and_show, replace(plan, shard=1, tensor=1, pipeline=1))
     assert not ended.error, ended.said
-    trained: Trained = ended.value
-    return trained
+    shown: Shown = ended.value
+    return shown
 
 
-def assert_like_alone(plan: Pipelined, ended: Sequence[Ended]) -> None:
-    """Each copy has the losses and the weights of a process alone, within rounding."""
+def assert_like_alone(plan: FullySharded, ended: Sequence[Ended]) -> None:
+    """Each copy has the losses and the state of a process alone, within rounding."""
     assert [one.error for one in ended] == [""] * len(ended), "\n".join(one.said for one in ended)
-    trained: list[Trained] = [one.value for one in ended]
-    expected = alone(replace(plan, nuisance=None, checkpoint=None))
-    for first in range(0, len(trained), plan.stages):
-        stages = trained[first : first + plan.stages]
-        weights = {name: one for stage in stages for name, one in stage.weights.items()}
-        assert set(weights) == set(expected.weights)
-        for name, weight in expected.weights.items():
-            torch.testing.assert_close(weights[name], weight, atol=1e-4, rtol=1e-3)
-    for one in trained:
+    shown: list[Shown] = [one.value for one in ended]
+    expected = alone(replace(plan, nuisance=None, checkpoint=None, forward_seconds=0))
+    whole = whole_state([expected])
+    for first in range(0, len(shown), plan.processes):
+        state = whole_state(shown[first : first + plan.processes])
+        assert set(state) == set(whole)
+        for path, tensor in whole.items():
+            torch.testing.assert_close(state[path], tensor, atol=1e-4, rtol=1e-3, msg=path)
+    for one in shown:
         assert_losses_among(one.losses, expected.losses)
 
 
 @pytest.mark.parametrize(
-    ("stages", "processes", "schedule", "clip"),
+    ("plan", "copies"),
     [
-        (2, 2, "Schedule1F1B", 0.5),
-        (2, 2, "ScheduleGPipe", None),
-        (2, 4, "Schedule1F1B", 0.5),
-        (3, 3, "Schedule1F1B", 0.5),
+        (PLAN, 1),
+        (PLAN, 2),
+        (replace(PLAN, schedule="ScheduleGPipe", clip=None), 1),
+        (replace(PLAN, pipeline=3), 1),
+        (SHARDED, 1),
+        (replace(SHARDED, tensor=2), 1),
     ],
+    ids=lambda one: f"{one.parallel}" if isinstance(one, FullySharded) else f"{one}",
 )
-def test_every_pipeline_learns_what_one_process_does(
-    stages: int, processes: int, schedule: str, clip: float | None
-) -> None:
-    plan = replace(PLAN, stages=stages, schedule=schedule, clip=clip)
-    assert_like_alone(plan, run_world(processes, train_pipelined, plan))
+def test_every_pipeline_learns_what_one_process_does(plan: FullySharded, copies: int) -> None:
+    assert_like_alone(plan, run_world(copies * plan.processes, train_and_show, plan))
 
 
 def test_a_stage_waits_for_another_as_long_as_that_computes() -> None:
     # Of gloo a message that is waited for in slices ends with all connections of its group.
     plan = replace(PLAN, total=1, global_batch=4, forward_seconds=0.3)
-    assert_like_alone(plan, run_world(2, train_pipelined, plan))
+    assert_like_alone(plan, run_world(2, train_and_show, plan))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_stage_waits_for_another_as_long_as_that_computes() -> None:
         DieInForward("a0"),
         *(DieInCollective("a1", number, takes_part=False, count=0) for number in (1, 2, 4)),
         DieInCollective("b0", 3, takes_part=True, count=0),
-        *(DieInCollective("b1", number, takes_part=False) for number in (1, 3)),
+        *(DieInCollective("b1", number, takes_part=False) for number in (1, 2)),
     ],
     ids=str,
 )
@@ -86,7 +86,7 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
     jobs: Jobs, death: DieInForward | DieInCollective
 ) -> None:
     plan = replace(PLAN, nuisance=death)
-    job = jobs.start(train_pipelined, plan, workers=FOUR)
+    job = jobs.start(train_and_show, plan, workers=FOUR)
     others, mate = leave_to_the_other_copy(job, death.worker)
     assert_like_alone(plan, job.ended(*others))
     assert job.is_alive(mate)
@@ -96,19 +96,25 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
 def test_a_lost_stage_is_taken_from_the_other_copy(jobs: Jobs, tmp_path: Path, lost: str) -> None:
     # It computes from the second step on after it has joined, with its mate's part of a schedule.
     plan = replace(PLAN, total=9, nuisance=Both(DieInForward(lost), Hold(tmp_path, at=5)))
-    job = jobs.start(train_pipelined, plan, workers=FOUR)
+    job = jobs.start(train_and_show, plan, workers=FOUR)
     assert_like_alone(plan, job.ended(*complete_the_copy(job, lost, tmp_path)))
+
+
+@pytest.mark.parametrize("number", [2, 7])
+def test_a_part_of_a_stage_that_is_lost_amid_a_schedule_is_taken_from_the_other_copy(
+    jobs: Jobs, tmp_path: Path, number: int
+) -> None:
+    """Its mates come to the end of their schedules, and keep their parts and models."""
+    death = DieInCollective("b2", number, takes_part=False, count=0)
+    plan = replace(SHARDED, total=9, nuisance=Both(death, Hold(tmp_path, at=5)))
+    job = jobs.start(train_and_show, plan, workers=EIGHT)
+    assert_like_alone(plan, job.ended(*complete_the_copy(job, "b2", tmp_path, EIGHT)))
 
 
 def test_a_checkpoint_starts_any_number_of_copies_of_as_many_stages(tmp_path: Path) -> None:
     plan = replace(PLAN, total=4, checkpoint=str(tmp_path), every="2 steps")
-    assert_like_alone(plan, run_world(4, train_pipelined, plan))
+    assert_like_alone(plan, run_world(4, train_and_show, plan))
     more = replace(plan, total=6)
-    assert_like_alone(more, run_world(2, train_pipelined, more))
-    refused = run_alone(train_pipelined, replace(more, stages=1)).error
+    assert_like_alone(replace(more, total=6), run_world(2, train_and_show, more))
+    refused = run_alone(train_and_show, replace(more, pipeline=1)).error
     assert "there 2 processes hold a copy of the model together, here 1" in refused
-
-
-def test_stages_are_not_divided_further() -> None:
-    with pytest.raises(ValueError, match="give pipeline= alone"):
-        Parallel(pipeline=2, shard=2)

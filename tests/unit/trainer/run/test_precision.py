@@ -64,7 +64,7 @@ def by_torch() -> Trained:
     distributed.init_process_group("gloo")
     model = Blocks()
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-    for block in model.blocks:
+    for block in model.blocks.values():
         fully_shard(block, mp_policy=policy)
     fully_shard(model, mp_policy=policy)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
@@ -119,7 +119,7 @@ def test_a_checkpoint_is_one_of_32_bits(shard: int, tensor: int, tmp_path: Path)
 def test_a_whole_model_computes_within_autocast() -> None:
     seen = list[torch.dtype]()
     model = Run().prepare(Blocks(), precision="bf16")
-    model.blocks[0].register_forward_hook(lambda _model, _given, found: seen.append(found.dtype))
+    model.blocks["0"].register_forward_hook(lambda _model, _given, found: seen.append(found.dtype))
     scores = model(dataset().tensors[0][:4])
     scores.sum().backward()
     assert (seen, scores.dtype) == ([torch.bfloat16], torch.float32)

@@ -68,7 +68,7 @@ class DieInCollective:
             return
         begin, seen = Group._begin, 0
 
-        def dying(group: Group, collective: object, tensor: Tensor) -> Pending:
+        def dying(group: Group, collective: object, tensor: Tensor | None = None) -> Pending:
             nonlocal seen
             seen += 1
             if seen < self.number:
