@@ -1,8 +1,8 @@
 """A small Llama writes Python; one copy of it is held by as many processes as asked for.
 
-Alone: `python llama.py`; layers divided by two, and all that is left by two: `torchrun
---nproc-per-node 4 llama.py --shard 2 --tensor 2`; in two stages: `--pipeline 2`; in 16 bits:
-`--precision bf16`.
+Alone: `python llama.py`; in two stages, layers divided by two, and all that is left by two:
+`torchrun --nproc-per-node 8 llama.py --pipeline 2 --tensor 2 --shard 2`, or any of these; in 16
+bits: `--precision bf16`.
 """
 
 import argparse
@@ -55,23 +55,24 @@ class Llama(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.token, self.norm = nn.Embedding(256, WIDTH), nn.RMSNorm(WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(BLOCKS))
+        self.blocks = nn.ModuleDict({str(number): Block() for number in range(BLOCKS)})
         self.head = nn.Linear(WIDTH, 256, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.token(x if x.is_floating_point() else x.int())
-        for block in self.blocks:
+        x = self.token(x.int()) if self.token else x
+        for block in self.blocks.values():
             x = block(x)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x)) if self.head else x
 
-    def keep_stage(self, stage: int, stages: int) -> None:  # and let the others' layers go
+    def keep_stage(self, stage: int, stages: int) -> "Llama":  # whose layers keep their names
         for number in range(BLOCKS):
             if number * stages // BLOCKS != stage:
-                self.blocks[number] = nn.Identity()
+                del self.blocks[str(number)]
         if stage > 0:
-            self.token = nn.Identity()
+            self.token = None
         if stage < stages - 1:
-            self.norm = self.head = nn.Identity()
+            self.norm = self.head = None
+        return self
 
 
 def summed(out: Tensor, y: Tensor) -> Tensor:
@@ -85,9 +86,9 @@ def main() -> None:
     parser.add_argument("--precision", choices=["bf16"])
     args = parser.parse_args()
     run = Run(seed=1, parallel=Parallel(args.shard, args.tensor, args.pipeline))
-    train, model = run.once(load, Path(argparse.__file__).parent), Llama()
-    stage, stages = run.mesh.get_local_rank() if args.pipeline > 1 else 0, args.pipeline
-    model.keep_stage(stage, stages)
+    stage, stages = run.mesh.get_local_rank("pp") if args.pipeline > 1 else 0, args.pipeline
+    train = run.once(load, Path(argparse.__file__).parent)
+    model = Llama().keep_stage(stage, stages)
     if args.tensor > 1:
         parallelize_module(model, run.mesh["tensor"], PLAN, src_data_rank=None)
     model = run.prepare(model, shard=True, precision=args.precision)
@@ -95,7 +96,8 @@ def main() -> None:
     run.track(model=model, opt=opt)
 
     def schedule() -> Schedule1F1B:
-        own = PipelineStage(model, stage, stages, run.device)
+        group = run.mesh.get_group("pp")
+        own = PipelineStage(model, stage, stages, run.device, group=group)
         return Schedule1F1B(own, n_microbatches=2 * stages, loss_fn=summed, scale_grads=False)
 
     for step in run.steps(train, global_batch=64, microbatch=16, total=args.steps):

@@ -59,7 +59,7 @@ def test_a_tiny_language_model_learns(way: tuple[str, ...], tmp_path: Path) -> N
         (2, ("--shard=2", "--precision=bf16")),
         (4, ("--shard=2", "--tensor=2")),
         (2, ("--pipeline=2",)),
-        (4, ("--pipeline=2",)),
+        (4, ("--pipeline=2", "--shard=2")),
     ],
 )
 def test_a_small_llama_learns_the_same_however_it_is_divided(

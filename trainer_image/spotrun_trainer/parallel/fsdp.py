@@ -1,6 +1,6 @@
 """Models that torch divides among the processes of a copy: `fully_shard` (FSDP2)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -60,6 +60,19 @@ def sum_gradients(things: Iterable[object]) -> None:
     for part in sharded_parts(things):
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
+
+
+def forget_pass(parts: Sequence[Any]) -> None:
+    """Let sharded parts forget a pass that an error has ended, with the gradients that it left.
+
+    A pipeline's schedule keeps those of its own microbatches in whole tensors up to its end.
+    """
+    for part in parts:
+        # Asked of the root of modules, once it has computed; torch 2.10 has no such call.
+        is_root = part._get_fsdp_state()._is_root  # noqa: SLF001 - torch tells it nowhere else
+        if is_root and hasattr(part, "reset_iter_state"):
+            part.reset_iter_state()
+    drop_whole_tensors(parts)
 
 
 def drop_whole_tensors(parts: Iterable[Any]) -> None:

@@ -204,7 +204,7 @@ class StepContext:
     def discard(self) -> None:
         """Undo the changes of a step that will not be applied."""
         self.sums = None
-        self.drop_whole_tensors()
+        fsdp.forget_pass(self.sharded_parts)
         self.buffers.set_back()
         self.drop_gradients()
 

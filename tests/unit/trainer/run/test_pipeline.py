@@ -38,7 +38,7 @@ def assert_like_alone(plan: FullySharded, ended: Sequence[Ended]) -> None:
     """Each copy has the losses and the state of a process alone, within rounding."""
     assert [one.error for one in ended] == [""] * len(ended), "\n".join(one.said for one in ended)
     shown: list[Shown] = [one.value for one in ended]
-    expected = alone(replace(plan, nuisance=None, checkpoint=None, forward_seconds=0))
+    expected = alone(replace(plan, nuisance=None, checkpoint=None, forward_seconds=0, is_picky=False))
     whole = whole_state([expected])
     for first in range(0, len(shown), plan.processes):
         state = whole_state(shown[first : first + plan.processes])
@@ -100,13 +100,14 @@ def test_a_lost_stage_is_taken_from_the_other_copy(jobs: Jobs, tmp_path: Path, l
     assert_like_alone(plan, job.ended(*complete_the_copy(job, lost, tmp_path)))
 
 
-@pytest.mark.parametrize("number", [2, 7])
+@pytest.mark.parametrize("is_picky", [False, True])
 def test_a_part_of_a_stage_that_is_lost_amid_a_schedule_is_taken_from_the_other_copy(
-    jobs: Jobs, tmp_path: Path, number: int
+    jobs: Jobs, tmp_path: Path, *, is_picky: bool
 ) -> None:
-    """Its mates come to the end of their schedules, and keep their parts and models."""
-    death = DieInCollective("b2", number, takes_part=False, count=0)
-    plan = replace(SHARDED, total=9, nuisance=Both(death, Hold(tmp_path, at=5)))
+    """Its mates come to the end of their schedules, or to an error, and keep what they have."""
+    death = DieInCollective("b2", 7, takes_part=False, count=0)
+    nuisance = Both(death, Hold(tmp_path, at=5))
+    plan = replace(SHARDED, total=9, nuisance=nuisance, is_picky=is_picky)
     job = jobs.start(train_and_show, plan, workers=EIGHT)
     assert_like_alone(plan, job.ended(*complete_the_copy(job, "b2", tmp_path, EIGHT)))
 
