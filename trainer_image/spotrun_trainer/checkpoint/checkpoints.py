@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ class Checkpoints:
     start left half-made must not be completed by the next. A single rank needs none.
 
     Where `shards` ranks hold one copy of the model together, this one has part `shard`: it saves
-    and loads that, and a checkpoint is complete with all parts.
+    and loads that, and a checkpoint is complete with all parts. In each of `stages` equal groups of
+    these are other layers.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Checkpoints:
         patience_seconds: float = PATIENCE_SECONDS,
         shard: int = 0,
         shards: int = 1,
+        stages: int = 1,
     ) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint is kept, not {keep}")
@@ -51,6 +53,7 @@ class Checkpoints:
         self._attempt = attempt
         self._shard = shard
         self._shards = shards
+        self._stages = stages
         self._alone = secrets.token_hex(8)
         self._saver = Saver(self._place, patience_seconds)
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
@@ -66,12 +69,20 @@ class Checkpoints:
         self._saver.wait_no_more()
 
     def save(
-        self, name: str, flat: Flat, *, rank: int, size: int, extra: Mapping[str, Any]
+        self,
+        name: str,
+        flat: Flat,
+        *,
+        rank: int,
+        size: int,
+        extra: Mapping[str, Any],
+        parameters: Mapping[str, Sequence[Sequence[str]]] = {},
     ) -> None:
         """Begin to save this rank's part, beside training; one at a time, a second waits.
 
         Nothing may change the tensors until `before_change` has returned. What goes wrong later
         comes out of `finished` or `wait`. `extra` is JSON, and that of the first rank is kept.
+        `parameters` are the names of those that optimizers have by number.
         """
         layout = flat.layout
         extra = json.loads(json.dumps(dict(extra), allow_nan=False))
@@ -82,10 +93,11 @@ class Checkpoints:
             size=size,
             slices=self._plan(layout.specs, size // self._shards)[rank // self._shards],
             layout=layout.specs,
-            content=Content(layout.specs, layout.aliases, flat.values, extra)
+            content=Content(layout.specs, layout.aliases, flat.values, extra, parameters)
             if rank < self._shards
             else None,
             shards=self._shards,
+            stages=self._stages,
         )
         self._saver.save(part, flat)
 
@@ -138,7 +150,7 @@ class Checkpoints:
         fit what is tracked.
         """
         one = Name.parse(name)
-        reader = Reader(self._shard, self._shards, rank, size)
+        reader = Reader(self._shard, self._shards, rank, size, self._stages)
         return patiently(lambda: load(self._place, one, tracked, reader))
 
     def prune(self, acknowledged: str, *, world_number: int) -> None:

@@ -46,6 +46,11 @@ class RankInfo:
         return self.rank // self.shards
 
     @property
+    def stages(self) -> int:
+        """The stages of a copy, each with other layers."""
+        return 1 if self.parallel is None else self.parallel.pipeline
+
+    @property
     def axes(self) -> list[range]:
         """The processes of its copy that this one forms groups of its own with.
 

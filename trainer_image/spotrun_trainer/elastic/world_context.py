@@ -94,6 +94,7 @@ class Context:
                 attempt=self.attempt(),
                 shard=self.rank_info.shard,
                 shards=self.rank_info.shards,
+                stages=self.rank_info.stages,
             )
         return self._checkpoints
 

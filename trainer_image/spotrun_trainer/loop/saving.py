@@ -106,6 +106,7 @@ class Saving:
                 rank=context.group.rank,
                 size=context.group.size,
                 extra=extra,
+                parameters=context.tracked.parameters(),
             )
         self._in_flight, self._begun_step = name, context.step
         self._schedule.begun()

@@ -21,6 +21,7 @@ from spotrun_trainer.state.allocation import allocate, check_room
 from spotrun_trainer.state.cache import LastFlat
 from spotrun_trainer.state.flatten import JSON, Branch, Flat, Spec, flatten
 from spotrun_trainer.state.optimizer_casts import undo_casts
+from spotrun_trainer.state.parameter_names import named_parameters, names_of_optimizers
 from spotrun_trainer.state.plain_modules import PlainModule
 from spotrun_trainer.state.plain_optimizers import PlainOptimizer
 from spotrun_trainer.state.unflatten import unflatten
@@ -163,6 +164,14 @@ class Tracked:
         if isinstance(thing, Optimizer):
             return path.startswith(f"{name}/state/")
         return isinstance(thing, Module) and path not in volatile
+
+    def parameters(self) -> dict[str, list[list[str]]]:
+        """Return the names of each optimizer's parameters, by group, as it numbers them."""
+        return names_of_optimizers(self._things)
+
+    def parameter_names(self) -> list[str]:
+        """Return the names of the modules' parameters."""
+        return [name for name, _ in named_parameters(self._things)]
 
     @property
     def is_divided(self) -> bool:

@@ -29,8 +29,12 @@ MESHES = {
     "2 x 2": (4, FullySharded(shard=2, tensor=2)),
     "4 shards": (4, FullySharded(shard=4)),
     "3 x 2": (6, FullySharded(shard=3, tensor=2)),
+    "2 stages": (2, FullySharded(shard=1, pipeline=2)),
+    "4 stages": (4, FullySharded(shard=1, pipeline=4)),
+    "2 stages of 2 shards": (4, FullySharded(shard=2, pipeline=2)),
+    "2 stages of 2 tensor": (4, FullySharded(shard=1, tensor=2, pipeline=2)),
 }
-SAMPLES = 24  # a step's, dealt in twos to as many as 4 parts
+SAMPLES = 48  # a step's, dealt in fours to as many as 4 parts
 PAIRS = [
     ("2 shards", "one"),
     ("one", "2 shards"),
@@ -43,6 +47,11 @@ PAIRS = [
     ("3 shards", "2 tensor"),
     ("3 x 2", "one"),
     ("2 x 2", "3 x 2"),
+    ("one", "4 stages"),
+    ("2 stages", "one"),
+    ("4 stages", "2 stages of 2 shards"),
+    ("2 stages of 2 tensor", "3 shards"),
+    ("2 shards", "2 stages"),
 ]
 
 
@@ -61,12 +70,14 @@ def in_world(size: int, plan: FullySharded) -> list[Any]:
 @pytest.mark.parametrize(("there", "here"), PAIRS)
 def test_the_whole_state_has_the_same_bits(tmp_path: Path, there: str, here: str) -> None:
     size, plan = MESHES[there]
-    plan = replace(plan, rows=7, total=3, global_batch=SAMPLES, checkpoint=str(tmp_path))
+    plan = replace(
+        plan, rows=7, total=3, global_batch=SAMPLES, microbatch=4, checkpoint=str(tmp_path)
+    )
     saved = in_world(size, plan)
     assert {one.step for one in saved} == {3}
     size, other = MESHES[here]
     loaded = in_world(
-        size, replace(plan, shard=other.shard, tensor=other.tensor)
+        size, replace(plan, shard=other.shard, tensor=other.tensor, pipeline=other.pipeline)
     )  # no step is left
     assert {one.step for one in loaded} == {3}
     expected = whole_state(saved[: plan.processes])

@@ -14,6 +14,7 @@ from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range, verify
 from spotrun_trainer.checkpoint.format.read_plan import Held, plan_reads
 from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
+from spotrun_trainer.checkpoint.format.stages import in_stages, whole_of
 from spotrun_trainer.parallel.division import Box, marked_anew
 from spotrun_trainer.state.flatten import JSON, Spec
 
@@ -27,6 +28,10 @@ class Saved:
         self.manifests = manifests_of(place, name)
         num_parts = num_parts_of(place, name, self.manifests)
         self.parts = [part_of(place, name, self.manifests, part) for part in range(num_parts)]
+        self._values: Mapping[str, JSON] = self.parts[0].content.values
+        if self.parts[0].stages > 1:
+            with blaming(place, name, manifest_file(0)):
+                self.parts, self._values = in_stages(self.parts, whole_of(self.parts))
         self._sources = [part.sources() for part in self.parts]
         self._buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8)
 
@@ -71,25 +76,28 @@ class Saved:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """The names of tensors that share storage with another one, as tied weights do."""
-        return {path: other for part in self.parts for path, other in part.content.aliases.items()}
+        found = {}
+        for part in self.parts:
+            here = {own: path for path, own in part.paths.items()}
+            aliases = part.content.aliases.items()
+            found |= {here[path]: here[other] for path, other in aliases}
+        return found
 
     @cached_property
     def values(self) -> dict[str, JSON]:
-        """The state around the tensors, as if one process had saved it.
-
-        Where each process has layers of its own, as the stages of a pipeline do, the first one's.
-        """
-        return dict(marked_anew(dict(self.parts[0].content.values), {}))
+        """The state around the tensors, as if one process had saved it."""
+        return dict(marked_anew(dict(self._values), {}))
 
     @property
-    def is_in_stages(self) -> bool:
-        """Whether each process of a copy tracked tensors of its own, undivided."""
-        return len(self.parts) > 1 and not any(part.divisions for part in self.parts)
+    def is_divided_by_script(self) -> bool:
+        """Whether each process of a copy tracked tensors of its own, and only its script knows."""
+        is_known = self.parts[0].stages > 1 or any(part.divisions for part in self.parts)
+        return len(self.parts) > 1 and not is_known
 
     def fill(self, name: str, box: Box, target: Tensor) -> None:
         """Read a part of a tensor."""
-        holders = [index for index, part in enumerate(self.parts) if name in part.specs]
-        if not self.is_in_stages:
+        holders = [index for index, part in enumerate(self.parts) if name in part.paths]
+        if not self.is_divided_by_script:
             self._fill(name, box, target, holders)
             return
         self._fill(name, box, target, holders[:1])

@@ -12,7 +12,7 @@ All of it is validated as untrusted input: a checkpoint may come from strangers.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
@@ -36,6 +36,8 @@ class Content:
     aliases: Mapping[str, str] = field(default_factory=dict)  # name: the one it shares storage with
     values: Mapping[str, JSON] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """The names of each optimizer's parameters, by group, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Manifest:
     slices: tuple[Slice, ...]
     content: Content | None = None  # of the first rank of each part
     shards: int = 1  # ranks that hold one copy of the model
+    stages: int = 1  # groups of these that hold other layers each
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,15 @@ def write_manifest(manifest: Manifest) -> bytes:
     }
     if manifest.shards > 1:
         document["shards"] = manifest.shards
+    if manifest.stages > 1:
+        document["stages"] = manifest.stages
     if content := manifest.content:
         document |= {
             "tensors": {name: [one.dtype, one.shape] for name, one in content.layout.items()},
             "aliases": dict(content.aliases),
             "values": dict(content.values),
             "extra": dict(content.extra),
+            "parameters": dict(content.parameters),
         }
     return _dump(document)
 
@@ -114,6 +120,7 @@ def read_manifest(text: bytes) -> Manifest:
         slices=tuple(map(_slice, _of_type(document, "slices", list))),
         content=_content(document) if "tensors" in document else None,
         shards=_whole(document, "shards", size) if "shards" in document else 1,
+        stages=_whole(document, "stages", size) if "stages" in document else 1,
     )
 
 
@@ -158,7 +165,15 @@ def _content(document: dict[str, Any]) -> Content:
         if name in layout or not isinstance(shared, str) or shared not in layout:
             raise ValueError(f"{name[:80]!r} shares the storage of no tensor it has")
     values = _of_type(document, "values", dict)
-    return Content(layout, aliases, values, _of_type(document, "extra", dict))
+    parameters = _of_type(document, "parameters", dict) if "parameters" in document else {}
+    for thing, groups in parameters.items():
+        if not isinstance(groups, list) or not all(map(_are_names, groups)):
+            raise ValueError(f"{thing[:80]!r} has no names of parameters")
+    return Content(layout, aliases, values, _of_type(document, "extra", dict), parameters)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _spec(name: str, value: object) -> Spec:

@@ -6,7 +6,7 @@ files: so these are verified beforehand, each by one of the processes, which agr
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -44,6 +44,8 @@ class SavedPart:
     content: Content
     specs: Mapping[str, Spec]  # of the parts of tensors
     divisions: Mapping[str, Division]
+    paths: Mapping[str, str]
+    """Its tensors that count, by the names that they have for who reads them."""
 
     @classmethod
     def of(
@@ -59,34 +61,36 @@ class SavedPart:
             return specs[path].shape
 
         values = dict(content.values)
-        return cls(manifests, content, specs, divisions_in(values, shape_of, part, parts))
+        divisions = divisions_in(values, shape_of, part, parts)
+        return cls(manifests, content, specs, divisions, {path: path for path in specs})
+
+    @property
+    def stages(self) -> int:
+        """The number of groups of parts that have other layers each."""
+        return self.manifests[0].stages
 
     @property
     def whole(self) -> dict[str, Spec]:
         """The types and shapes of the whole tensors."""
-        return {path: Spec(one.dtype, self._whole(path)) for path, one in self.specs.items()}
+        return {
+            path: Spec(self.specs[own].dtype, self._whole(own)) for path, own in self.paths.items()
+        }
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the whole tensors."""
-        return {path: self._whole(path) for path in self.specs}
+        return {path: self._whole(own) for path, own in self.paths.items()}
 
     def is_divided_as(self, here: Mapping[str, Division]) -> bool:
         """Whether a process that divides tensors so has the same parts of them."""
         boxes = {path: one.box for path, one in self.divisions.items()}
         return boxes == {path: one.box for path, one in here.items()}
 
-    def specs_for(self, here: Mapping[str, Division]) -> dict[str, Spec]:
-        """Return the types and shapes of the parts that a process has."""
-        return {
-            path: Spec(spec.dtype, here[path].box.shape if path in here else self._whole(path))
-            for path, spec in self.specs.items()
-        }
-
     def box(self, path: str) -> Box:
         """Return the part of a tensor that is here."""
-        known = self.divisions.get(path)
-        return known.box if known is not None else Box.whole(self.specs[path].shape)
+        own = self.paths[path]
+        known = self.divisions.get(own)
+        return known.box if known is not None else Box.whole(self.specs[own].shape)
 
     def sources(self) -> dict[str, list[Source]]:
         """Return where in the data files each tensor is."""
@@ -98,11 +102,36 @@ class SavedPart:
                 offset += one.numel * self.specs[one.tensor].itemsize
         for each in found.values():
             each.sort(key=lambda one: one.start)
-        return {path: found[self.content.aliases.get(path, path)] for path in self.specs}
+        aliases = self.content.aliases
+        return {path: found[aliases.get(own, own)] for path, own in self.paths.items()}
 
     def _whole(self, path: str) -> tuple[int, ...]:
         known = self.divisions.get(path)
         return known.shape if known is not None else self.specs[path].shape
+
+
+def specs_of(place: Place, name: Name, saved: Iterable[SavedPart]) -> dict[str, Spec]:
+    """Return the types and shapes of whole tensors; parts that make up no model differ in them.
+
+    Only stages of a pipeline have other tensors than the first part has.
+    """
+    found, first = dict[str, Spec](), dict[str, Spec]()
+    for part in saved:
+        own = part.whole
+        first = first or own
+        with blaming(place, name, manifest_file(part.manifests[0].rank)):
+            is_other = part.stages == 1 and own.keys() != first.keys()
+            if is_other or any(found.setdefault(path, spec) != spec for path, spec in own.items()):
+                raise ValueError("its tensors are not those of the other parts")
+    return found
+
+
+def specs_for(whole: Mapping[str, Spec], here: Mapping[str, Division]) -> dict[str, Spec]:
+    """Return the types and shapes of the parts that a process has."""
+    return {
+        path: replace(spec, shape=here[path].box.shape) if path in here else spec
+        for path, spec in whole.items()
+    }
 
 
 def verify(
@@ -155,16 +184,12 @@ def _plan(
 ) -> dict[str, list[Read]]:
     """Return what to read of each tensor; parts that make up no model were not written so."""
     sources = [part.sources() for part in saved]
-    whole = saved[0].whole
     plans = {}
-    for part in saved[1:]:
-        with blaming(place, name, manifest_file(part.manifests[0].rank)):
-            if part.whole != whole:
-                raise ValueError("its tensors are not those of the other parts")
     with blaming(place, name, manifest_file(saved[0].manifests[0].rank)):
         for path, tensor in flat.tensors.items():
             wanted = here[path].box if path in here else Box.whole(tuple(tensor.shape))
-            held = [Held(one.box(path), of[path]) for one, of in zip(saved, sources, strict=True)]
+            pairs = zip(saved, sources, strict=True)
+            held = [Held(one.box(path), of[path]) for one, of in pairs if path in one.paths]
             try:
                 plan = plan_reads(wanted, held, tensor.element_size())
             except ValueError as error:

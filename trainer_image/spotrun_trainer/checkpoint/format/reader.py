@@ -19,9 +19,16 @@ from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.placing import put
-from spotrun_trainer.checkpoint.format.ranges import SavedPart, read_ranges, verify
+from spotrun_trainer.checkpoint.format.ranges import (
+    SavedPart,
+    read_ranges,
+    specs_for,
+    specs_of,
+    verify,
+)
 from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.checkpoint.format.stages import Layers, in_stages
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import marked_anew
 from spotrun_trainer.state.flatten import Flat
@@ -36,6 +43,7 @@ class Reader:
     shards: int = 1
     rank: int = 0
     size: int = 1
+    stages: int = 1  # groups of the processes of a copy that have other layers each
 
 
 ALONE = Reader()
@@ -51,20 +59,39 @@ def load(place: Place, name: Name, tracked: Tracked, reader: Reader = ALONE) -> 
     num_parts = num_parts_of(place, name, manifests)
     own = part_of(place, name, manifests, reader.shard % num_parts)
     with _fitting(name):
-        here = tracked.divisions(own.shapes)
-        is_alike = num_parts == reader.shards and own.is_divided_as(here)
+        is_alike = _is_held_alike(own, num_parts, tracked, reader)
+        saved, values = [own], own.content.values
         if not is_alike:
             _check_is_whole(own, num_parts, tracked, reader.shards)
-        flat = tracked.landing(own.specs_for(here), marked_anew(own.content.values, here))
+            order = _others_later(reader, num_parts)
+            saved = [part_of(place, name, manifests, part) for part in order]
+            if max(own.stages, reader.stages) > 1:
+                saved, values = in_stages(saved, _layers(tracked, reader))
+        specs = specs_of(place, name, saved)
+        here = tracked.divisions({path: spec.shape for path, spec in specs.items()})
+        flat = tracked.landing(specs_for(specs, here), marked_anew(values, here))
     if is_alike:
         _read_files(place, name, own, flat)
     else:
-        saved = [part_of(place, name, manifests, part) for part in _others_later(reader, num_parts)]
         verify(place, name, manifests[reader.rank :: reader.size])
         read_ranges(place, name, saved, flat, here)
     with _fitting(name):
         tracked.load(flat)
     return dict(own.content.extra)
+
+
+def _is_held_alike(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> bool:
+    """Whether this process holds just what one held that saved."""
+    if (num_parts, own.stages) != (reader.shards, reader.stages):
+        return False
+    if own.stages > 1 and own.content.parameters != tracked.parameters():
+        return False  # the same number of stages, with other layers in them
+    return own.is_divided_as(tracked.divisions(own.shapes))
+
+
+def _layers(tracked: Tracked, reader: Reader) -> Layers:
+    tensors = set(tracked.flatten().tensors) if reader.stages > 1 else None
+    return Layers(tracked.parameters(), tensors)
 
 
 def _others_later(reader: Reader, num_parts: int) -> list[int]:
@@ -90,7 +117,7 @@ def _read_files(place: Place, name: Name, part: SavedPart, flat: Flat) -> None:
 
 def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, shards: int) -> None:
     """Raise ValueError if parts are not known to make up whole tensors, there or here."""
-    is_known_there = num_parts == 1 or own.divisions
+    is_known_there = num_parts == 1 or own.stages > 1 or own.divisions
     is_known_here = shards == 1 or tracked.is_divided
     if not (is_known_there and is_known_here):
         raise ValueError(

@@ -50,6 +50,9 @@ def num_parts_of(place: Place, name: Name, manifests: Sequence[Manifest]) -> int
                 raise ValueError(
                     f"{manifest.shards} of {len(manifests)} ranks hold a copy of the model, by it"
                 )
+            stages = manifest.stages
+            if stages != manifests[0].stages or not stages or num_parts % stages:
+                raise ValueError(f"{num_parts} ranks hold {stages} stages of the model, by it")
     return num_parts
 
 

@@ -43,6 +43,7 @@ class Part:
     layout: Mapping[str, Spec]
     content: Content | None  # of the first rank of each part of the model
     shards: int = 1  # ranks that hold one copy of the model
+    stages: int = 1  # groups of these that hold other layers each
 
     @property
     def bytes(self) -> int:
@@ -63,6 +64,7 @@ def write_part(place: Place, part: Part, staged: memoryview) -> str:
         slices=part.slices,
         content=part.content,
         shards=part.shards,
+        stages=part.stages,
     )
     text = write_manifest(manifest)
     if (size := max(len(head), len(text))) > SMALL_BYTES:
