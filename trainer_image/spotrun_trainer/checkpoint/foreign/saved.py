@@ -1,6 +1,6 @@
 """The tensors of one of our checkpoints, whole, from whatever number of processes saved them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,9 +29,10 @@ class Saved:
         num_parts = num_parts_of(place, name, self.manifests)
         self.parts = [part_of(place, name, self.manifests, part) for part in range(num_parts)]
         self._values: Mapping[str, JSON] = self.parts[0].content.values
-        if self.parts[0].stages > 1:
-            with blaming(place, name, manifest_file(0)):
-                self.parts, self._values = in_stages(self.parts, whole_of(self.parts))
+        with blaming(place, name, manifest_file(0)):
+            self._layers = whole_of(self.parts)
+            if self.parts[0].stages > 1:
+                self.parts, self._values = in_stages(self.parts, self._layers)
         self._sources = [part.sources() for part in self.parts]
         self._buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8)
 
@@ -41,10 +42,20 @@ class Saved:
         return len(self.manifests) // len(self.parts)
 
     @property
+    def num_stages(self) -> int:
+        """The number of stages that the layers of a copy were dealt to."""
+        return self.parts[0].stages
+
+    @property
+    def parameters(self) -> Mapping[str, Sequence[Sequence[str]]]:
+        """The names of each optimizer's parameters, by group, in the order of their numbers."""
+        return self._layers.parameters
+
+    @property
     def meshes(self) -> list[str]:
         """The names of the dimensions by which torch divided tensors; none: it divided none."""
         found = dict[str, None]()
-        for one in self.parts[0].divisions.values():
+        for one in (one for part in self.parts for one in part.divisions.values()):
             found |= dict.fromkeys(one.by if isinstance(one.by, dict) else ())
         return list(found)
 
@@ -76,7 +87,7 @@ class Saved:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """The names of tensors that share storage with another one, as tied weights do."""
-        found = {}
+        found = dict[str, str]()
         for part in self.parts:
             here = {own: path for path, own in part.paths.items()}
             aliases = part.content.aliases.items()

@@ -45,7 +45,7 @@ class SavedPart:
     specs: Mapping[str, Spec]  # of the parts of tensors
     divisions: Mapping[str, Division]
     paths: Mapping[str, str]
-    """Its tensors that count, by the names that they have for who reads them."""
+    """The names of the tensors that count, and by which the reader knows them: the keys."""
 
     @classmethod
     def of(

@@ -62,7 +62,7 @@ def load(place: Place, name: Name, tracked: Tracked, reader: Reader = ALONE) -> 
         is_alike = _is_held_alike(own, num_parts, tracked, reader)
         saved, values = [own], own.content.values
         if not is_alike:
-            _check_is_whole(own, num_parts, tracked, reader.shards)
+            _check_is_whole(own, num_parts, tracked, reader)
             order = _others_later(reader, num_parts)
             saved = [part_of(place, name, manifests, part) for part in order]
             if max(own.stages, reader.stages) > 1:
@@ -115,14 +115,15 @@ def _read_files(place: Place, name: Name, part: SavedPart, flat: Flat) -> None:
             _copy_unless_shared(flat.tensors[alias], flat.tensors[shared])
 
 
-def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, shards: int) -> None:
+def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> None:
     """Raise ValueError if parts are not known to make up whole tensors, there or here."""
     is_known_there = num_parts == 1 or own.stages > 1 or own.divisions
-    is_known_here = shards == 1 or tracked.is_divided
+    is_known_here = reader.shards == 1 or reader.stages > 1 or tracked.is_divided
     if not (is_known_there and is_known_here):
         raise ValueError(
-            f"there {num_parts} processes hold a copy of the model together, here {shards}; go on "
-            "with as many (Run(shards=...)), or let torch divide the model (Run(parallel=...))"
+            f"there {num_parts} processes hold a copy of the model together, here "
+            f"{reader.shards}; go on with as many (Run(shards=...)), or let torch divide the "
+            "model (Run(parallel=...))"
         )
 
 

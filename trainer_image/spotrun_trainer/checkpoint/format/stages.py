@@ -8,7 +8,7 @@ parts are renamed to the numbers of who reads them, and what the reader does not
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 from spotrun_trainer.checkpoint.format.ranges import SavedPart
 from spotrun_trainer.state.flatten import JSON
@@ -46,7 +46,7 @@ def whole_of(parts: Iterable[SavedPart]) -> Layers:
         for thing, groups in part.content.parameters.items():
             known = found.setdefault(thing, [{} for _ in groups])
             for names, group in zip(known, groups, strict=True):
-                names |= dict.fromkeys(group)
+                names.update(dict.fromkeys(group))
     return Layers({thing: [[*one] for one in groups] for thing, groups in found.items()})
 
 
@@ -111,16 +111,16 @@ def _optimizer(thing: str, parts: Sequence[SavedPart], groups: Sequence[Sequence
         value: Any = part.content.values[thing]
         known = _numbers(part.content.parameters[thing], groups)
         back = {path: here for here, path in part.paths.items()}
-        for number, state in _pairs(value["state"]):
+        for number, one in _pairs(value["state"]):
             if number in known:
-                states.setdefault(known[number], _with_names(state, back))
+                states.setdefault(known[number], _with_names(one, back))
     dealt = [
         {**own, "params": [next(numbers) for _ in names]}
         | ({"param_names": list(names)} if "param_names" in own else {})
         for own, names in zip(saved_groups, groups, strict=True)
     ]
     state: JSON = {"$dict": [[number, states[number]] for number in sorted(states)]}
-    return {"state": state if states else {}, "param_groups": dealt}
+    return {"state": state if states else {}, "param_groups": cast("JSON", dealt)}
 
 
 def _module(thing: str, values: Iterable[Any], tensors: Collection[str] | None) -> JSON:
@@ -139,8 +139,7 @@ def _module(thing: str, values: Iterable[Any], tensors: Collection[str] | None) 
 
 
 def _pairs(state: Any) -> Iterator[tuple[int, JSON]]:  # noqa: ANN401 - JSON
-    for number, value in state.get("$dict", ()):
-        yield number, value
+    yield from state.get("$dict", ())
 
 
 def _with_names(value: Any, names: Mapping[str, str]) -> JSON:  # noqa: ANN401 - JSON

@@ -55,7 +55,8 @@ def writers_of(saved: Saved) -> str:
     count = f"{size} process{'es' * (size > 1)}"
     if parts == 1:
         return count
-    by = f" ({', '.join(saved.meshes)})" if saved.meshes else ""
+    stages = [f"{saved.num_stages} stages"] if saved.num_stages > 1 else []
+    by = f" ({', '.join(stages + saved.meshes)})" if stages + saved.meshes else ""
     copies = f"{saved.num_copies} cop{'ies' if saved.num_copies > 1 else 'y'}"
     return f"{count}: {copies} in {parts} parts{by}"
 
