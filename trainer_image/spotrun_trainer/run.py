@@ -29,6 +29,7 @@ from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
 from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
 from spotrun_trainer.parallel.fsdp import shard as shard_blocks
+from spotrun_trainer.parallel.pipeline import InStages, Make, Schedules
 from spotrun_trainer.parallel.precision import Precision, autocast, dtype_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
@@ -112,6 +113,7 @@ class Run:
         self._saving = Saving(self._context, SaveSchedule(every))
         self._loop: Loop | None = None
         self._planner: Planner | None = None
+        self._schedules = Schedules()  # of evaluations
         self._onces = 0
         self._sources = Sources(seed, self._context.rank_info.local_size)
 
@@ -134,8 +136,8 @@ class Run:
     def mesh(self) -> "DeviceMesh":
         """The processes of one copy of the model, as torch's fully_shard and others take them.
 
-        Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" beside it. That of a
-        pipeline's stages is "pp".
+        Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" within it, and with
+        Parallel(pipeline=...) "pp" around these. By itself a pipeline has "pp" alone.
         """
         if self._context.mesh is None:
             raise ValueError(
@@ -317,12 +319,24 @@ class Run:
 
     @overload
     def evaluate(
-        self, model: nn.Module, data: Data, loss: LossFunction, *, microbatch: int | None = None
+        self,
+        model: nn.Module,
+        data: Data,
+        loss: LossFunction,
+        *,
+        microbatch: int | None = None,
+        pipeline: Make | None = None,
     ) -> float: ...
 
     @overload
     def evaluate(
-        self, model: nn.Module, data: Data, loss: MetricsFunction, *, microbatch: int | None = None
+        self,
+        model: nn.Module,
+        data: Data,
+        loss: MetricsFunction,
+        *,
+        microbatch: int | None = None,
+        pipeline: Make | None = None,
     ) -> dict[str, float]: ...
 
     def evaluate(
@@ -332,12 +346,14 @@ class Run:
         loss: LossFunction | MetricsFunction,
         *,
         microbatch: int | None = None,
+        pipeline: Make | None = None,
     ) -> float | dict[str, float]:
         """Compute the mean of a loss over a dataset, the same on all ranks, in evaluation mode.
 
         `loss(model, batch)` returns the mean over the batch, or a sum and its weight; or a dict of
         metrics by name, in which `(sum, None)` is added up and not divided. `microbatch` and the
-        collate function are those of the steps, unless `microbatch` is given.
+        collate function are those of the steps, unless `microbatch` is given. Of a model in stages
+        `pipeline` is the function that makes the schedule, as for `step.pipeline`.
         """
         context, loop = self._context, self._loop
         if loop is not None and not context.is_at_boundary:
@@ -347,18 +363,25 @@ class Run:
                 "dropped, a worker that joins would not come there with the others"
             )
 
-        plan = context.rank_info.parallel
-        if plan is not None and plan.pipeline > 1:
+        stages = context.rank_info.stages
+        if stages > 1 and pipeline is None:
             raise ValueError(
-                "run.evaluate cannot take a model through the stages of a pipeline yet: load a "
-                "checkpoint where the model is whole, or sum up what is wanted in the steps"
+                "run.evaluate got a stage of a pipeline, which has no result of its own: give it "
+                "the function that makes the schedule, run.evaluate(..., pipeline=schedule)"
             )
         # The line of the last step is printed, however quickly others follow.
         context.console_log.keep_line(context.step)
 
         def attempt(participants: Participants) -> float | dict[str, float]:
             with self._sources.to_evaluate(data, microbatch) as (source, size):
-                return metrics(context, model, source, size, loss, participants=participants)
+                whole = None
+                if pipeline is not None and stages > 1:
+                    group = context.group
+                    schedule = self._schedules.of(pipeline, group, size)
+                    whole = InStages(schedule, size, group.plan.stage_of(group.number), stages)
+                return metrics(
+                    context, model, source, size, loss, participants=participants, stages=whole
+                )
 
         if loop is not None:
             return repeat_until_committed(context, loop, attempt)

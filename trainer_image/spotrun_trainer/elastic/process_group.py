@@ -130,7 +130,7 @@ class Group:
 
     @property
     def plan(self) -> Parallel:
-        """What each process of a copy does; one that holds all of it, if the script divides it."""
+        """The work of each process of a copy; all of it, where the script divides the model."""
         return self._parallel or _WHOLE
 
     @property

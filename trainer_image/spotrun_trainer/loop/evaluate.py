@@ -17,6 +17,7 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.parallel.fsdp import drop_whole_tensors, sharded_parts
+from spotrun_trainer.parallel.pipeline import InStages
 from spotrun_trainer.process.device import moved
 
 LossFunction = Callable[[Any, Any], Metric]
@@ -35,6 +36,18 @@ class Participants:
 
     def __init__(self, group: Group) -> None:
         self.group = group
+        self.stages = group.plan.pipeline
+        self.copies, self.copy = group.peers.size, group.peers.rank
+
+    @property
+    def times(self) -> int:
+        """The number of processes of each copy that count a batch."""
+        return self.group.size // self.copies // self.stages
+
+    @property
+    def first(self) -> int:
+        """The rank of the first process that counts batches: it is of the last stage."""
+        return self.times * (self.stages - 1)
 
     def check(self) -> None:
         """Raise PeerLostError if the world is known to be broken."""
@@ -53,7 +66,8 @@ class Alone(Participants):
     """One copy of the model, which evaluates all by itself amid a world of several."""
 
     def __init__(self, world: Group) -> None:
-        super().__init__(Group())
+        super().__init__(world.along("pp"))
+        self.stages, self.copies, self.copy = self.group.size, 1, 0
         self._world = world
 
     @override
@@ -111,27 +125,35 @@ def metrics(
     function: LossFunction | MetricsFunction,
     *,
     participants: Participants,
+    stages: InStages | None = None,
 ) -> float | dict[str, float]:
-    """Compute each metric over all samples, for all processes; raises WorldChangedError."""
+    """Compute each metric over all samples, for all processes; raises WorldChangedError.
+
+    `stages` is what the function calls in place of a model of which this process has one stage.
+    """
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
     rounds = -(-source.length // microbatch)
     totals = Totals(context.device)
-    peers = participants.group.peers
-    own = _batches(source, plan(source.length, microbatch, peers.size, peers.rank))
+    copies = participants.copies
+    own = _batches(source, plan(source.length, microbatch, copies, participants.copy))
     alarm = _Alarm(participants, context.device)
     with evaluating(model), context.meter.span("evaluate"):
-        for _ in range(-(-rounds // peers.size)):  # as many as the busiest process has
-            for batch, samples in _at_most_one(own):
+        for _ in range(-(-rounds // copies)):  # as many as the busiest process has
+            for given, samples in _at_most_one(own):
                 with _of_a_whole_world(participants):
-                    totals.add(function(model, moved(batch, context.device)), samples)
+                    batch = moved(given, context.device)
+                    found = stages.measured(function, batch) if stages else function(model, batch)
+                    if found is not None:
+                        totals.add(found, samples)
             alarm.look()
             context.reporter.sign()
         participants.check()
-        # The first process always has a batch.
-        totals.agree(participants.group.text_from(0, totals.kinds(), device=context.device))
+        # The first copy always has a batch.
+        kinds, first = totals.kinds(), participants.first
+        totals.agree(participants.group.text_from(first, kinds, device=context.device))
         participants.commit(numbers := totals.numbers())
-    return totals.results(numbers, copies=participants.group.size // peers.size)
+    return totals.results(numbers, copies=participants.times)
 
 
 def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:

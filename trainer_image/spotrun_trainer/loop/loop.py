@@ -139,6 +139,8 @@ class Loop:
     def begin(self) -> None:
         """Begin, or go on from a checkpoint: no process has any state."""
         context = self._context
+        names = context.tracked.parameter_names()
+        state_sync.check_stages(names, context.group, context.device)
         with context.meter.span("restore"):
             restored = None
             if context.checkpoints is not None:

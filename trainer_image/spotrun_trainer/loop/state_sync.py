@@ -1,5 +1,6 @@
 """Equal state on all processes: copied from one at the start, and compared now and then."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -40,6 +41,22 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
         pieces = torch.split(flat, [tensor.numel() for tensor in part])
         for tensor, piece in zip(part, pieces, strict=True):
             tensor.detach().copy_(piece.view_as(tensor))
+
+
+def check_stages(names: Sequence[str], group: Group, device: torch.device) -> None:
+    """Raise ValueError, on all stages of a copy, if two of them have a parameter of one name."""
+    stages = group.along("pp")
+    seen = set[str]()
+    for stage in range(stages.size if stages.size > 1 else 0):
+        theirs: list[str] = json.loads(stages.text_from(stage, json.dumps(names), device=device))
+        if twice := sorted(seen.intersection(theirs)):
+            raise ValueError(
+                f"two stages have a parameter called {twice[0]}. If these are two layers, keep "
+                "their names in the whole model: put layers into an nn.ModuleDict by numbers, and "
+                "let each stage delete those of others. If it is one weight that is used twice, "
+                "each stage would train its own: use it on one stage only"
+            )
+        seen.update(theirs)
 
 
 def checksum(tracked: Tracked) -> int:

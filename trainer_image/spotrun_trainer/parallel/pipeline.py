@@ -1,10 +1,14 @@
 """Models whose layers are dealt to stages: torch's own schedules, made anew in each world."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+R = TypeVar("R")
 
 
 class PipelineSchedule(Protocol):
@@ -16,6 +20,10 @@ class PipelineSchedule(Protocol):
         """Compute gradients of one batch, cut into the schedule's own microbatches."""
 
 
+Make = Callable[[], PipelineSchedule]
+"""A script's function that makes a schedule of its stage."""
+
+
 class Schedules:
     """The schedules of one world.
 
@@ -24,24 +32,29 @@ class Schedules:
     """
 
     def __init__(self) -> None:
-        self._made: dict[Callable[[], PipelineSchedule], PipelineSchedule] = {}
+        self._world: object = None
+        self._made: dict[tuple[Make, int], PipelineSchedule] = {}
 
-    def of(self, make: Callable[[], PipelineSchedule]) -> PipelineSchedule:
-        """Return the schedule that a function of the script makes, once in a world."""
-        if make not in self._made:
-            schedule = make()
+    def of(self, make: Make, world: object, samples: int = 0) -> PipelineSchedule:
+        """Return the schedule that a script's function makes, once in a world.
+
+        One for evaluations is of batches of so many `samples`, and computes no losses.
+        """
+        if world is not self._world:
+            self._world = world
+            self._made.clear()
+        if (make, samples) not in self._made:
+            schedule: Any = make()
             if schedule.scale_grads:
                 raise ValueError(
                     "step.pipeline got a schedule with scale_grads=True, which divides the "
                     "gradients of the step's earlier batches again: make it with "
                     "scale_grads=False and a loss_fn that returns a sum"
                 )
-            self._made[make] = schedule
-        return self._made[make]
-
-    def clear(self) -> None:
-        """Drop all schedules: another world begins."""
-        self._made.clear()
+            if samples:  # as its `eval` does, but without the loss that it wants a target for
+                schedule._loss_fn, schedule._has_backward = None, False  # noqa: SLF001
+            self._made[make, samples] = schedule
+        return self._made[make, samples]
 
 
 def compute(
@@ -60,3 +73,52 @@ def compute(
         if losses
         else torch.zeros(())
     )
+
+
+class InStages:
+    """The model of an evaluation, called as a whole one is: all stages take the same batches.
+
+    The last stage returns the result; others end the call, and the function that calls, there.
+    """
+
+    def __init__(self, schedule: PipelineSchedule, samples: int, stage: int, stages: int) -> None:
+        self._schedule: Any = schedule
+        cut: int = vars(schedule)["_n_microbatches"]  # torch tells it nowhere else
+        self._samples = -(-samples // cut) * cut
+        self._is_first = stage == 0
+        self._is_last = stage == stages - 1
+        self._is_called = False
+
+    def measured(self, function: Callable[[Any, Any], R], batch: object) -> R | None:
+        """Return what a function of model and batch does on the last stage, None on others."""
+        self._is_called = False
+        try:
+            found = function(self, batch)
+        except _ElsewhereError:
+            return None
+        return found if self._is_last else None
+
+    def __call__(self, *inputs: Any) -> Any:  # noqa: ANN401 - the script's
+        """Compute a batch, filled up to the number of samples that all batches have."""
+        if self._is_called:
+            raise ValueError(
+                "run.evaluate called a model in stages twice for one batch: only the last stage "
+                "knows the first result, so let one call return all that is wanted"
+            )
+        self._is_called = True
+        count = next(len(one) for one in tree_leaves(inputs) if isinstance(one, Tensor))
+        given = tree_map(partial(_filled, count, self._samples), inputs) if self._is_first else ()
+        result = self._schedule.step(*given)
+        if not self._is_last:
+            raise _ElsewhereError
+        return tree_map(lambda one: one[:count] if isinstance(one, Tensor) else one, result)
+
+
+class _ElsewhereError(Exception):
+    """The result of a call is on another stage."""
+
+
+def _filled(count: int, samples: int, value: object) -> object:
+    if not isinstance(value, Tensor) or not value.ndim or len(value) != count:
+        return value
+    return torch.cat([value, value[:1].expand(samples - count, *value.shape[1:])])

@@ -152,7 +152,7 @@ class Phase:
             )
         stage = group.plan.stage_of(group.number)
         is_first, is_last = stage == 0, stage == group.plan.pipeline - 1
-        schedule = context.schedules.of(make)
+        schedule = context.schedules.of(make, group)
         loss = compute(schedule, inputs, target, is_first=is_first, is_last=is_last)
         group.check()  # a broken world's numbers are of no use
         self._sums[-1].add(loss.to(context.device), weight)

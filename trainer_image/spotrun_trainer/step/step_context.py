@@ -105,7 +105,6 @@ class StepContext:
     def enter(self, group: Group) -> None:
         """Enter another group; gradients follow it with the next step."""
         self.group = group
-        self.schedules.clear()
         self.buffers.keep()  # a newcomer received these with the state
         self.buffers.forget_agreement()  # newcomers have no part in it
         self._updated.clear()  # nor in this

@@ -38,7 +38,7 @@ class FullySharded(SharedModel):
 
     @property
     def parallel(self) -> Parallel:
-        """What each of them does."""
+        """The work of each of them."""
         return Parallel(shard=self.shard, tensor=self.tensor, pipeline=self.pipeline)
 
 
@@ -48,12 +48,12 @@ class Blocks(nn.Module):
     def __init__(self, rows: int = CLASSES) -> None:
         super().__init__()
         torch.manual_seed(1)
-        self.first = nn.Linear(FEATURES, 8)
+        self.first: nn.Linear | None = nn.Linear(FEATURES, 8)
         self.blocks = nn.ModuleDict(
             {f"{number}": nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for number in range(3)}
         )
-        self.last = nn.Linear(8, rows)
-        self.scale = nn.Parameter(torch.ones(1))  # one part of it is empty
+        self.last: nn.Linear | None = nn.Linear(8, rows)
+        self.scale: nn.Parameter | None = nn.Parameter(torch.ones(1))  # one part of it is empty
         self.register_buffer("seen", torch.zeros(()))
         self.seen: Tensor | None
         self.seconds = 0.0
@@ -68,10 +68,10 @@ class Blocks(nn.Module):
                 del self.blocks[name]
             else:
                 setattr(self, name, None)
-        if self.first is None:
+        if stage > 0:
             self.seen = None
-        if self.last is None:
-            self.scale = None  # type: ignore[assignment]
+        if stage < stages - 1:
+            self.scale = None
 
     @override
     def forward(self, hidden: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Blocks(nn.Module):
             self.seen += hidden.sum()  # which does not depend on how a batch is cut
         for layer in (self.first, *self.blocks.values(), self.last):
             hidden = hidden if layer is None else layer(hidden)
-        return hidden if self.last is None else hidden * self.scale
+        return hidden if self.scale is None else hidden * self.scale
 
 
 class OnlyBlocks(nn.Module):

@@ -131,7 +131,8 @@ def losses_of(
             assert step.sums["seen"].item() == plan.global_batch
             losses.append(step.loss.item())
         if plan.evaluates and run.every(1):
-            losses.append(run.evaluate(model, dataset(), mean_loss, microbatch=5))
+            mean = run.evaluate(model, dataset(), mean_loss, microbatch=5, pipeline=schedule)
+            losses.append(mean)
     return losses
 
 
@@ -153,9 +154,7 @@ def leave_to_the_other_copy(
     return others, lost[0] + str(int(lost[1]) ^ 1)
 
 
-def complete_the_copy(
-    job: Job, lost: str, held: Path, workers: Sequence[str] = FOUR
-) -> list[str]:
+def complete_the_copy(job: Job, lost: str, held: Path, workers: Sequence[str] = FOUR) -> list[str]:
     """Bring in a worker for one lost of two copies in `held`'s Hold; return all that are there."""
     leave_to_the_other_copy(job, lost, workers)
     job.until((held / "held").exists)
