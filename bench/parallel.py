@@ -47,11 +47,10 @@ from tests.unit.trainer.run.fully_sharded import (
     train_and_show,
     whole_state,
 )
-from tests.unit.trainer.run.pipelined import Pipelined, train_pipelined
-from tests.unit.trainer.run.scripts import Trained, dataset
+from tests.unit.trainer.run.scripts import dataset
 from tests.unit.trainer.run.sharded import SharedModel
 
-GLOBAL_BATCH = 48  # dealt in twos to as many as 8 parts
+GLOBAL_BATCH, MICROBATCH = 96, 4  # dealt to as many as 8 parts, and cut by as many as 4 stages
 SMALL_BATCH = 24  # where 4 parts are the most, and many steps are made
 ROUNDING = 1e-5
 WARM_STEPS, STEPS = 30, 100
@@ -66,15 +65,16 @@ class Mesh:
     copies: int
     shard: int
     tensor: int = 1
+    pipeline: int = 1
 
     def run(self, plan: FullySharded) -> list[Shown]:
         """Train with this mesh; returns what each process has."""
-        plan = replace(plan, shard=self.shard, tensor=self.tensor)
+        plan = replace(plan, shard=self.shard, tensor=self.tensor, pipeline=self.pipeline)
         return _values(self.copies * plan.processes, train_and_show, plan)
 
     def copies_of(self, shown: Sequence[Shown]) -> list[Sequence[Shown]]:
         """Return the processes of each copy."""
-        size = self.shard * self.tensor
+        size = self.shard * self.tensor * self.pipeline
         return [shown[first : first + size] for first in range(0, len(shown), size)]
 
 
@@ -88,17 +88,23 @@ MESHES = [
     Mesh(1, 1, 2),
     Mesh(1, 2, 2),
     Mesh(2, 1, 2),
+    Mesh(1, 1, pipeline=2),
+    Mesh(2, 1, pipeline=2),
+    Mesh(1, 1, pipeline=3),
+    Mesh(1, 2, pipeline=2),
+    Mesh(1, 1, 2, pipeline=2),
 ]
+EIGHT_MESHES = [Mesh(2, 2, 2), Mesh(1, 2, 2, pipeline=2)]
 LARGE_MESHES = [
     Mesh(4, 2),
     Mesh(2, 4),
     Mesh(1, 6),
     Mesh(1, 8),
-    Mesh(2, 2, 2),
+    Mesh(2, 2, pipeline=2),
+    Mesh(1, 1, pipeline=4),
     Mesh(1, 4, 2),  # of 4 tensor parts some are empty here, which torch's FSDP2 refuses
 ]
-PIPELINES = [(1, 2), (2, 2), (1, 3)]  # copies, and the stages of each
-QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, 2)]
+QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, pipeline=2)]
 
 
 def main() -> None:
@@ -119,29 +125,21 @@ def main() -> None:
 
 def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
     """Say how many losses differ from those of one process."""
-    plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, evaluates=True)
-    meshes = QUICK_MESHES if arguments.quick else [*MESHES, Mesh(2, 2, 2)]
+    plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, evaluates=True)
+    meshes = QUICK_MESHES if arguments.quick else [*MESHES, *EIGHT_MESHES]
     (alone,) = MESHES[0].run(plan)
     apart = [each for mesh in meshes[1:] for each in _apart(mesh.run(plan), alone)]
-    pipelines = PIPELINES[:1] if arguments.quick else PIPELINES
-    (alone_in_stages,) = _train_in_stages(1, 1)
-    for copies, stages in pipelines:
-        apart += _apart(_train_in_stages(copies, stages), alone_in_stages)
     say(
         "parallel_mismatches",
         sum(each > ROUNDING for each in apart),
         "losses",
         of=len(apart),
-        meshes=len(meshes) + len(pipelines),
+        meshes=len(meshes),
         most_apart=float(f"{max(apart):.1g}"),
     )
 
 
-def _train_in_stages(copies: int, stages: int) -> list[Trained]:
-    return _values(copies * stages, train_pipelined, Pipelined(total=10, stages=stages))
-
-
-def _apart(trained: Sequence[Shown | Trained], alone: Shown | Trained) -> list[float]:
+def _apart(trained: Sequence[Shown], alone: Shown) -> list[float]:
     """Return how far each loss is from that of one process."""
     return [abs(a - b) for one in trained for a, b in zip(one.losses, alone.losses, strict=True)]
 
@@ -149,13 +147,14 @@ def _apart(trained: Sequence[Shown | Trained], alone: Shown | Trained) -> list[f
 def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
     """Say how many tensors differ after a checkpoint was read into another mesh."""
     chosen = random.Random(1)  # noqa: S311 - the same pairs in each run
-    meshes = QUICK_MESHES if arguments.quick else [*MESHES, *LARGE_MESHES]
+    meshes = QUICK_MESHES if arguments.quick else [*MESHES, *EIGHT_MESHES, *LARGE_MESHES]
     num_wrong = num_tensors = 0
     for number in range(arguments.pairs):
         there, here = chosen.sample(meshes, 2)
         plan = FullySharded(
             total=chosen.randint(1, 4),
             global_batch=GLOBAL_BATCH,
+            microbatch=MICROBATCH,
             checkpoint=str(scratch / f"{number}"),
         )
         saved = there.run(plan)
