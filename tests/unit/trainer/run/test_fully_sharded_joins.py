@@ -73,9 +73,9 @@ class ErrAmidForward:
             return
         model: Any = next(one for one in run._context.things if isinstance(one, nn.Module))
         if this_is(self.lost):
-            model.blocks[0].register_forward_hook(lambda *_: die())
+            model.blocks["0"].register_forward_hook(lambda *_: die())
         if this_is(self.mate):
-            model.blocks[1].register_forward_pre_hook(lambda *_: self._take(run))
+            model.blocks["1"].register_forward_pre_hook(lambda *_: self._take(run))
 
     def _take(self, run: Run) -> None:
         replica = run._context.group.replica

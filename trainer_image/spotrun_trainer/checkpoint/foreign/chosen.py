@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint.foreign.saved import Saved, kind_of
-from spotrun_trainer.checkpoint.format.ranges import SavedPart
 from spotrun_trainer.parallel.division import marked_anew
-from spotrun_trainer.state.flatten import DTYPES, Spec
+from spotrun_trainer.state.flatten import DTYPES, JSON, Spec
 from spotrun_trainer.state.unflatten import unflatten
 
 
@@ -72,12 +71,12 @@ def choose(
     of_optimizer = None
     if optimizer is not None:
         optimizer = name_of(saved, "optimizer", optimizer, "--with-optimizer")
-        if saved.is_in_stages:
+        if saved.is_divided_by_script:
             raise ValueError(
                 f"{saved.name} has an optimizer for each of the {len(saved.parts)} parts of the "
                 "model, which number its parameters anew: leave out --with-optimizer"
             )
-        of_optimizer = _state(saved.parts[0], optimizer, stand_ins.tensors)
+        of_optimizer = _state(saved.values, optimizer, stand_ins.tensors)
     return Chosen(saved, model, of_optimizer, stand_ins.paths)
 
 
@@ -129,11 +128,12 @@ class _StandIns:
 def _module_state(
     saved: Saved, name: str, tensors: Mapping[str, Tensor]
 ) -> "OrderedDict[str, Any]":
-    """Return a module's state; that of a pipeline is put together from its stages."""
+    """Return a module's state; what a script divides by itself is put together from all parts."""
     whole: OrderedDict[str, Any] = OrderedDict()
     versions: OrderedDict[str, Any] = OrderedDict()
-    for part in saved.parts if saved.is_in_stages else saved.parts[:1]:
-        state = _state(part, name, tensors)
+    parts = [part.content.values for part in saved.parts]
+    for values in parts if saved.is_divided_by_script else [saved.values]:
+        state = _state(values, name, tensors)
         if not isinstance(state, OrderedDict) or not all(type(key) is str for key in state):
             raise ValueError(f"{saved.name} has a {name} whose state is no module's")
         whole.update(state)
@@ -142,8 +142,8 @@ def _module_state(
     return whole
 
 
-def _state(part: SavedPart, name: str, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401 - any
-    return unflatten(marked_anew(part.content.values.get(name), {}), tensors)
+def _state(values: Mapping[str, JSON], name: str, tensors: Mapping[str, Tensor]) -> Any:  # noqa: ANN401 - any
+    return unflatten(marked_anew(values.get(name), {}), tensors)
 
 
 def _without(prefix: str, state: "OrderedDict[str, Any]", name: str) -> "OrderedDict[str, Any]":

@@ -73,13 +73,12 @@ class Saved:
     def specs(self) -> Mapping[str, Spec]:
         """The types and shapes of the whole tensors, those with the storage of others included.
 
-        Optimizers number their tensors: those of a pipeline's stages have the same names, and the
-        first one's counts.
+        Where the script divides the model by itself, parts may differ, and the first one's counts.
         """
         found = dict[str, Spec]()
         for part in self.parts:
             for path, spec in part.whole.items():
-                if found.setdefault(path, spec) != spec and not self.is_in_stages:
+                if found.setdefault(path, spec) != spec and not self.is_divided_by_script:
                     with blaming(self.place, self.name, manifest_file(part.manifests[0].rank)):
                         raise ValueError(f"its {path[:80]!r} is not that of the other parts")
         return found

@@ -74,7 +74,7 @@ def _tensors(saved: Saved) -> str:
 
 
 def _tensor(saved: Saved, path: str, spec: Spec) -> dict[str, Any]:
-    boxes = {part.box(path) for part in saved.parts if path in part.specs}
+    boxes = {part.box(path) for part in saved.parts if path in part.paths}
     shares = {"shares": saved.aliases[path]} if path in saved.aliases else {}
     return {"dtype": spec.dtype, "shape": [*spec.shape], "parts": len(boxes), **shares}
 
