@@ -12,6 +12,7 @@ from spotrun_trainer.data.run_data import Collate, Data, Sources
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.hooks.watches import WATCH
+from spotrun_trainer.loop.batch_size import BatchSize, Microbatch
 from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
@@ -34,7 +35,7 @@ from spotrun_trainer.parallel.precision import Precision, autocast, dtype_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
-from spotrun_trainer.step.batch import Batch, total_steps
+from spotrun_trainer.step.batch import total_steps
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.totals import check_names
 from spotrun_trainer.step.tree_sum import check_leaves
@@ -247,7 +248,7 @@ class Run:
         data: Data,
         *,
         global_batch: int,
-        microbatch: int,
+        microbatch: Microbatch,
         total: int | None = None,
         epochs: float | None = None,
         shuffle: bool = True,
@@ -258,7 +259,8 @@ class Run:
         """Yield the steps that are left of `total` or `epochs`, or steps without an end.
 
         A step is `global_batch` samples at every number of processes, divided among them in
-        microbatches of `microbatch`. When the loop ends by itself, the last checkpoint is durable.
+        microbatches of `microbatch`; "auto" takes the largest that fit into memory. When the loop
+        ends by itself, the last checkpoint is durable.
         `sums` has the names of the numbers for `run.sum`.
         """
         if self._loop is not None:
@@ -270,7 +272,11 @@ class Run:
             )
         check_unwrapped(self._context.things)
         schedule_check.check_tracked(self._context.things)
-        batch = Batch(global_batch, microbatch)
+        if microbatch == "auto" and is_planned():
+            microbatch = 1  # needs are measured of one sample
+        batch_size = BatchSize(global_batch, microbatch)
+        batch_size.check(self._context)
+        batch = batch_size.of(self._context.rank_info.size)
         if self._context.mesh is not None:
             plan = self._context.rank_info.parallel
             batch.check_parts(1 if plan is None else plan.shard)
@@ -280,7 +286,7 @@ class Run:
             check_leaves(batch.microbatches)
         check_names(sums)
         source = self._sources.to_train(
-            data, microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
+            data, batch.microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
         end = total_steps(batch, source.length, total, epochs)
         if is_planned():
@@ -288,7 +294,9 @@ class Run:
 
             self._planner = Planner(self._context, source, batch, tuple(sums))
             return self._planner.steps()
-        self._loop = Loop(self._context, self._saving, source, batch, end, sum_names=tuple(sums))
+        self._loop = Loop(
+            self._context, self._saving, source, batch_size, end, sum_names=tuple(sums)
+        )
         return self._loop.steps()
 
     def stop(self) -> None:
@@ -373,7 +381,8 @@ class Run:
         context.console_log.keep_line(context.step)
 
         def attempt(participants: Participants) -> float | dict[str, float]:
-            with self._sources.to_evaluate(data, microbatch) as (source, size):
+            present = microbatch or (None if loop is None else loop.microbatch)
+            with self._sources.to_evaluate(data, present) as (source, size):
                 whole = None
                 if pipeline is not None and stages > 1:
                     group = context.group

@@ -17,13 +17,14 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, reproducibility, state_sync
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
+from spotrun_trainer.loop.batch_size import BatchSize
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step import phase_results, vote
-from spotrun_trainer.step.batch import Batch
+from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.step.phase import Outcome
@@ -41,7 +42,7 @@ class Loop:
         context: Context,
         saving: Saving,
         source: Source,
-        batch: Batch,
+        batch_size: BatchSize,
         total: int | None,
         *,
         sum_names: Sequence[str] = (),
@@ -52,7 +53,7 @@ class Loop:
         self._context = context
         self._saving = saving
         self._source = source
-        self._batch = batch
+        self._batch_size = batch_size
         self._total = total
         self._sum_names = sum_names
         self._samples = 0
@@ -60,6 +61,12 @@ class Loop:
         self._began = 0.0
         self._streak = Streak()
         self._step_context: StepContext | None = None
+        self._gives_up = False  # a microbatch of the present step did not fit here
+
+    @property
+    def microbatch(self) -> int:
+        """The size of a microbatch in this world."""
+        return self._batch_size.of(self._context.group.share.size).microbatch
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps that are left; one that was discarded is repeated."""
@@ -81,7 +88,7 @@ class Loop:
         self.voter.step_seconds = time.monotonic() - self._began
         self._context.step += 1
         self._context.is_at_boundary = True
-        self._samples += self._batch.global_batch
+        self._samples += self._batch_size.global_batch
         self._votes = votes
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
@@ -98,6 +105,8 @@ class Loop:
         """Note that a step was not applied, on any process."""
         if isinstance(error, PeerLostError):
             self.membership.change(error)
+        elif isinstance(error, TooLargeError):
+            self._shrink(error)
         elif isinstance(error, InterruptedStepError):
             # Only if no phase of it was applied; and no process of several saves alone.
             if (
@@ -179,9 +188,9 @@ class Loop:
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
         # The first step after this the others compute alone.
-        samples = self._samples + self._batch.global_batch
+        samples = self._samples + self._batch_size.global_batch
         share = replace(self._context.group.share, idle=NOBODY)
-        self._source.expect(self._batch.block(samples, share))
+        self._source.expect(self._batch_size.of(share.size).block(samples, share))
 
     def wait(self) -> None:
         """Look after saves while waiting for a world: they may become durable."""
@@ -202,6 +211,7 @@ class Loop:
         """Train on in a new group, with the same state."""
         context = self._context
         self._votes = vote.without_plans(self._votes)
+        self._gives_up = False  # the step is dropped already, by all
         self.settled[:] = map(phase_results.without_plans, self.settled)
         self._say_if_idle()
         if context.rank_info.elastic:
@@ -224,7 +234,11 @@ class Loop:
             context.is_at_boundary = False
             context.console_log.is_printed = False
             self._step_context = self._make_step_context(Group(), is_rehearsal=True)
-            yield Step(self._step_context, self, context.step + 1, self._samples)
+            tried = -1
+            while tried != self._batch_size.limit:  # until it fits
+                tried = self._batch_size.limit
+                self._step_context.batch = self._batch_size.of(world.size)
+                yield Step(self._step_context, self, context.step + 1, self._samples)
             context.reporter.update(ready=True, in_process=True)
         context.wait_for_world(context.rank_info.world_number - 1, None, self.wait)
 
@@ -237,7 +251,7 @@ class Loop:
                 self._began = time.monotonic()
                 context.is_at_boundary = False
                 context.group.peers.idle = self.membership.idle
-                yield Step(self._step_context, self, context.step + 1, self._samples)
+                yield self._next_step(self._step_context)
                 if context.is_at_boundary:
                     try:
                         self._act()
@@ -249,12 +263,29 @@ class Loop:
             except PeerLostError as error:
                 self.membership.change(error)
 
+    def _next_step(self, step_context: StepContext) -> Step:
+        """Return the step that comes next, cut for the present world."""
+        batch = self._batch_size.of(step_context.group.share.size)
+        if step_context.group.rank == 0:
+            self._batch_size.say_if_new(batch)
+        step_context.batch = batch
+        number = self._context.step + 1
+        return Step(step_context, self, number, self._samples, gives_up=self._gives_up)
+
+    def _shrink(self, error: TooLargeError) -> None:
+        """Go on in smaller microbatches, once all processes have dropped the step."""
+        assert self._step_context is not None, "a step was begun"
+        group = self._step_context.group
+        self._gives_up = not error.is_agreed and group.size > 1
+        if not self._gives_up:
+            self._batch_size.shrink(error.microbatch, is_logged=group.rank == 0)
+
     def _make_step_context(self, group: Group, *, is_rehearsal: bool = False) -> StepContext:
         context = self._context
         step_context = StepContext(
             group=group,
             source=self._source,
-            batch=self._batch,
+            batch=self._batch_size.of(group.share.size),
             buffers=Buffers(
                 (one for one in context.things if isinstance(one, nn.Module)), context.buffer_rules
             ),
@@ -275,7 +306,7 @@ class Loop:
         )
         step_context.use([one for one in context.things if isinstance(one, Optimizer)])
         context.reporter.update(
-            microbatches=self._batch.microbatches,
+            microbatches=self._batch_size.most_microbatches,
             sync_bytes=step_context.gradient_bytes(),
             epoch_samples=self._source.length,
         )
@@ -287,6 +318,7 @@ class Loop:
             reproducibility.check(extra["platform"], reproducibility.facts(context.device))
         context.step, self._samples = extra["step"], extra["samples"]
         self._streak.steps = extra.get("not_finite", 0)
+        self._batch_size.limit = extra.get("microbatch")
         self.voter.orders = extra["orders"] if context.rank_info.elastic else 0
         self._source.restore(extra["data"], self._samples)
 
@@ -332,6 +364,7 @@ class Loop:
             "samples": self._samples,
             "orders": self.voter.orders,
             "not_finite": self._streak.steps,
+            "microbatch": self._batch_size.limit,
             "data": self._source.state(),
             "platform": reproducibility.facts(context.device) if context.deterministic else None,
         }
@@ -346,7 +379,7 @@ class Loop:
         return not is_last and not self._votes.stop
 
     def _say_if_idle(self) -> None:
-        size, microbatches = self._context.group.peers.size, self._batch.microbatches
+        size, microbatches = self._context.group.peers.size, self._batch_size.most_microbatches
         if size > microbatches and self._context.group.rank == 0:
             say(
                 f"{size} processes share {microbatches} microbatches, so {size - microbatches} of "

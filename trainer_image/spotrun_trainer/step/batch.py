@@ -4,6 +4,29 @@ from dataclasses import dataclass
 
 from spotrun_trainer.data.sharding import Block, Share, block_of
 
+MOST_SAMPLES = 1024
+"""The largest microbatch that is tried where the script names none: a process loads several of them
+ahead, so larger ones could fill the host's memory, where the kernel kills, before the GPU's."""
+
+
+class TooLargeError(Exception):
+    """A microbatch did not fit into memory: the step is dropped, and comes again in smaller ones."""
+
+    def __init__(self, microbatch: int, *, is_agreed: bool) -> None:
+        """Note the size; `is_agreed` says that all processes have dropped the step."""
+        super().__init__(f"a microbatch of {microbatch} samples did not fit into memory")
+        self.microbatch = microbatch
+        self.is_agreed = is_agreed
+
+
+def largest_microbatch(global_batch: int, processes: int, most: int) -> int:
+    """Return the largest microbatch, of at most `most` samples, of which each process gets one.
+
+    It divides the global batch; 1 where there are more processes than samples.
+    """
+    most = max(1, min(most, global_batch // processes))
+    return next(size for size in range(most, 0, -1) if global_batch % size == 0)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -11,6 +34,7 @@ class Batch:
 
     global_batch: int
     microbatch: int
+    may_shrink: bool = False  # the script leaves the size of a microbatch to what fits
 
     def __post_init__(self) -> None:
         if self.global_batch < 1 or self.microbatch < 1:
@@ -25,6 +49,13 @@ class Batch:
     def microbatches(self) -> int:
         """The number of microbatches in a step, of all processes together."""
         return self.global_batch // self.microbatch
+
+    @property
+    def smaller(self) -> int | None:
+        """The next smaller size of a microbatch, about half; None if it is one sample."""
+        if self.microbatch == 1:
+            return None
+        return largest_microbatch(self.global_batch, 1, self.microbatch // 2)
 
     def block(self, samples: int, share: Share) -> Block:
         """Return a process's part of the step that begins after so many samples."""

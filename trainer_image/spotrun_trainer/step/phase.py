@@ -18,6 +18,7 @@ from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import vote
 from spotrun_trainer.step.apply import apply
+from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.deterministic_reduce import sum_over
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
@@ -64,7 +65,13 @@ class Phase:
     """
 
     def __init__(
-        self, context: StepContext, step: int, number: int, outcome: Outcome | None = None
+        self,
+        context: StepContext,
+        step: int,
+        number: int,
+        outcome: Outcome | None = None,
+        *,
+        gives_up: bool = False,
     ) -> None:
         self._context = context
         self._is_settled = outcome is not None
@@ -72,7 +79,8 @@ class Phase:
         self._key = (context.seed, step, number)
         self._number = number
         dealt = deal_to(context.batch.microbatches, context.group.share)
-        self._dealt = dealt[:1] if context.is_rehearsal else dealt
+        self._gives_up = gives_up  # it computes nothing, and votes to drop the step
+        self._dealt = dealt[: 0 if gives_up else 1 if context.is_rehearsal else None]
         self._sums = [] if context.deterministic else [Sums(context.device, context.sum_names)]
         self._is_begun = False
         self._is_through = False
@@ -88,7 +96,7 @@ class Phase:
         if self._is_settled:
             return
         context = self._context
-        context.begin_phase(self._number)
+        context.begin_phase(self._number, are_sent=self._gives_up)
         for number in self._dealt:
             context.check()
             with context.meter.span("data"):
@@ -187,6 +195,9 @@ class Phase:
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
             votes, totals, square = self._commit(missing, self._square(gradients, clip))
+        if votes.too_large:
+            context.buffers.forget_agreement()  # some have computed nothing that would change any
+            raise TooLargeError(context.batch.microbatch, is_agreed=True)
         context.before_change()
         some_missing = votes.missing > 0
         norm, skipped = apply(
@@ -294,7 +305,9 @@ class Phase:
         changed = set[int]().union(*(one.changed for one in self._sums))
         context.buffers.agree(context.group, changed, context.batch.microbatches)
         unknown = len(changed.difference(context.buffers.agreed))
-        own = replace(context.vote(), missing=missing, unknown=unknown)
+        own = replace(
+            context.vote(), missing=missing, unknown=unknown, too_large=int(self._gives_up)
+        )
         vectors = [one.vector(context.buffers) for one in self._sums]
         votes = torch.tensor(vote.encode(own), dtype=torch.float64, device=context.device)
         group = context.group

@@ -14,11 +14,19 @@ from typing_extensions import Self
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.parallel.pipeline import PipelineSchedule
 from spotrun_trainer.process.interrupt import InterruptedStepError
+from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote, sum_votes
+from spotrun_trainer.telemetry.out_of_memory import is_out_of_memory
 
-_DISCARDING = (PeerLostError, WorldChangedError, InterruptedStepError, RehearsedError)
+_DISCARDING = (
+    PeerLostError,
+    WorldChangedError,
+    InterruptedStepError,
+    RehearsedError,
+    TooLargeError,
+)
 
 
 class StepObserver(Protocol):
@@ -42,12 +50,20 @@ class Step:
     """
 
     def __init__(
-        self, context: StepContext, observer: StepObserver, number: int, samples: int
+        self,
+        context: StepContext,
+        observer: StepObserver,
+        number: int,
+        samples: int,
+        *,
+        gives_up: bool = False,
     ) -> None:
+        """Make a step; one that gives up computes nothing, and has all processes drop it."""
         self.number = number  # the first is 1
         self._context = context
         self._observer = observer
         self._samples = samples  # used before this step
+        self._gives_up = gives_up
         self._given = list(observer.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, for phases that go through them again
@@ -68,9 +84,10 @@ class Step:
             self._current().check_updated(f"step {self.number}")
             self._observer.done(sum_votes([outcome.votes for outcome in self._observer.settled]))
             return False
-        self._context.discard()
         if isinstance(error, Exception) and not isinstance(error, _DISCARDING):
-            error = self._context.lost() or error  # numbers of a broken world are of no use
+            # Numbers of a broken world are of no use.
+            error = self._context.lost() or self._too_large(error)
+        self._context.discard()
         if not isinstance(error, _DISCARDING):
             return False
         self._observer.discarded(error)
@@ -173,6 +190,20 @@ class Step:
         yield
         self._phases[-1].check_updated(f"phase {name} of step {self.number}")
 
+    def _too_large(self, error: Exception) -> Exception:
+        """Return what an error of the script means for the step: a smaller microbatch may fit."""
+        context = self._context
+        is_amid_microbatch = context.sums is not None
+        if not (is_amid_microbatch and is_out_of_memory(error)):
+            return error
+        if not context.batch.may_shrink or context.batch.smaller is None:
+            return error
+        try:
+            context.finish_sums()
+        except PeerLostError as lost:
+            return lost
+        return TooLargeError(context.batch.microbatch, is_agreed=False)
+
     def _result(self, what: str) -> Phase:
         if self._is_left:
             # Raised in every step, not only in the first one after a worker was lost.
@@ -190,7 +221,7 @@ class Step:
     def _open(self) -> Phase:
         number = len(self._phases)
         outcome = self._given[number] if number < len(self._given) else None
-        return Phase(self._context, self.number, number, outcome)
+        return Phase(self._context, self.number, number, outcome, gives_up=self._gives_up)
 
     def _load(self) -> Iterator[Any]:
         if self._kept:

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import Done
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel import fsdp
 from spotrun_trainer.parallel.local import is_sharded, local
@@ -118,11 +119,12 @@ class StepContext:
         self.check_time()
         self.group.check()
 
-    def begin_phase(self, phase: int) -> None:
+    def begin_phase(self, phase: int, *, are_sent: bool = False) -> None:
         """Begin a phase, whose last backward is to overlap the sums of the gradients it ends with.
 
         All processes have to expect the same, also those that compute nothing. A single optimizer
-        is always updated; of several, the steps before show which are.
+        is always updated; of several, the steps before show which are. `are_sent` says that
+        `finish_sums` has sent these already.
         """
         known = self._updated.get(phase, set[int]()) if len(self._gradients) > 1 else None
         self._expected = [
@@ -131,7 +133,15 @@ class StepContext:
         buckets = [bucket for one in self._expected for bucket in one.buckets]
         # The last parameters of a model get their gradients first.
         buckets.sort(key=lambda bucket: self._place[id(bucket.parameters[-1])], reverse=True)
+        if are_sent:
+            self._expected, sent, buckets = (), buckets, []
+            for bucket in sent:
+                bucket.work = Done()
         self._reducer.expect(buckets)
+
+    def finish_sums(self) -> None:
+        """Take part in the sums that others wait for, with gradients that all of them will drop."""
+        self._reducer.finish(())
 
     def expect_last(self) -> None:
         """Note that the next backward is the last of a step or phase."""

@@ -20,6 +20,7 @@ class StepVote:
     hopeless: int = 0  # it ends so soon that a checkpoint would not be durable in time
     stop: int = 0  # the training is to end here: run.stop()
     change: int = 0  # another world is to be entered together after this step
+    too_large: int = 0  # a microbatch did not fit into memory: nothing is applied
     missing: int = 0  # parameters that got no gradient
     unknown: int = 0  # buffers that changed and were not agreed on
     checksum: int = 0  # of the state; 0 where it is not compared

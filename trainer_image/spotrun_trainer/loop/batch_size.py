@@ -1,0 +1,75 @@
+"""The size of a step's microbatches: as the script gives it, or the largest that fits into memory.
+
+"auto" begins with the largest of which each process gets one. Where a microbatch runs out of memory
+in any process, all drop the step, and it comes again in microbatches of half the size, of the same
+samples. The bound that was found goes with the training: into checkpoints, and to joining workers.
+"""
+
+from typing import Literal
+
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.step.batch import MOST_SAMPLES, Batch, largest_microbatch
+from spotrun_trainer.telemetry.console import say
+
+Microbatch = int | Literal["auto"]
+
+
+class BatchSize:
+    """The cut of a step's samples in worlds of any size."""
+
+    def __init__(self, global_batch: int, microbatch: Microbatch) -> None:
+        if isinstance(microbatch, str) and microbatch != "auto":
+            raise ValueError(f'microbatch={microbatch!r}: give a number of samples, or "auto"')
+        self.global_batch = global_batch
+        self.limit: int | None = None  # larger microbatches did not fit; None: all did
+        self._given = microbatch
+        self._said = 0
+        self.of(1)  # raises for numbers that do not go together
+
+    @property
+    def most_microbatches(self) -> int:
+        """The most microbatches that a step may have, of all processes together."""
+        if self._given == "auto":
+            return self.global_batch
+        return self.global_batch // self._given
+
+    def check(self, context: Context) -> None:
+        """Raise ValueError where microbatches cannot change their size."""
+        if self._given != "auto":
+            return
+        if context.deterministic:
+            raise ValueError(
+                'microbatch="auto" depends on the memory and the number of the processes, and '
+                "deterministic=True promises the same bits with any of them: give microbatch= a "
+                "number"
+            )
+        if context.rank_info.shards > 1:
+            raise ValueError(
+                'microbatch="auto" is for processes that each hold the whole model: where one of '
+                "several that hold it together runs out of memory amid a layer, the others wait "
+                "there for it; give microbatch= a number (`kubectl tjob plan` says what fits)"
+            )
+
+    def of(self, processes: int) -> Batch:
+        """Return the cut for so many processes."""
+        if self._given != "auto":
+            return Batch(self.global_batch, self._given)
+        most = MOST_SAMPLES if self.limit is None else self.limit
+        size = largest_microbatch(max(1, self.global_batch), processes, most)
+        return Batch(self.global_batch, size, may_shrink=True)
+
+    def shrink(self, microbatch: int, *, is_logged: bool) -> None:
+        """Note that a size did not fit."""
+        self.limit = Batch(self.global_batch, microbatch).smaller or 1
+        if is_logged:
+            say(
+                f"a microbatch of {microbatch} samples did not fit into memory: the step comes "
+                f"again in microbatches of {self.limit} at most, and global_batch="
+                f"{self.global_batch} stays"
+            )
+
+    def say_if_new(self, batch: Batch) -> None:
+        """Say the size that was chosen, once."""
+        if batch.may_shrink and batch.microbatch != self._said:
+            say(f"microbatches have {batch.microbatch} samples, {batch.microbatches} make a step")
+            self._said = batch.microbatch
