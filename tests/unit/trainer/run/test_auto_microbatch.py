@@ -6,7 +6,7 @@ has more samples than fit. One test has the CPU's allocator refuse memory in ear
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,23 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset
 
 from spotrun.wire import How
-from spotrun_trainer import Run
+from spotrun_trainer import Parallel, Run
 from spotrun_trainer.loop.batch_size import BatchSize
+from spotrun_trainer.step import step_context
 from spotrun_trainer.step.batch import MOST_SAMPLES, Batch, largest_microbatch
+from spotrun_trainer.step.gradients import BucketedGradients
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.begun import Made, first_step
-from tests.unit.trainer.run.elastic import Jobs, die, this_is
+from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, dataset
+from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
 
 GLOBAL_BATCH = 24
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory that holds a microbatch of so many samples, from a step on, in one rank or in all.
+    """A memory that holds a microbatch of so many samples, from a step on, in one process or all.
 
     It is full amid the forward pass, or amid the backward pass, where some gradients are on their
     way to the other processes already.
@@ -38,12 +41,16 @@ class Memory:
 
     samples: int
     rank: int | None = None
+    worker: str | None = None
     step: int = 1
     count: int = 0  # of the microbatches before it in this process
     in_backward: bool = False
 
     def is_full(self, rank: int, step: int, count: int, samples: int) -> bool:
-        is_here = self.rank in {None, rank} and step >= self.step and count >= self.count
+        is_here = self.worker is None or this_is(self.worker)
+        is_here = (
+            is_here and self.rank in {None, rank} and step >= self.step and count >= self.count
+        )
         return is_here and samples > self.samples
 
 
@@ -109,6 +116,8 @@ class Stream(IterableDataset[Any]):
 
 
 def train_auto(plan: Auto) -> Seen:
+    # A bucket for each layer: some are sent while a backward pass still runs.
+    vars(step_context)["BucketedGradients"] = partial(BucketedGradients, bucket_bytes=128)
     run = Run(1, checkpoint=plan.checkpoint, every="2 steps")
     model = run.prepare(Network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
@@ -170,11 +179,17 @@ def assert_learned(plan: Auto, *seen: Seen) -> None:
 
 @pytest.mark.parametrize(
     ("processes", "most", "expected"),
-    [(1, 1000, 24), (2, 1000, 12), (3, 1000, 8), (5, 1000, 4), (100, 1000, 1), (1, 11, 8), (2, 5, 4)],
+    [
+        (1, 1000, 24),
+        (2, 1000, 12),
+        (3, 1000, 8),
+        (5, 1000, 4),
+        (100, 1000, 1),
+        (1, 11, 8),
+        (2, 5, 4),
+    ],
 )
-def test_the_largest_that_gives_each_process_one(
-    processes: int, most: int, expected: int
-) -> None:
+def test_the_largest_that_gives_each_process_one(processes: int, most: int, expected: int) -> None:
     assert largest_microbatch(GLOBAL_BATCH, processes, most) == expected
 
 
@@ -188,22 +203,19 @@ def test_sizes_go_down_to_one_sample_and_always_divide_the_batch() -> None:
     assert BatchSize(2**20, "auto").of(1).microbatch == MOST_SAMPLES
 
 
-@pytest.mark.parametrize("in_backward", [False, True])
 @pytest.mark.parametrize(
     ("processes", "memory", "tried"),
     [
         (1, Memory(6), [24, 12, 6]),
-        (2, Memory(3), [12, 6, 3]),
+        (2, Memory(3, in_backward=True), [12, 6, 3]),
         (2, Memory(6, rank=1), [12, 6]),
-        (2, Memory(6, rank=0, step=3), [12, 6]),
+        (2, Memory(6, rank=0, step=3, in_backward=True), [12, 6]),
         (3, Memory(4, rank=2, step=2), [8, 4]),
     ],
     ids=str,
 )
-def test_all_halve_until_it_fits_in_each(
-    processes: int, memory: Memory, tried: list[int], in_backward: bool
-) -> None:
-    plan = Auto((replace(memory, in_backward=in_backward),))
+def test_all_halve_until_it_fits_in_each(processes: int, memory: Memory, tried: list[int]) -> None:
+    plan = Auto((memory,))
     seen = values(run_world(processes, train_auto, plan))
     assert_learned(plan, *seen)
     for one in seen:
@@ -243,6 +255,87 @@ def test_a_restored_training_begins_with_what_was_found(tmp_path: Path) -> None:
     seen = values(run_world(3, train_auto, longer))
     assert {size for one in seen for step in one.sizes for size in step} == {3}
     assert_learned(longer, *seen)
+
+
+@pytest.mark.parametrize(
+    "death",
+    [
+        DieInForward("c"),
+        *(DieInCollective("c", 5, takes_part) for takes_part in (False, True)),
+        DieInCollective("c", 3, takes_part=True),
+        *(DieInCollective("a", 1, takes_part) for takes_part in (False, True)),
+    ],
+    ids=str,
+)
+def test_a_world_that_breaks_while_one_gives_up_loses_nothing(
+    jobs: Jobs, death: DieInForward | DieInCollective
+) -> None:
+    full = Memory(4, worker="a", step=3, in_backward=True)
+    plan = Auto((full,), meanwhile=death)
+    job = jobs.start(train_auto, plan, workers="abc")
+    job.until_dead(death.worker)
+    survivors = sorted({"a", "b", "c"} - {death.worker})
+    job.publish(How.ABORT, *survivors)
+    assert_learned(plan, *values(job.ended(*survivors)))
+
+
+def test_who_joins_hears_what_was_found_and_sizes_follow_the_world(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    memories = Memory(6), Memory(3, worker="n", step=5)
+    plan = Auto(memories, total=7, meanwhile=Hold(tmp_path))
+    job = jobs.start(train_auto, plan, workers="a")
+    job.until((tmp_path / "held").exists)
+    job.bring_in(How.BOUNDARY, "a", "n", "m")
+    (tmp_path / "go").touch()
+    first, joined, _ = seen = values(job.ended("a", "n", "m"))
+    assert first.sizes[:4] == [[24], [12], [6] * 4, [6] * 4]
+    assert first.sizes[-1] == joined.sizes[-1] == [3, 3, 3]
+    assert joined.sizes[:2] == [[8], [4]]  # its rehearsal, in which it learns the same by itself
+    assert_learned(plan, *seen)
+
+
+def test_fewer_processes_take_larger_microbatches_that_are_not_known_to_be_too_large(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    plan = Auto(meanwhile=Hold(tmp_path))
+    job = jobs.start(train_auto, plan, workers="abc")
+    job.until((tmp_path / "held").exists)
+    job.publish(How.BOUNDARY, "b", "c")
+    (tmp_path / "go").touch()
+    for one in (seen := values(job.ended("b", "c"))):
+        assert [len(one.sizes[0]), one.sizes[0][0], one.sizes[-1][0]] == [1, 8, 12]
+    assert_learned(plan, *seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"microbatch": "large"}, 'give a number of samples, or "auto"'),
+        ({"microbatch": "auto", "global_batch": 0}, "from 1 on"),
+    ],
+)
+def test_what_is_no_size_is_said(made: Made, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        first_step(made[0], **options)
+
+
+def test_where_bits_are_promised_a_size_is_given() -> None:
+    run = Run(deterministic=True)
+    run.track(model=run.prepare(nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match="promises the same bits with any of them"):
+        run.steps(dataset(), global_batch=4, microbatch="auto")
+
+
+def in_parts() -> None:
+    run = Run(parallel=Parallel(shard=2))
+    run.track(model=run.prepare(nn.Linear(2, 2)))
+    run.steps(dataset(), global_batch=4, microbatch="auto")
+
+
+def test_a_model_that_several_hold_has_a_size_given() -> None:
+    for ended in run_world(2, in_parts):
+        assert "for processes that each hold the whole model" in ended.error
 
 
 def test_one_sample_that_does_not_fit_is_an_error_of_its_process() -> None:
