@@ -28,6 +28,13 @@ def name_of_gpu(device: torch.device) -> str | None:
     return f"{uuid}/{socket.gethostname()}/{os.getpid()}" if is_shared else uuid
 
 
+def memory_of(device: torch.device) -> int | None:
+    """Return the bytes of a GPU's memory; None for the CPU, which shares the machine's."""
+    if device.type != "cuda":
+        return None
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
 def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a dataset makes
     """Return a batch with its tensors on a device, also those in tuples, lists and mappings."""
     if device.type == "cpu":

@@ -10,7 +10,7 @@ ahead, so larger ones could fill the host's memory, where the kernel kills, befo
 
 
 class TooLargeError(Exception):
-    """A microbatch did not fit into memory: the step is dropped, and comes again in smaller ones."""
+    """A microbatch did not fit into memory: its step is dropped, and comes again in smaller."""
 
     def __init__(self, microbatch: int, *, is_agreed: bool) -> None:
         """Note the size; `is_agreed` says that all processes have dropped the step."""

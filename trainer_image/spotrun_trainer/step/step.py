@@ -13,12 +13,13 @@ from typing_extensions import Self
 
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.parallel.pipeline import PipelineSchedule
+from spotrun_trainer.process.device import memory_of
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote, sum_votes
-from spotrun_trainer.telemetry.out_of_memory import is_out_of_memory
+from spotrun_trainer.telemetry.out_of_memory import explain, is_out_of_memory
 
 _DISCARDING = (
     PeerLostError,
@@ -193,10 +194,16 @@ class Step:
     def _too_large(self, error: Exception) -> Exception:
         """Return what an error of the script means for the step: a smaller microbatch may fit."""
         context = self._context
-        is_amid_microbatch = context.sums is not None
-        if not (is_amid_microbatch and is_out_of_memory(error)):
+        if not is_out_of_memory(error):
             return error
-        if not context.batch.may_shrink or context.batch.smaller is None:
+        is_amid_microbatch, batch = context.sums is not None, context.batch
+        if not is_amid_microbatch or not batch.may_shrink or batch.smaller is None:
+            explain(
+                error,
+                held=context.held_bytes(),
+                capacity=memory_of(context.device),
+                batch=(batch.global_batch, batch.microbatch),
+            )
             return error
         try:
             context.finish_sums()

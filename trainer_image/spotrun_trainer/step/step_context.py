@@ -98,6 +98,22 @@ class StepContext:
             for parameter in gradients.parameters
         )
 
+    def held_bytes(self) -> dict[str, int]:
+        """Return what this process holds between two microbatches, by what it is for."""
+        modules = [one for one in self.things if isinstance(one, nn.Module)]
+        weights = {id(one): one for module in modules for one in module.parameters()}
+        states = [state for one in self._optimizers for state in one.state.values()]
+        return {
+            "weights": sum(local(one).nbytes for one in weights.values()),
+            "gradients": self.gradient_bytes(),
+            "optimizer state": sum(
+                local(one).nbytes
+                for state in states
+                for one in state.values()
+                if isinstance(one, Tensor)
+            ),
+        }
+
     def use(self, optimizers: Sequence[Optimizer]) -> None:
         """Manage the gradients of these optimizers."""
         self._optimizers = list(optimizers)

@@ -12,18 +12,13 @@ from pathlib import Path
 from traceback import FrameSummary
 from types import TracebackType
 
+from spotrun_trainer.telemetry.out_of_memory import advice_on, is_out_of_memory
 from spotrun_trainer.telemetry.reporter import Reporter
 
 NOTE_CHARACTERS = 1_000
 """The part of a report's message that is left beside the rank and the exit code."""
 _SAYING_CHARACTERS = 700
 _CAUSE_CHARACTERS = 150
-_OUT_OF_MEMORY = "OutOfMemoryError"  # torch's, which this module need not import
-_ADVICE = (
-    "what to try: a smaller microbatch= (the global batch stays), "
-    'run.prepare(model, checkpointing="full"), Parallel(shard=...); '
-    "`kubectl tjob plan --script` says what each needs, and which GPUs have that"
-)
 _LIBRARIES = ("site-packages", "dist-packages")
 _STANDARD = Path(os.__file__).parent
 _OURS = Path(__file__).parents[1]
@@ -52,13 +47,16 @@ def failure_note(error: BaseException) -> str:
 
     The exception comes first, for its reader has a column of `kubectl get` before the whole text.
     """
-    said = _cut_inside(_said(error), _SAYING_CHARACTERS)
+    said, advice = _said(error), advice_on(error) if is_out_of_memory(error) else ""
+    if advice:  # which is to be read whole
+        said = _cut_inside(said.replace(f"\n{advice}", ""), _SAYING_CHARACTERS // 2)
+    said = _cut_inside(said, _SAYING_CHARACTERS)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     lines = [said]
     if cause is not None:
         lines.append(f"  after {_cut_inside(_said(cause), _CAUSE_CHARACTERS)}")
-    if type(error).__name__ == _OUT_OF_MEMORY:
-        lines.append(f"  {_ADVICE}")
+    if advice:
+        lines.append(f"  {advice}")
     room = NOTE_CHARACTERS - len("\n".join(lines))
     for line in _calls(error):
         room -= len(line) + 1

@@ -16,6 +16,7 @@ from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.process.progress_report import TrainerProgress
 from spotrun_trainer.telemetry.failure import NOTE_CHARACTERS, failure_note, install_failure_note
+from spotrun_trainer.telemetry.out_of_memory import explain
 from spotrun_trainer.telemetry.reporter import Reporter
 
 HERE = Path(__file__)
@@ -215,3 +216,16 @@ def test_too_little_memory_ends_with_what_to_try() -> None:
     assert "kubectl tjob plan --script" in said.splitlines()[1]
     assert len(said) <= NOTE_CHARACTERS
     assert "kubectl" not in failure_note(RuntimeError("other"))
+
+
+def test_of_too_little_memory_the_known_figures_are_said_once_and_whole() -> None:
+    error = torch.OutOfMemoryError("CUDA out of memory. " + "Tried to. " * 200)
+    held = {"weights": 5 * 2**30, "gradients": 5 * 2**30, "optimizer state": 2**20}
+    explain(error, held=held, capacity=80 * 2**30, batch=(64, 8))
+    said = failure_note(error)
+    assert "holds weights 5.0 GiB, gradients 5.0 GiB, optimizer state 1.0 MiB of 80.0 GiB" in said
+    assert 'a microbatch of 8 of 64 samples; what to try: microbatch="auto"' in said
+    assert said.count("what to try") == 1
+    assert len(said) <= NOTE_CHARACTERS
+    explain(one := torch.OutOfMemoryError("full"), held=held, capacity=None, batch=(64, 1))
+    assert "a microbatch of one cannot be smaller" in failure_note(one)
