@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import TensorDataset
 
-from spotrun_trainer import Run
+from spotrun_trainer import Run, bf16_state
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.elastic.errors import PeerLostError
 
@@ -34,6 +34,7 @@ class Plan:
     with_batch_norm: bool = False
     with_dropout: bool = False
     with_adam: bool = True  # which does not mind if gradients are scaled
+    with_bf16_state: bool = False
     dtype: torch.dtype = torch.float32
     clip: float | None = None
     checkpoint: str | None = None
@@ -82,6 +83,8 @@ def optimizer_of(
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    if plan.with_bf16_state:
+        bf16_state(optimizer)
     return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
 
 
