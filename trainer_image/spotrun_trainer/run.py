@@ -12,7 +12,6 @@ from spotrun_trainer.data.run_data import Collate, Data, Sources
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.hooks.watches import WATCH
-from spotrun_trainer.loop.batch_size import BatchSize, Microbatch
 from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
@@ -23,19 +22,21 @@ from spotrun_trainer.loop.evaluate import (
 from spotrun_trainer.loop.load_weights import load_weights
 from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
-from spotrun_trainer.loop.memory.blocks import Checkpointing, checkpoint_blocks, compile_blocks
+from spotrun_trainer.loop.memory.batch_size import BatchSize, Microbatch
+from spotrun_trainer.loop.memory.blocks import Checkpointing
 from spotrun_trainer.loop.memory.needs import Needs, is_planned, needs_of
+from spotrun_trainer.loop.prepare import needs_scaler, prepared
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.parallel import Parallel
 from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
-from spotrun_trainer.parallel.fsdp import shard as shard_blocks
 from spotrun_trainer.parallel.pipeline import InStages, Make, Schedules
-from spotrun_trainer.parallel.precision import Precision, autocast, dtype_of
+from spotrun_trainer.parallel.precision import Precision, dtype_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
 from spotrun_trainer.step.batch import total_steps
+from spotrun_trainer.step.loss_guard import OwnScaler
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.totals import check_names
 from spotrun_trainer.step.tree_sum import check_leaves
@@ -189,28 +190,23 @@ class Run:
         by itself, then all that is left, as torch's `fully_shard` does. With one process for a copy
         it stays whole. `precision="bf16"` computes in 16 bits, with parameters, gradients and
         results in 32: by `fully_shard`'s own policy where the model is sharded, else by autocast.
+        "fp16" scales losses too, by a GradScaler that is tracked as "grad_scaler".
 
         `checkpointing="full"` keeps of each of these blocks only its input for the backward pass,
         and computes the rest again; "selective" keeps the results of matrix products and attention
         as well. `compile=True` compiles each block by itself.
         """
-        check_plain("the model", model, self._context.mesh)
-        dtype = dtype_of(precision)
-        if is_planned():
-            from spotrun_trainer.loop.memory.fakes import fake_module  # noqa: PLC0415 - takes long
-
-            fake_module(model)
-        model = model.to(self._context.device)
-        if checkpointing is not None:
-            checkpoint_blocks(model, checkpointing)
-        if compile and not is_planned():
-            compile_blocks(model)
-        mesh = self._context.mesh if shard else None
-        if mesh is not None and "shard" in mesh.mesh_dim_names and mesh["shard"].size() > 1:
-            shard_blocks(model, mesh, dtype)
-        elif dtype is not None and not is_planned():
-            autocast(model, self._context.device, dtype)
-        return model
+        context = self._context
+        if precision == "fp16" and self._loop is None and needs_scaler(context):
+            self.track(grad_scaler=OwnScaler(context.device.type))
+        return prepared(
+            context,
+            model,
+            shard=shard,
+            dtype=dtype_of(precision),
+            checkpointing=checkpointing,
+            is_compiled=compile,
+        )
 
     def track(self, *, buffers: Rule | None = None, **things: Stateful) -> None:
         """Track the objects that make up the training: modules, optimizers, all with a state_dict.

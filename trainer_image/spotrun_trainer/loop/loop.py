@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, reproducibility, state_sync
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
-from spotrun_trainer.loop.batch_size import BatchSize
+from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
@@ -213,7 +213,8 @@ class Loop:
         self._votes = vote.without_plans(self._votes)
         self._gives_up = False  # the step is dropped already, by all
         self.settled[:] = map(phase_results.without_plans, self.settled)
-        self._say_if_idle()
+        if context.group.rank == 0:
+            self._batch_size.say_if_idle(context.group.peers.size)
         if context.rank_info.elastic:
             self._saving.entered()
         if self._step_context is None or self._step_context.is_rehearsal:
@@ -234,7 +235,7 @@ class Loop:
             context.is_at_boundary = False
             context.console_log.is_printed = False
             self._step_context = self._make_step_context(Group(), is_rehearsal=True)
-            tried = -1
+            tried: int | None = -1
             while tried != self._batch_size.limit:  # until it fits
                 tried = self._batch_size.limit
                 self._step_context.batch = self._batch_size.of(world.size)
@@ -349,9 +350,6 @@ class Loop:
         context.meter.step_done()
         context.reporter.update(step=context.step, total=self._total, samples=self._samples)
 
-    def _leave(self, why: str) -> NoReturn:
-        completion.leave(self._context, self._saving, why)
-
     def _complete(self) -> None:
         """Complete the training: save its last state until it is durable."""
         self.membership.finish_giving()
@@ -377,11 +375,3 @@ class Loop:
             self.membership.change(error)
         is_last = self._total is not None and self._context.step >= self._total
         return not is_last and not self._votes.stop
-
-    def _say_if_idle(self) -> None:
-        size, microbatches = self._context.group.peers.size, self._batch_size.most_microbatches
-        if size > microbatches and self._context.group.rank == 0:
-            say(
-                f"{size} processes share {microbatches} microbatches, so {size - microbatches} of "
-                "them have nothing to compute: choose a smaller microbatch, or fewer workers"
-            )

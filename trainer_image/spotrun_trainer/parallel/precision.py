@@ -8,20 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-Precision = Literal["bf16"]
+Precision = Literal["bf16", "fp16"]
+_DTYPES = {None: None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def dtype_of(precision: str | None) -> torch.dtype | None:
     """Return the dtype to compute in; None: as the model is. Raises ValueError for others."""
-    if precision == "fp16":
-        raise ValueError(
-            'precision="fp16": its gradients have to be scaled, or they vanish: give "bf16", or '
-            "compute the loss within torch.autocast and call step.update(..., scaler=...) with a "
-            "GradScaler that is tracked"
-        )
-    if precision not in {None, "bf16"}:
-        raise ValueError(f'precision={precision!r}: give "bf16", or leave it out')
-    return None if precision is None else torch.bfloat16
+    if precision not in _DTYPES:
+        raise ValueError(f'precision={precision!r}: give "bf16" or "fp16", or leave it out')
+    return _DTYPES[precision]
 
 
 def autocast(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

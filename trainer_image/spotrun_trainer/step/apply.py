@@ -38,9 +38,10 @@ def apply(
     ]
     sums = [gradient for _, gradient in pairs]
     # First, for squares of scaled gradients could overflow in the norm.
+    scale = 1.0 if context.scaler is None else context.scaler.scale
     if context.scaler is not None and sums:
-        torch._foreach_mul_(sums, 1 / context.scaler.scale)
-    norm = None if square is None else square.sqrt().squeeze()
+        torch._foreach_mul_(sums, 1 / scale)
+    norm = None if square is None else square.sqrt().squeeze() / scale
     if norm is None and (clip is not None or context.looks_at_gradients):
         norm = get_total_norm(sums)
     # One wait for a GPU, for all of them.

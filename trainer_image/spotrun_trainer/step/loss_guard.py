@@ -56,8 +56,10 @@ def is_of_numbers(why: str) -> bool:
 class Scaler:
     """torch's GradScaler, for gradients that are summed over all processes."""
 
-    def __init__(self, scaler: GradScaler) -> None:
+    def __init__(self, scaler: GradScaler, *, is_own: bool = False) -> None:
+        """Wrap a scaler: `run.prepare`'s own one, or one of the script."""
         self._scaler = scaler
+        self.is_own = is_own
 
     def is_of(self, scaler: GradScaler) -> bool:
         """Whether it wraps this GradScaler."""
@@ -130,30 +132,40 @@ class Streak:
             )
 
 
+class OwnScaler(GradScaler):
+    """The scaler that `run.prepare` makes for float16: a script does not know of it."""
+
+
 def scaler_in(things: Iterable[object]) -> Scaler | None:
     """Return the GradScaler among the tracked objects."""
     found = [one for one in things if isinstance(one, GradScaler)]
     if len(found) > 1:
-        raise ValueError("two GradScalers are tracked: one scales the losses of all optimizers")
-    return Scaler(found[0]) if found else None
+        own = ', and precision="fp16" has one already' * any(
+            isinstance(one, OwnScaler) for one in found
+        )
+        raise ValueError(
+            f"two GradScalers are tracked{own}: one scales the losses of all optimizers"
+        )
+    return Scaler(found[0], is_own=isinstance(found[0], OwnScaler)) if found else None
 
 
 def check_scaler(own: Scaler | None, given: GradScaler | None, *, is_in_parts: bool) -> None:
     """Raise ValueError if an update got no scaler though one is tracked, or another one."""
     if own is None and given is None:
         return
-    if given is None:
+    if given is None and own is not None and not own.is_own:
         raise ValueError(
             "a GradScaler is tracked, and gradients are scaled by it: leave scaler.step(...) and "
             "scaler.update() out, and call step.update(..., scaler=scaler)"
         )
-    if own is None or not own.is_of(given):
+    if given is not None and (own is None or not own.is_of(given)):
         raise ValueError(
             "step.update got a GradScaler that is not tracked: give it to run.track(...) before "
             "run.steps(...)"
         )
     if is_in_parts:
         raise ValueError(
-            "scaler= needs the whole gradient to see whether it is finite, and a process has that "
-            "of its part of the model only: train in bfloat16 where Run(shards=...) is above 1"
+            "a scaler has to see whether the whole gradient is finite, and a process has that of "
+            "its part of the model only: train in bfloat16 where Run(shards=...) is above 1, or "
+            "with the stages of a pipeline"
         )

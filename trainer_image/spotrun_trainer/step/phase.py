@@ -35,10 +35,6 @@ class RehearsedError(Exception):
     """A newcomer has computed a step as a rehearsal, which is not applied."""
 
 
-class DivergedError(Exception):
-    """Processes that should hold the same state do not."""
-
-
 class Schedule(Protocol):
     """A learning rate schedule, as torch has them."""
 
@@ -187,7 +183,8 @@ class Phase:
             )
         check_schedules(schedules)
         context.check_tracked(optimizers, schedules)
-        check_scaler(context.scaler, scaler, is_in_parts=context.group.replica is not None)
+        is_in_parts = not group.has_known_parts or group.pipeline > 1
+        check_scaler(context.scaler, scaler, is_in_parts=is_in_parts)
         if context.is_rehearsal:
             raise RehearsedError
         gradients = [context.gradients(optimizer) for optimizer in optimizers]
@@ -328,7 +325,7 @@ class Phase:
         if context.group is not group:
             outcome = vote.without_plans(outcome)
         else:
-            _check_equal(outcome, own, group.size)
+            vote.check_equal(outcome, own, group.size)
         if outcome.unknown:
             context.buffers.forget_agreement()
         return outcome, totals, square
@@ -357,13 +354,3 @@ class Phase:
         context = self._context
         like = Sums(context.device, context.sum_names).vector(context.buffers)
         return sum_over(context.group.peers, tree.nodes, context.batch.microbatches, like=like)
-
-
-def _check_equal(outcome: StepVote, own: StepVote, size: int) -> None:
-    if not vote.have_equal_state(outcome, own, size):
-        raise DivergedError(
-            "the processes no longer hold the same weights, bit by bit, or use other learning "
-            "rates: something changed them differently, such as a change to a parameter outside "
-            "step.update, a schedule that steps elsewhere than in step.update, or another model of "
-            "accelerator; go on from the last checkpoint without it"
-        )

@@ -11,6 +11,10 @@ from dataclasses import astuple, dataclass, fields, replace
 CHECKSUM_BITS = 32  # their sum over two million processes is still exact in a float64
 
 
+class DivergedError(Exception):
+    """Processes that should hold the same state do not."""
+
+
 @dataclass(frozen=True)
 class StepVote:
     """The vote of one process, or the sum over all."""
@@ -55,3 +59,14 @@ def have_equal_state(total: StepVote, own: StepVote, size: int) -> bool:
     If any two differ, at least one process sees a sum that is not its own checksum times the size.
     """
     return total.checksum == own.checksum * size
+
+
+def check_equal(outcome: StepVote, own: StepVote, size: int) -> None:
+    """Raise DivergedError if some processes hold another state."""
+    if not have_equal_state(outcome, own, size):
+        raise DivergedError(
+            "the processes no longer hold the same weights, bit by bit, or use other learning "
+            "rates: something changed them differently, such as a change to a parameter outside "
+            "step.update, a schedule that steps elsewhere than in step.update, or another model of "
+            "accelerator; go on from the last checkpoint without it"
+        )

@@ -43,6 +43,21 @@ def test_weights_gradients_and_optimizer_state_are_counted_to_the_byte(needs: Ne
     assert needs.weight_per_sample == lm.TOKENS
 
 
+def test_where_the_size_is_found_by_trying_one_sample_is_measured(
+    tmp_path: Path, needs: Needs
+) -> None:
+    script = tmp_path / "train.py"
+    text = SCRIPT.read_text().replace("microbatch=8", 'microbatch="auto"')
+    text = text.replace("run.prepare(LM())", 'run.prepare(LM(), precision="fp16")')
+    text = text.replace("    run.track(", "    bf16_state(opt)\n    run.track(")
+    script.write_text(text.replace("import Run\n", "import Run, bf16_state\n"))
+    found = Run.plan(script)
+    assert (found.microbatch, found.global_batch) == (1, 16)
+    assert found.activation_bytes["as written"] < needs.activation_bytes["as written"] / 4
+    num_moments = 2 * found.parameters
+    assert found.optimizer_bytes - 2 * num_moments == needs.optimizer_bytes - 4 * num_moments
+
+
 @pytest.mark.parametrize("variant", ["as written", "checkpointed", "bf16"])
 def test_activations_are_those_that_the_allocator_hands_out(needs: Needs, variant: str) -> None:
     model = lm.LM()

@@ -1,10 +1,10 @@
-"""`microbatch="auto"`: microbatches are halved, by all processes alike, until they fit into memory.
+"""`microbatch="auto"`: all processes halve microbatches until they fit into the memory of each.
 
-There is no GPU here. `Memory` plays one that is full: it raises torch's own error where a microbatch
-has more samples than fit. One test has the CPU's allocator refuse memory in earnest.
+There is no GPU here. `Memory` plays one that is full: it raises torch's own error where a
+microbatch has more samples than fit. One test has the CPU's allocator refuse memory in earnest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -15,10 +15,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset
+from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
-from spotrun_trainer.loop.batch_size import BatchSize
+from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.step import step_context
 from spotrun_trainer.step.batch import MOST_SAMPLES, Batch, largest_microbatch
 from spotrun_trainer.step.gradients import BucketedGradients
@@ -26,7 +27,7 @@ from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.begun import Made, first_step
 from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, dataset
-from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward, Hold
+from tests.unit.trainer.run.test_worlds import DieInCollective, Hold
 
 GLOBAL_BATCH = 24
 
@@ -69,7 +70,7 @@ class Auto:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process computed: by step that counted its loss, and the samples of each microbatch."""
+    """What a process computed: the losses of steps, and the samples of each microbatch."""
 
     losses: list[float]
     weights: list[float]
@@ -81,10 +82,12 @@ class Full(torch.autograd.Function):
     """Runs out of memory in its backward pass."""
 
     @staticmethod
+    @override
     def forward(_context: Any, x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
     @staticmethod
+    @override
     def backward(_context: Any, *_gradients: torch.Tensor) -> torch.Tensor:
         raise torch.OutOfMemoryError("played: no memory is left")
 
@@ -99,20 +102,22 @@ class Network(nn.Module):
         self.norm = nn.BatchNorm1d(8, affine=False)
         self.last = nn.Linear(8, CLASSES)
 
+    @override
     def forward(self, x: torch.Tensor, *, breaks: bool = False) -> torch.Tensor:
         hidden = torch.tanh(self.first(x))
         if len(x) > 1:
             with torch.no_grad():
                 self.norm(hidden)  # only looked at: each microbatch has statistics of its own
-        out: torch.Tensor = self.last(Full.apply(hidden) if breaks else hidden)  # type: ignore[no-untyped-call]
+        out: torch.Tensor = self.last(Full.apply(hidden) if breaks else hidden)
         return out
 
 
 class Stream(IterableDataset[Any]):
     """The same samples, which can only be read in order."""
 
-    def __iter__(self) -> Any:
-        return iter(list(dataset()))
+    @override
+    def __iter__(self) -> Iterator[Any]:
+        return zip(*dataset().tensors, strict=True)
 
 
 def train_auto(plan: Auto) -> Seen:
@@ -122,7 +127,8 @@ def train_auto(plan: Auto) -> Seen:
     model = run.prepare(Network())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     run.track(model=model, optimizer=optimizer)
-    losses, sizes = [], []
+    losses: list[float] = []
+    sizes: list[list[int]] = []
     data = Stream() if plan.is_stream else dataset()
     for step in run.steps(
         data,
@@ -152,7 +158,7 @@ def train_auto(plan: Auto) -> Seen:
                     step.update(optimizer, clip=1.0)
             losses.append(float(step.loss))
     weights = torch.cat([one.detach().flatten() for one in model.parameters()]).tolist()
-    buffers = [model.norm.num_batches_tracked.item(), *model.norm.running_mean.tolist()]
+    buffers = torch.cat([one.detach().flatten().double() for one in model.buffers()]).tolist()
     return Seen(losses, weights, buffers, sizes)
 
 
@@ -223,7 +229,7 @@ def test_all_halve_until_it_fits_in_each(processes: int, memory: Memory, tried: 
         assert list(dict.fromkeys(sizes)) == tried
         assert sum(one.sizes[-1]) == GLOBAL_BATCH // processes
     # As many batch norm statistics as steps: those of dropped steps are not counted.
-    assert {one.buffers[0] for one in seen} == {plan.total}
+    assert {one.buffers[-1] for one in seen} == {plan.total}
     assert len({str(one.buffers) for one in seen}) == 1
 
 
@@ -260,7 +266,6 @@ def test_a_restored_training_begins_with_what_was_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "death",
     [
-        DieInForward("c"),
         *(DieInCollective("c", 1, takes_part) for takes_part in (False, True)),
         DieInCollective("c", 2, takes_part=True, count=0),
         *(DieInCollective("a", 1, takes_part) for takes_part in (False, True)),
@@ -268,7 +273,7 @@ def test_a_restored_training_begins_with_what_was_found(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_world_that_breaks_while_one_gives_up_loses_nothing(
-    jobs: Jobs, death: DieInForward | DieInCollective
+    jobs: Jobs, death: DieInCollective
 ) -> None:
     full = Memory(4, worker="a", step=3, in_backward=True)
     plan = Auto((full,), meanwhile=death)
@@ -340,12 +345,21 @@ def test_a_model_that_several_hold_has_a_size_given() -> None:
 
 def test_one_sample_that_does_not_fit_is_an_error_of_its_process() -> None:
     first, second = run_world(2, train_auto, Auto((Memory(0, rank=1),)))
-    assert "OutOfMemoryError: played" in second.error
+    assert "OutOfMemoryError: played" in second.said
+    assert "a microbatch of one cannot be smaller" in second.error
     assert "peer" in first.error or "world" in first.error
 
 
+def test_with_a_size_given_the_error_says_what_is_held_and_what_to_try() -> None:
+    plan = Auto((Memory(4, step=2),), microbatch=8)
+    ended = run_alone(train_auto, plan)
+    assert "OutOfMemoryError: played" in ended.said
+    assert "this process holds weights 0.0 MiB, gradients 0.0 MiB, optimizer state" in ended.said
+    assert 'a microbatch of 8 of 24 samples; what to try: microbatch="auto"' in ended.said
+
+
 def forward_with_more_than_there_is() -> list[int]:
-    """In microbatches of more than 6 samples a layer asks the CPU for memory that no machine has."""
+    """A microbatch of more than 6 samples asks the CPU for memory that no machine has."""
     run = Run(1)
     model = run.prepare(nn.Linear(FEATURES, CLASSES))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -73,3 +73,13 @@ class BatchSize:
         if batch.may_shrink and batch.microbatch != self._said:
             say(f"microbatches have {batch.microbatch} samples, {batch.microbatches} make a step")
             self._said = batch.microbatch
+
+    def say_if_idle(self, processes: int) -> None:
+        """Say that some of so many processes get no microbatch, where it is so."""
+        microbatches = self.most_microbatches
+        if processes > microbatches:
+            say(
+                f"{processes} processes share {microbatches} microbatches, so "
+                f"{processes - microbatches} of them have nothing to compute: choose a smaller "
+                "microbatch, or fewer workers"
+            )
