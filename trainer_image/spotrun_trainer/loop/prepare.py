@@ -46,7 +46,7 @@ def prepared(
 
 def needs_scaler(context: Context) -> bool:
     """Whether float16 needs a scaler that is not there yet; raises where it could not work."""
-    if context.rank_info.pipeline > 1:
+    if context.rank_info.stages > 1:
         raise ValueError(
             'precision="fp16" is not there for the stages of a pipeline, whose schedule '
             'computes gradients of losses that are not scaled: give "bf16"'

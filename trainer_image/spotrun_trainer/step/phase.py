@@ -183,7 +183,7 @@ class Phase:
             )
         check_schedules(schedules)
         context.check_tracked(optimizers, schedules)
-        is_in_parts = not group.has_known_parts or group.pipeline > 1
+        is_in_parts = group.is_divided_by_script or group.plan.pipeline > 1
         check_scaler(context.scaler, scaler, is_in_parts=is_in_parts)
         if context.is_rehearsal:
             raise RehearsedError
