@@ -39,7 +39,7 @@ from spotrun_trainer.step.batch import total_steps
 from spotrun_trainer.step.loss_guard import OwnScaler
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.totals import check_names
-from spotrun_trainer.step.tree_sum import check_leaves
+from spotrun_trainer.step.reduce.tree_sum import check_leaves
 from spotrun_trainer.telemetry.console import Value
 
 if TYPE_CHECKING:

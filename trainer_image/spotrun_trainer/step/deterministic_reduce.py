@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from spotrun_trainer.data.sharding import deal
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.step.gradient_buckets import BUCKET_BYTES, Bucket, split
+from spotrun_trainer.step.reduce.gradient_buckets import BUCKET_BYTES, Bucket, split
 from spotrun_trainer.step.gradients import clear, sums_of
-from spotrun_trainer.step.tree_sum import Node, TreeSum, subtrees
+from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum, subtrees
 
 
 class TreeGradients:

@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel.local import is_divided, local_gradient, summed_gradient
-from spotrun_trainer.step.gradient_buckets import (
+from spotrun_trainer.step.reduce.gradient_buckets import (
     BUCKET_BYTES,
     Bucket,
     Reducer,

@@ -25,7 +25,7 @@ from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
 from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
-from spotrun_trainer.step.tree_sum import Node, TreeSum
+from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum
 from spotrun_trainer.step.vote import StepVote
 
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank

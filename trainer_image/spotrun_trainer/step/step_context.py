@@ -20,7 +20,7 @@ from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
-from spotrun_trainer.step.gradient_buckets import Reducer, accumulation_dtype
+from spotrun_trainer.step.reduce.gradient_buckets import Reducer, accumulation_dtype
 from spotrun_trainer.step.gradients import (
     BucketedGradients,
     Gradients,

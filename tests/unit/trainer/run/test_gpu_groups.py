@@ -22,7 +22,7 @@ from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.device import default_device
 from spotrun_trainer.run import Run
-from spotrun_trainer.step.gradient_buckets import Bucket
+from spotrun_trainer.step.reduce.gradient_buckets import Bucket
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train, train_until_it_breaks
