@@ -11,18 +11,31 @@ if TYPE_CHECKING:
     from spotrun_trainer.parallel import Parallel
     from spotrun_trainer.run import Run
     from spotrun_trainer.state.bf16_state import bf16_state
+    from spotrun_trainer.step.reduce.compression import PowerSGD, TopK
 
-__all__ = ["Parallel", "Run", "bf16_state", "keep", "notice", "progress", "random_of_part"]
+__all__ = [
+    "Parallel",
+    "PowerSGD",
+    "Run",
+    "TopK",
+    "bf16_state",
+    "keep",
+    "notice",
+    "progress",
+    "random_of_part",
+]
 
 
 _MODULES = {
-    "Parallel": "spotrun_trainer.parallel",
-    "Run": "spotrun_trainer.run",
-    "bf16_state": "spotrun_trainer.state.bf16_state",
-    "keep": "spotrun_trainer.kept.keep",
-    "notice": "spotrun_trainer.hooks.notice",
-    "progress": "spotrun_trainer.hooks.progress",
-    "random_of_part": "spotrun_trainer.elastic.replica_group",
+    "Parallel": "parallel",
+    "PowerSGD": "step.reduce.compression",
+    "Run": "run",
+    "TopK": "step.reduce.compression",
+    "bf16_state": "state.bf16_state",
+    "keep": "kept.keep",
+    "notice": "hooks.notice",
+    "progress": "hooks.progress",
+    "random_of_part": "elastic.replica_group",
 }
 
 
@@ -30,4 +43,4 @@ def __getattr__(name: str) -> object:
     # Lazily: the agent imports this package too, and has no use for a second of `import torch`.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -37,9 +37,15 @@ from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
 from spotrun_trainer.step.batch import total_steps
 from spotrun_trainer.step.loss_guard import OwnScaler
+from spotrun_trainer.step.reduce.compression import (
+    Compression,
+    Name,
+    check_unscaled,
+    compression_of,
+)
+from spotrun_trainer.step.reduce.tree_sum import check_leaves
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.totals import check_names
-from spotrun_trainer.step.reduce.tree_sum import check_leaves
 from spotrun_trainer.telemetry.console import Value
 
 if TYPE_CHECKING:
@@ -80,6 +86,9 @@ class Run:
     shards          the same for a model that you divide yourself: each process computes its part
                         on the same samples; the processes are torch.distributed's default group,
                         and its rank is the number of the part
+    compress        sum gradients over copies in fewer bytes: "bf16", "powersgd", "topk", or
+                        PowerSGD(rank=2), TopK(ratio=0.001); what it costs is in
+                        docs/which-parallelism.md
     device          the device; default: one of this machine's GPUs for each of its processes, or
     CPU
     """
@@ -94,12 +103,19 @@ class Run:
         keep: int | None = None,
         shards: int = 1,
         parallel: Parallel | None = None,
+        compress: "Name | Compression | None" = None,
         device: torch.device | str | None = None,
     ) -> None:
         if parallel is not None:
             _check_parallel(shards, deterministic=deterministic)
         if is_planned():  # the whole model in one process, on tensors without content
             parallel, shards, checkpoint, deterministic, device = None, 1, None, False, "cpu"
+        self._compression = compression_of(
+            compress,
+            deterministic=deterministic,
+            shards=shards,
+            tensor=parallel.tensor if parallel is not None else 1,
+        )
         WATCH.turn_off()  # steps are told by the loop, which knows more of them
         self._context = open_context(
             seed,
@@ -278,6 +294,7 @@ class Run:
             batch.check_parts(1 if plan is None else plan.shard)
             check_optimizers(self._context.things)
             sum_gradients(self._context.things)
+        check_unscaled(self._compression, self._context.things)
         if self._context.deterministic:
             check_leaves(batch.microbatches)
         check_names(sums)
@@ -291,7 +308,13 @@ class Run:
             self._planner = Planner(self._context, source, batch, tuple(sums))
             return self._planner.steps()
         self._loop = Loop(
-            self._context, self._saving, source, batch_size, end, sum_names=tuple(sums)
+            self._context,
+            self._saving,
+            source,
+            batch_size,
+            end,
+            sum_names=tuple(sums),
+            compression=self._compression,
         )
         return self._loop.steps()
 

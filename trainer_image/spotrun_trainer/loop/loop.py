@@ -28,6 +28,7 @@ from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.step.phase import Outcome
+from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote
@@ -46,6 +47,7 @@ class Loop:
         total: int | None,
         *,
         sum_names: Sequence[str] = (),
+        compression: Compression | None = None,
     ) -> None:
         self.voter = Voter(context, saving)
         self.settled: list[Outcome] = []
@@ -56,6 +58,7 @@ class Loop:
         self._batch_size = batch_size
         self._total = total
         self._sum_names = sum_names
+        self._compression = compression
         self._samples = 0
         self._votes = StepVote()  # the votes of all, in the step that was done last
         self._began = 0.0
@@ -222,6 +225,7 @@ class Loop:
         else:
             self._step_context.enter(context.group)
         context.group.peers.idle = self.membership.idle
+        context.reporter.update(sync_bytes=self._step_context.sync_bytes())
         context.report_arrival(step=context.step, total=self._total, samples=self._samples)
 
     def _rehearse(self) -> Iterator[Step]:
@@ -299,6 +303,7 @@ class Loop:
             commit=self.membership.commit,
             before_change=self._saving.before_change,
             scaler=scaler_in(context.things),
+            compression=self._compression,
             tracked=context.tracked,
             things=context.things,
             sharded_parts=[] if context.mesh is None else sharded_parts(context.things),
@@ -308,7 +313,6 @@ class Loop:
         step_context.use([one for one in context.things if isinstance(one, Optimizer)])
         context.reporter.update(
             microbatches=self._batch_size.most_microbatches,
-            sync_bytes=step_context.gradient_bytes(),
             epoch_samples=self._source.length,
         )
         return step_context

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from spotrun_trainer.data.sharding import deal
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.step.gradients import clear, plain_bytes, sums_of
 from spotrun_trainer.step.reduce.gradient_buckets import BUCKET_BYTES, Bucket, split
-from spotrun_trainer.step.gradients import clear, sums_of
 from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum, subtrees
 
 
@@ -59,6 +59,13 @@ class TreeGradients:
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """Return the sums by parameter."""
         return sums_of(self._parts, some_missing=some_missing)
+
+    def note_applied(self, *, some_missing: bool) -> None:
+        """Do nothing: nothing was left out."""
+
+    def sync_bytes(self, size: int) -> int:
+        """Return the bytes of the sums."""
+        return plain_bytes(self.parameters)
 
     def drop(self) -> None:
         """Drop the gradients and partial sums."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.parallel.local import is_divided, local_gradient, summed_gradient
+from spotrun_trainer.parallel.local import is_divided, local, local_gradient, summed_gradient
 from spotrun_trainer.step.reduce.gradient_buckets import (
     BUCKET_BYTES,
     Bucket,
@@ -50,6 +50,12 @@ class Gradients(Protocol):
 
     def sums(self, *, some_missing: bool) -> list[Tensor | None]:
         """Return the sum by parameter; None if no process got a gradient for it."""
+
+    def note_applied(self, *, some_missing: bool) -> None:
+        """Note that the sums are applied in all processes."""
+
+    def sync_bytes(self, size: int) -> int:
+        """Return the bytes of an all-reduce over so many processes that sends as much."""
 
     def drop(self) -> None:
         """Drop the gradients."""
@@ -99,6 +105,13 @@ class LocalGradients:
         """Return the gradients themselves."""
         return [local_gradient(parameter) for parameter in self.parameters]
 
+    def note_applied(self, *, some_missing: bool) -> None:
+        """Do nothing: nothing was left out."""
+
+    def sync_bytes(self, size: int) -> int:
+        """Return the bytes that would be summed in a larger world."""
+        return plain_bytes(self.parameters)
+
     def drop(self) -> None:
         """Drop the gradients."""
         clear(self.parameters)
@@ -123,7 +136,9 @@ class BucketedGradients:
     ) -> None:
         self._reducer = reducer
         # The last parameters get their gradients first.
-        self.buckets = [Bucket(part) for part in split(parameters[::-1], bucket_bytes)]
+        self.buckets = [
+            Bucket(part, reducer.compression) for part in split(parameters[::-1], bucket_bytes)
+        ]
         self.parameters = [one for bucket in self.buckets for one in bucket.parameters]
         self._has_one_backward: bool | None = None
         self._has_one_graph = True  # each microbatch, so it shows which parameters are used
@@ -158,6 +173,15 @@ class BucketedGradients:
         """Return the sums by parameter."""
         return sums_of(self.buckets, some_missing=some_missing)
 
+    def note_applied(self, *, some_missing: bool) -> None:
+        """Keep what was left out of the sums for the next ones."""
+        for bucket in self.buckets:
+            bucket.keep_rest(some_missing=some_missing)
+
+    def sync_bytes(self, size: int) -> int:
+        """Return those of all buckets."""
+        return sum(bucket.sync_bytes(size) for bucket in self.buckets)
+
     def drop(self) -> None:
         """Drop the gradients."""
         clear(self.parameters)
@@ -176,7 +200,9 @@ class BucketedGradients:
                 for bucket in self.buckets
                 for parameter in bucket.parameters
             ]
-        return not LocalGradients.fits(self.parameters, group)
+        # With compression also who is alone goes on: what it left out before is applied then.
+        is_kept = self._reducer.compression is not None
+        return is_kept or not LocalGradients.fits(self.parameters, group)
 
     def close(self) -> None:
         """Remove the hooks."""
@@ -221,6 +247,11 @@ def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | N
         return list(views)
     marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
     return [view if mark else None for view, mark in zip(views, marks, strict=True)]
+
+
+def plain_bytes(parameters: Sequence[nn.Parameter]) -> int:
+    """Return the bytes of the sums of their gradients."""
+    return sum(local(one).numel() * accumulation_dtype(one).itemsize for one in parameters)
 
 
 def clear(parameters: Sequence[nn.Parameter]) -> None:

@@ -22,10 +22,10 @@ from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.deterministic_reduce import sum_over
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
+from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum
 from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
-from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum
 from spotrun_trainer.step.vote import StepVote
 
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
@@ -201,6 +201,9 @@ class Phase:
             context, gradients, totals, clip, some_missing=some_missing, square=square
         )
         context.drop_whole_tensors()
+        if not skipped:
+            for one in gradients:
+                one.note_applied(some_missing=some_missing)
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:

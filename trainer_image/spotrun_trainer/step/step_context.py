@@ -20,7 +20,6 @@ from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
-from spotrun_trainer.step.reduce.gradient_buckets import Reducer, accumulation_dtype
 from spotrun_trainer.step.gradients import (
     BucketedGradients,
     Gradients,
@@ -28,6 +27,8 @@ from spotrun_trainer.step.gradients import (
     clear,
 )
 from spotrun_trainer.step.loss_guard import Scaler
+from spotrun_trainer.step.reduce.compression import Compression
+from spotrun_trainer.step.reduce.gradient_buckets import Reducer
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
@@ -51,6 +52,7 @@ class StepContext:
     before_change: Callable[[], None]  # returns when the tracked state may change
     is_rehearsal: bool = False  # nothing is applied, and no other process takes part
     scaler: Scaler | None = None  # of losses, in fp16
+    compression: Compression | None = None  # of the sums over copies
     tracked: Tracked = field(default_factory=Tracked)
     things: Sequence[object] = ()  # the tracked objects
     sharded_parts: Sequence[Any] = ()  # the modules that torch has divided
@@ -66,7 +68,7 @@ class StepContext:
     _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
 
     def __post_init__(self) -> None:
-        self._reducer = Reducer(self.group.peers)
+        self._reducer = Reducer(self.group.peers, self.compression)
 
     def gradients(self, optimizer: Optimizer) -> Gradients:
         """Return the gradients of a tracked optimizer."""
@@ -90,13 +92,10 @@ class StepContext:
         """Return the gradients of all optimizers."""
         return list(self._gradients.values())
 
-    def gradient_bytes(self) -> int:
-        """Return the bytes of gradients that all processes add up in a step."""
-        return sum(
-            local(parameter).numel() * accumulation_dtype(parameter).itemsize
-            for gradients in self._gradients.values()
-            for parameter in gradients.parameters
-        )
+    def sync_bytes(self) -> int:
+        """Return the bytes of an all-reduce that sends as much as all processes do in a step."""
+        size = self.group.peers.size
+        return sum(gradients.sync_bytes(size) for gradients in self._gradients.values())
 
     def held_bytes(self) -> dict[str, int]:
         """Return what this process holds between two microbatches, by what it is for."""
@@ -263,7 +262,7 @@ class StepContext:
             )
         if self.deterministic:
             return TreeGradients(parameters, peers, self.batch.microbatches)
-        if LocalGradients.fits(parameters, peers):
+        if self.compression is None and LocalGradients.fits(parameters, peers):
             return LocalGradients(parameters)
         self._place = _registered(self.things, self._optimizers)
         ordered = sorted(parameters, key=lambda one: self._place[id(one)])

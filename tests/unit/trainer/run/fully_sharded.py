@@ -12,6 +12,7 @@ from typing_extensions import override
 from spotrun_trainer import Parallel, Run
 from spotrun_trainer.parallel.division import divisions_in
 from spotrun_trainer.parallel.precision import Precision
+from spotrun_trainer.step.reduce.compression import Compression
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Trained
 from tests.unit.trainer.run.sharded import SharedModel, losses_of, summed
 
@@ -30,6 +31,7 @@ class FullySharded(SharedModel):
     clip: float | None = 0.5
     precision: Precision | None = None
     in_blocks: bool = False  # all of the model's parameters
+    compress: Compression | None = None
 
     @property
     def processes(self) -> int:
@@ -101,7 +103,13 @@ class OnlyBlocks(nn.Module):
 
 def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
     """Make what is trained, as users write it."""
-    run = Run(1, parallel=plan.parallel, checkpoint=plan.checkpoint, every=plan.every)
+    run = Run(
+        1,
+        parallel=plan.parallel,
+        checkpoint=plan.checkpoint,
+        every=plan.every,
+        compress=plan.compress,
+    )
     model: nn.Module = OnlyBlocks() if plan.in_blocks else Blocks(plan.rows)
     if plan.pipeline > 1:
         assert isinstance(model, Blocks), "whose layers can be dealt"

@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 from spotrun_trainer import Run, bf16_state
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.step.reduce.compression import Compression, Name
 
 SAMPLES, FEATURES, CLASSES = 96, 6, 3
 
@@ -37,6 +38,7 @@ class Plan:
     with_bf16_state: bool = False
     dtype: torch.dtype = torch.float32
     clip: float | None = None
+    compress: Name | Compression | None = None
     checkpoint: str | None = None
     every: float | str = "auto"
     nuisance: Nuisance | None = None
@@ -93,7 +95,11 @@ def train(
 ) -> Trained:
     """The loop as users write it."""
     run = Run(
-        plan.seed, deterministic=plan.deterministic, checkpoint=plan.checkpoint, every=plan.every
+        plan.seed,
+        deterministic=plan.deterministic,
+        checkpoint=plan.checkpoint,
+        every=plan.every,
+        compress=plan.compress,
     )
     model = run.prepare(network(plan))
     optimizer, schedule = optimizer_of(plan, model)

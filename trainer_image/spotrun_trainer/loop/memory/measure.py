@@ -25,9 +25,9 @@ from spotrun_trainer.loop.memory.needs import PLAN_FILE, Needs
 from spotrun_trainer.parallel.blocks import blocks_of
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.reduce.gradient_buckets import accumulation_dtype
 from spotrun_trainer.step.loss_guard import scaler_in
 from spotrun_trainer.step.phase import Outcome
+from spotrun_trainer.step.reduce.gradient_buckets import accumulation_dtype
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote

@@ -9,6 +9,8 @@ from torch.autograd.graph import get_gradient_edge
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel.local import local, local_gradient
+from spotrun_trainer.step.reduce.compression import Compression
+from spotrun_trainer.step.reduce.exchange import Exchange, Rounds
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
 
@@ -16,7 +18,9 @@ BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to
 class Bucket:
     """Some parameters' gradients in one flat tensor, followed by a mark for each that has one."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], compression: Compression | None = None
+    ) -> None:
         self.parameters = parameters
         parts = [local(parameter) for parameter in parameters]
         sizes = [part.numel() for part in parts]
@@ -33,6 +37,9 @@ class Bucket:
         self.arrived = 0  # gradients, in the present microbatch
         self.expected: int | None = None  # gradients; None before the last microbatch
         self.work: Pending | None = None  # once it is sent
+        self._exchange: Exchange | None = None  # in fewer bytes, if so
+        if compression is not None:
+            self._exchange = Exchange(compression.codec([one.shape for one in parts]), sizes)
 
     @property
     def is_complete(self) -> bool:
@@ -81,6 +88,22 @@ class Bucket:
         self._marks.copy_(self._known)
         return self.flat
 
+    def send(self, group: Group) -> Pending:
+        """Begin to sum it over the group, in place."""
+        flat = self.complete()
+        if self._exchange is None:
+            return group.all_reduce(flat)
+        return self._exchange.begin(flat[: -len(self._marks)], self._marks, group)
+
+    def keep_rest(self, *, some_missing: bool) -> None:
+        """Note that the sum is applied: what was left out of it is added to the next one."""
+        if self._exchange is not None:
+            self._exchange.keep_rest(self._marks, some_missing=some_missing)
+
+    def sync_bytes(self, size: int) -> int:
+        """Return the bytes of an all-reduce over so many processes that sends as much."""
+        return self.flat.nbytes if self._exchange is None else self._exchange.sync_bytes(size)
+
     @property
     def missing(self) -> int:
         """The number of parameters that got no gradient in this process."""
@@ -95,6 +118,8 @@ class Bucket:
         """Drop the gradients."""
         self._has = [False] * len(self.parameters)
         self.arrived, self.expected, self.work = 0, None, None
+        if self._exchange is not None:
+            self._exchange.drop()
 
 
 class Reducer:
@@ -104,8 +129,9 @@ class Reducer:
     sent while the last backward still runs, in an order common to all.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, compression: Compression | None = None) -> None:
         self.group = group
+        self.compression = compression
         self._due: Sequence[Bucket] = ()
         self._num_sent = 0  # of those that are due
 
@@ -131,13 +157,16 @@ class Reducer:
         for bucket in both:
             if bucket.work is None:
                 self._send(bucket)
+        rounds = [bucket.work for bucket in both if isinstance(bucket.work, Rounds)]
+        while rounds:  # the next round of each of them
+            rounds = [one for one in rounds if one.go_on()]
         for bucket in both:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
             bucket.work = Done()  # so that no other optimizer waits again
 
     def _send(self, bucket: Bucket) -> None:
-        bucket.work = self.group.all_reduce(bucket.complete())
+        bucket.work = bucket.send(self.group)
 
 
 def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
