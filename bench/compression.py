@@ -1,7 +1,7 @@
-"""What it saves and what it costs to sum gradients between copies in fewer bytes (Run(compress=)).
+"""What it saves and costs to sum less between copies: Run(compress=), and step.inner_update.
 
-    compression_bytes     what each process sends in a step, around a ring
-    compression_step_ms   a step's time: the median of a training's
+    compression_bytes     what each process sends for a batch of 64, around a ring
+    compression_step_ms   the time for such a batch: the median of a training's
     compression_val_loss  the loss of samples that were not trained on, after the last step
     compression_vs_plain  the same, less that of plain sums with the same seed
 
@@ -9,12 +9,14 @@ The tiny model of the examples, from scratch, on real text; processes on gloo ov
 is far quicker than any network between zones: so a step's time shows what it costs to compute. Of
 several seeds there are the median, the least and the most. All ways take turns, seed by seed.
 
-Run as `.venv/bin/python bench/compression.py [--quick] [--seeds 3] [--steps 300] [--size 2]`.
+Run as `.venv/bin/python bench/compression.py [--quick] [--seeds 3] [--steps 240] [--size 2]`.
 """
 
 import argparse
 import importlib.util
+import math
 import statistics
+import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -31,25 +33,38 @@ from spotrun_trainer.step.reduce.compression import BF16, Compression
 from tests.support.processes.trainer_world import run_world
 
 LM = ROOT / "trainer_image" / "examples" / "tiny_lm.py"
-GLOBAL_BATCH, MICROBATCH, HELD_OUT = 64, 8, 1024
-WAYS: dict[str, Compression | None] = {
-    "none": None,
-    "bf16": BF16(),
-    "powersgd-4": PowerSGD(rank=4),
-    "powersgd-1": PowerSGD(rank=1),
-    "topk-0.1": TopK(ratio=0.1),
-    "topk-0.01": TopK(ratio=0.01),
+GLOBAL_BATCH, MICROBATCH, HELD_OUT = 64, 8, 512
+PATIENCE_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to sum less: fewer bytes, or only after so many inner steps of each process."""
+
+    compress: Compression | None = None
+    inner_steps: int = 0
+
+
+WAYS = {
+    "none": Way(),
+    "bf16": Way(BF16()),
+    "powersgd-4": Way(PowerSGD(rank=4)),
+    "topk-0.1": Way(TopK(ratio=0.1)),
+    "topk-0.01": Way(TopK(ratio=0.01)),
+    "inner-10": Way(inner_steps=10),
+    "inner-30": Way(inner_steps=30),
 }
-QUICK = ("none", "topk-0.01")
+QUICK = ("none", "topk-0.01", "inner-10")
 
 
 @dataclass(frozen=True)
 class Plan:
     """One training."""
 
-    compress: Compression | None
+    way: Way
     seed: int
-    steps: int
+    steps: int  # of 64 samples
+    size: int
     windows: int  # of the text that is trained on
 
 
@@ -69,26 +84,30 @@ def train(plan: Plan) -> Found:
     data = lm.load(Path(argparse.__file__).parent)
     held_out = Subset(data, range(HELD_OUT))
     trained_on = Subset(data, range(HELD_OUT, min(len(data), HELD_OUT + plan.windows)))
-    run = Run(plan.seed, compress=plan.compress)
+    run = Run(plan.seed, compress=plan.way.compress)
     model = run.prepare(lm.TinyLM())
-    opt = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    run.track(model=model, opt=opt)
+    adam = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+    inner = plan.way.inner_steps
+    run.track(model=model, opt=sgd if inner else adam)
     seconds = []
     for step in run.steps(
         trained_on,
-        global_batch=GLOBAL_BATCH,
-        microbatch=MICROBATCH,
-        total=plan.steps,
+        global_batch=GLOBAL_BATCH * (inner or 1),
+        microbatch=GLOBAL_BATCH // plan.size if inner else MICROBATCH,
+        total=math.ceil(plan.steps / (inner or 1)),
         num_workers=0,
     ):
         began = time.perf_counter()
         with step:
             for x, y in step:
                 step.backward(model(x, y), mean_of=y.numel())
-            step.update(opt, clip=1.0)
-        seconds.append(time.perf_counter() - began)
-    told = run._loop._step_context.sync_bytes()  # type: ignore[union-attr]
-    sent = 2 * (run.world_size - 1) / run.world_size * told
+                if inner:
+                    step.inner_update(adam, clip=1.0)
+            step.update(sgd if inner else adam, clip=None if inner else 1.0)
+        seconds.append((time.perf_counter() - began) / (inner or 1))
+    told = run._loop._step_context.sync_bytes()  # type: ignore[union-attr]  # noqa: SLF001
+    sent = 2 * (run.world_size - 1) / run.world_size * told / (inner or 1)
     val = run.evaluate(model, held_out, lambda lm, xy: lm(*xy))
     return Found(sent, statistics.median(seconds), val)
 
@@ -107,11 +126,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, list[Found]]:
     found = defaultdict[str, list[Found]](list)
     for seed in range(arguments.seeds):
         for way in QUICK if arguments.quick else WAYS:
-            plan = Plan(WAYS[way], seed, arguments.steps, 2000 if arguments.quick else 10**9)
-            ended = run_world(arguments.size, train, plan)
+            windows = 2000 if arguments.quick else 10**9
+            plan = Plan(WAYS[way], seed, arguments.steps, arguments.size, windows)
+            ended = run_world(arguments.size, train, plan, patience_seconds=PATIENCE_SECONDS)
             if ended[0].error:
                 raise RuntimeError(f"{way}: {ended[0].error}\n{ended[0].said}")
             found[way].append(ended[0].value)
+            print(way, seed, ended[0].value, file=sys.stderr, flush=True)
     return found
 
 
@@ -120,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few steps of two ways")
     parser.add_argument("--seeds", type=how_many, default=3)
-    parser.add_argument("--steps", type=how_many, default=300)
+    parser.add_argument("--steps", type=how_many, default=240)
     parser.add_argument("--size", type=how_many, default=2, help="processes")
     arguments = parser.parse_args()
     if arguments.quick:

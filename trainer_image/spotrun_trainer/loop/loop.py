@@ -302,6 +302,7 @@ class Loop:
             vote=self.voter.vote,
             commit=self.membership.commit,
             before_change=self._saving.before_change,
+            finish_giving=self.membership.finish_giving,
             scaler=scaler_in(context.things),
             compression=self._compression,
             tracked=context.tracked,

@@ -78,6 +78,7 @@ class Phase:
         self._gives_up = gives_up  # it computes nothing, and votes to drop the step
         self._dealt = dealt[: 0 if gives_up else 1 if context.is_rehearsal else None]
         self._sums = [] if context.deterministic else [Sums(context.device, context.sum_names)]
+        self._since_inner: float | Tensor = 0.0  # weight of losses
         self._is_begun = False
         self._is_through = False
 
@@ -138,7 +139,18 @@ class Phase:
         ):  # not earlier: the scaler would not recognize a loss that it has scaled
             plain, scaled = plain * times, scaled * times
         self._sums[-1].add(plain.reshape(()), weight)
+        self._since_inner = self._since_inner + weight
         scaled.backward()  # type: ignore[no-untyped-call]
+
+    def inner_update(self, optimizer: Optimizer, clip: float | None) -> None:
+        """Update by this process's gradients alone, until `update` sums up what came of it."""
+        context = self._context
+        if context.inner.count == 0:
+            context.check_inner(optimizer)
+            context.finish_giving()  # what is tracked changes: nobody may read it any more
+            context.before_change()
+        context.inner.update(optimizer, self._since_inner, clip)
+        self._since_inner = 0.0
 
     def pipeline(
         self,
@@ -188,6 +200,7 @@ class Phase:
         if context.is_rehearsal:
             raise RehearsedError
         gradients = [context.gradients(optimizer) for optimizer in optimizers]
+        self._hand_over(gradients)
         context.check_unfrozen(optimizers)
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
@@ -204,6 +217,8 @@ class Phase:
         if not skipped:
             for one in gradients:
                 one.note_applied(some_missing=some_missing)
+            context.inner.keep()
+        context.inner.set_back()  # of a step that is skipped
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:
@@ -261,6 +276,20 @@ class Phase:
             gradients.take(microbatch)
         is_last = microbatch == context.batch.microbatches - 1
         self._sums[-1].add_changes(context.buffers.take_changes(is_last=is_last))
+
+    def _hand_over(self, gradients: Sequence[Gradients]) -> None:
+        """Take what inner steps have come to for this process's gradient."""
+        context = self._context
+        if context.inner.count == 0:
+            return
+        if context.inner.count != len(self._dealt):
+            raise ValueError(
+                f"step.inner_update was called {context.inner.count} times in {len(self._dealt)} "
+                "microbatches: call it once after each step.backward"
+            )
+        context.inner.hand_over(sum(one.weight for one in self._sums))
+        for one in gradients:
+            one.take(self._dealt[-1])
 
     def _check_through(self) -> None:
         if self.outcome is not None:

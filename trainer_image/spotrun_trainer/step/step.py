@@ -132,6 +132,15 @@ class Step:
         """
         self._current().pipeline(make, inputs, target, weight)
 
+    def inner_update(self, optimizer: Optimizer, *, clip: float | None = None) -> None:
+        """Update this process's weights by itself, after `backward`; the others do the same.
+
+        `step.update` then goes back to where the step began, and takes the mean of how far each has
+        come for the gradient of an outer optimizer. That one is tracked, and this one is not: its
+        state belongs to the process. A microbatch is the batch of an inner step.
+        """
+        self._current().inner_update(optimizer, clip)
+
     def update(
         self,
         *optimizers: Optimizer,

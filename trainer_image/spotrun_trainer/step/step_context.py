@@ -26,6 +26,7 @@ from spotrun_trainer.step.gradients import (
     LocalGradients,
     clear,
 )
+from spotrun_trainer.step.inner import InnerSteps
 from spotrun_trainer.step.loss_guard import Scaler
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.gradient_buckets import Reducer
@@ -50,6 +51,7 @@ class StepContext:
     vote: Callable[[], StepVote]  # this process's vote at the end of a step
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when the tracked state may change
+    finish_giving: Callable[[], None] = lambda: None  # returns when no newcomer reads it any more
     is_rehearsal: bool = False  # nothing is applied, and no other process takes part
     scaler: Scaler | None = None  # of losses, in fp16
     compression: Compression | None = None  # of the sums over copies
@@ -59,6 +61,7 @@ class StepContext:
     schedules: Schedules = field(default_factory=Schedules)  # of a pipeline
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
+    inner: InnerSteps = field(default_factory=InnerSteps)
     _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
@@ -204,6 +207,27 @@ class StepContext:
                         "processes: freeze, unfreeze and add parameters before `with step:`"
                     )
 
+    def check_inner(self, optimizer: Optimizer) -> None:
+        """Raise ValueError where a process cannot update by itself."""
+        if self.deterministic or self.scaler is not None or self.group.replica is not None:
+            raise ValueError(
+                "step.inner_update needs a whole copy of the model in each process, no "
+                "deterministic=True, for its result depends on the number of processes, and no "
+                "GradScaler: leave these out"
+            )
+        owned = {id(one) for known in self._optimizers for one in parameters_of(known)}
+        if not owned.issuperset(map(id, parameters_of(optimizer))):
+            raise ValueError(
+                "step.inner_update got an optimizer of a parameter that no tracked one has: the "
+                "tracked, outer one, as SGD(model.parameters(), lr=0.7, momentum=0.9, "
+                "nesterov=True), is the one that step.update applies"
+            )
+        if any(bucket.work for one in self.all_gradients() for bucket in one.buckets):
+            raise ValueError(
+                "step.inner_update came where steps before had none, so the gradients are on their "
+                "way to the others: call it after each step.backward, in all steps"
+            )
+
     def drop_gradients(self) -> None:
         """Drop the gradients of all optimizers."""
         for gradients in self._gradients.values():
@@ -227,6 +251,7 @@ class StepContext:
 
     def discard(self) -> None:
         """Undo the changes of a step that will not be applied."""
+        self.inner.set_back()
         self.sums = None
         fsdp.forget_pass(self.sharded_parts)
         self.buffers.set_back()
@@ -241,7 +266,8 @@ class StepContext:
             ids = {id(parameter) for parameter in parameters}
             if not owned.isdisjoint(ids):
                 raise ValueError(
-                    "two optimizers share a parameter: a gradient can be used by one of them only"
+                    "two optimizers share a parameter: a gradient can be used by one of them only; "
+                    "the optimizer of step.inner_update is not tracked"
                 )
             owned |= ids
             known = self._gradients.get(id(optimizer))

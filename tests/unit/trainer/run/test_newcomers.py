@@ -14,7 +14,7 @@ from spotrun.wire import How
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.run import Run
 from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Job, Jobs, die, this_is
-from tests.unit.trainer.run.scripts import Plan, train
+from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_worlds import assert_undisturbed, undisturbed
 
 PLAN = Plan(total=6, with_batch_norm=True, with_dropout=True, clip=0.5, deterministic=True)
@@ -78,9 +78,9 @@ def until_taken(meanwhile: Meanwhile) -> None:
     wait_for(meanwhile.folder / "taken")
 
 
-def join(jobs: Jobs, plan: Plan, folder: Path) -> Job:
+def join(jobs: Jobs, plan: Plan, folder: Path, training: Callable[..., Trained] = train) -> Job:
     """Two workers train, and a third is about to get the state."""
-    job = jobs.start(train, plan, workers="ab")
+    job = jobs.start(training, plan, workers="ab")
     job.until((folder / "held").exists)
     job.bring_in(How.BOUNDARY, "a", NEWCOMER, "b")
     (folder / "go").touch()
