@@ -1,24 +1,27 @@
 """Inner steps: processes train by themselves, and agree at the end of the step, or not at all."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.step.reduce.compression import BF16, Compression
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.begun import Made, first_step
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import SAMPLES, Nuisance, Plan, Trained, dataset, network
-from tests.unit.trainer.run.test_newcomers import NEWCOMER, Meanwhile, join
+from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, Meanwhile, join, wait_for
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward
 
 
@@ -130,8 +133,30 @@ def go_on(_meanwhile: Meanwhile) -> None:
     """Come to the first inner step while the state is sent."""
 
 
+class SentSlowly(Meanwhile):
+    """So slowly that an inner step that did not wait would be in it; the next one comes after."""
+
+    @override
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        super().__call__(run, step, count)
+        if not this_is(NEWCOMER) and run.world_size == len("abn") and (step, count) == (AT + 1, 1):
+            wait_for(self.folder / "taken")
+
+    @override
+    def _hold_what_is_sent(self) -> None:
+        super()._hold_what_is_sent()
+        held = state_transfer.parts
+
+        def slowly(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
+            for part in held(tensors, part_bytes):
+                time.sleep(0.3)
+                yield part
+
+        state_transfer.parts = slowly
+
+
 def test_who_joins_has_the_same_weights(jobs: Jobs, tmp_path: Path) -> None:
-    plan = replace(PLAN, total=6, nuisance=Meanwhile(tmp_path, go_on))
+    plan = replace(PLAN, total=6, nuisance=SentSlowly(tmp_path, go_on))
     ended = join(jobs, plan, tmp_path, train).ended("a", NEWCOMER, "b")
     assert [one.error for one in ended] == [""] * 3, [one.said for one in ended]
     assert len({one.value.digest for one in ended}) == 1
