@@ -1,4 +1,4 @@
-"""What it saves and costs to sum less between copies: Run(compress=), and step.inner_update.
+"""Less traffic between copies, and its price: Run(compress=), and step.inner_update.
 
     compression_bytes     what each process sends for a batch of 64, around a ring
     compression_step_ms   the time for such a batch: the median of a training's

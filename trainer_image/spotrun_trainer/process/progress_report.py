@@ -42,7 +42,8 @@ class TrainerProgress:
     data: float | None = None
     communicate: float | None = None
     microbatches: int | None = None  # of a step, of all processes together
-    sync_bytes: int | None = None  # of gradients that all processes add up in a step
+    # Of gradients that processes add up in a step; compressed, of an all-reduce that sends as much.
+    sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures

@@ -13,7 +13,7 @@ from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.process.ipc_files import read_progress, write_world
 from spotrun_trainer.run import Run
 from tests.support.processes.trainer_world import Ended, run_world
-from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, train
+from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, network, train
 
 PLAN = Plan(total=4, with_batch_norm=True)
 WORLD = 5
@@ -81,6 +81,15 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert progress.sync_bytes
         assert progress.epoch_samples == SAMPLES
         assert progress.checkpoint_seconds
+
+
+def test_compressed_sums_are_told_by_the_bytes_that_are_sent(tmp_path: Path) -> None:
+    plan = replace(PLAN, compress="bf16", total=1)
+    for ended in run_under_spotrun(tmp_path, plan):
+        assert ended.error == "", ended.said
+    numbers = [one.numel() for one in network(plan).parameters()]
+    told = {read_progress(tmp_path / f"worker-{rank}").sync_bytes for rank in range(2)}
+    assert told == {2 * (sum(numbers) + len(numbers))}  # with a mark for each parameter
 
 
 def test_a_save_in_the_world_before_is_not_told_of_the_next(

@@ -1,4 +1,4 @@
-"""Which gradients are summed over copies in fewer bytes, as `Run(compress=...)` says.
+"""The ways to sum gradients over copies in fewer bytes, as `Run(compress=...)` names them.
 
 The sums come out with the same bits in every process, since each computes them in the same order
 from what all have received. What a process leaves out of a sum it keeps, and adds it to its next
