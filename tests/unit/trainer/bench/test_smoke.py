@@ -18,6 +18,9 @@ PRINTED = {
         "checkpoint_load_seconds",
     },
     "column_cut": {"column_cut_seconds", "column_cut_extra_mib"},
+    "compression": {
+        *(f"compression_{what}" for what in ("bytes", "step_ms", "val_loss", "vs_plain")),
+    },
     "commit": {"commit_states_explored", "commit_unsound", "commit_broken_found"},
     "overhead": {
         "throughput_unused_vs_ddp",
