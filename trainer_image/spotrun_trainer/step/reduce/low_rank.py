@@ -36,7 +36,7 @@ class LowRankCodec:
             if pays
         ]
         self._others = [one for one, pays in zip(places, is_matrix, strict=True) if not pays]
-        self._num_others = sum(one.stop - one.start for one in self._others)
+        self._num_others: int = sum(one.stop - one.start for one in self._others)
         self._num_marks = len(shapes)
         self._rank = rank
         self._bases: list[Tensor] = []  # columns by rank; none before the first sum
