@@ -4,6 +4,8 @@
     compression_step_ms   the time for such a batch: the median of a training's
     compression_val_loss  the loss of samples that were not trained on, after the last step
     compression_vs_plain  the same, less that of plain sums with the same seed
+    compression_codec_ms  CPU time of one thread to make and to take apart what is sent for a bucket
+                          of 25 MiB, one matrix: what a network has to be slower than to be worth it
 
 The tiny model of the examples, from scratch, on real text; processes on gloo over loopback, which
 is far quicker than any network between zones: so a step's time shows what it costs to compute. Of
@@ -19,17 +21,23 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import Subset
+from typing_extensions import override
 
 from bench.operator_bench import ROOT, say
 from devcluster.argument_types import how_many
 from spotrun_trainer import PowerSGD, Run, TopK
+from spotrun_trainer.elastic.pending_collectives import Done, Pending
+from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.step.reduce.compression import BF16, Compression
+from spotrun_trainer.step.reduce.exchange import Exchange
 from tests.support.processes.trainer_world import run_world
 
 LM = ROOT / "trainer_image" / "examples" / "tiny_lm.py"
@@ -118,6 +126,43 @@ def train(plan: Plan) -> Found:
     return Found(sent, statistics.median(seconds), val)
 
 
+class Mirror(Group):
+    """A world of two whose other process sends the same, at once."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 2)
+
+    @override
+    def all_reduce(self, tensor: Tensor) -> Pending:
+        tensor.mul_(2)
+        return Done()
+
+    @override
+    def begin(self, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
+        collective(self)
+        return Done()
+
+    def allgather(self, rows: list[list[Tensor]], tensors: list[Tensor]) -> None:
+        """Fill all rows, as torch's backends do."""
+        for row in rows[0]:
+            row.copy_(tensors[0])
+
+
+def codec_seconds(compression: Compression, turns: int) -> list[float]:
+    """Return the CPU time of one thread for a bucket, turn by turn."""
+    torch.set_num_threads(1)
+    shape = torch.Size((2560, 2560))
+    exchange, group = Exchange(compression.codec([shape]), [shape.numel()]), Mirror()
+    seconds = []
+    for _ in range(turns):
+        values, marks = torch.randn(shape.numel()), torch.ones(1)
+        began = time.thread_time()
+        exchange.begin(values, marks, group).wait()
+        exchange.keep_rest(marks, some_missing=False)
+        seconds.append(time.thread_time() - began)
+    return seconds[1:]  # the first one allocates
+
+
 def _example() -> Any:  # noqa: ANN401 - a script
     spec = importlib.util.spec_from_file_location("tiny_lm", LM)
     assert spec is not None
@@ -153,6 +198,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seeds, arguments.steps = 1, 4
+    for name, way in WAYS.items():
+        if way.compress is not None and name in (arguments.ways or WAYS):
+            seconds = codec_seconds(way.compress, 3 if arguments.quick else 10)
+            say("compression_codec_ms", [1e3 * one for one in seconds], "ms", way=name)
     found = measure(arguments)
     for way, trainings in found.items():
         facts = {"way": way, "seeds": len(trainings), "size": arguments.size}

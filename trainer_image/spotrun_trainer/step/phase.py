@@ -214,11 +214,7 @@ class Phase:
             context, gradients, totals, clip, some_missing=some_missing, square=square
         )
         context.drop_whole_tensors()
-        if not skipped:
-            for one in gradients:
-                one.note_applied(some_missing=some_missing)
-            context.inner.keep()
-        context.inner.set_back()  # of a step that is skipped
+        self._conclude(gradients, is_applied=not skipped, some_missing=some_missing)
         for moving in () if skipped else (*optimizers, *schedules):
             moving.step()
         if context.scaler is not None:
@@ -290,6 +286,17 @@ class Phase:
         context.inner.hand_over(sum(one.weight for one in self._sums))
         for one in gradients:
             one.take(self._dealt[-1])
+
+    def _conclude(
+        self, gradients: Sequence[Gradients], *, is_applied: bool, some_missing: bool
+    ) -> None:
+        """Keep what the step leaves to the next one in this process alone, or undo it."""
+        if not is_applied:
+            self._context.inner.set_back()
+            return
+        for one in gradients:
+            one.note_applied(some_missing=some_missing)
+        self._context.inner.keep()
 
     def _check_through(self) -> None:
         if self.outcome is not None:

@@ -19,7 +19,10 @@ PRINTED = {
     },
     "column_cut": {"column_cut_seconds", "column_cut_extra_mib"},
     "compression": {
-        *(f"compression_{what}" for what in ("bytes", "step_ms", "val_loss", "vs_plain")),
+        *(
+            f"compression_{what}"
+            for what in ("bytes", "step_ms", "val_loss", "vs_plain", "codec_ms")
+        ),
     },
     "commit": {"commit_states_explored", "commit_unsound", "commit_broken_found"},
     "overhead": {

@@ -220,6 +220,16 @@ def test_an_inner_optimizer_that_is_tracked_is_refused(made: Made) -> None:
         first_step(run).__enter__()
 
 
+def test_where_bits_would_depend_on_the_number_of_processes_it_is_refused(made: Made) -> None:
+    run, model, _ = made
+    run._context.deterministic = True
+    step = first_step(run)
+    x, _ = next(iter(step))
+    step.backward(model(x).sum(), mean_of=len(x))
+    with pytest.raises(ValueError, match="deterministic=True"):
+        step.inner_update(torch.optim.AdamW(model.parameters()))
+
+
 def test_an_inner_optimizer_of_other_weights_is_refused(made: Made) -> None:
     run, model, _ = made
     other = torch.optim.AdamW(nn.Linear(2, 2).parameters())
