@@ -203,8 +203,8 @@ def main() -> None:
             seconds = codec_seconds(way.compress, 3 if arguments.quick else 10)
             say("compression_codec_ms", [1e3 * one for one in seconds], "ms", way=name)
     found = measure(arguments)
-    for way, trainings in found.items():
-        facts = {"way": way, "seeds": len(trainings), "size": arguments.size}
+    for name, trainings in found.items():
+        facts: dict[str, object] = {"way": name, "seeds": len(trainings), "size": arguments.size}
         facts["steps"] = arguments.steps
         say("compression_bytes", trainings[0].sent_bytes, "bytes/step", **facts)
         say("compression_step_ms", [1e3 * one.step_seconds for one in trainings], "ms", **facts)
