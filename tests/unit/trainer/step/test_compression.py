@@ -249,6 +249,16 @@ def test_zeros_stay_zeros_and_do_not_stop_what_comes_after(compression: Compress
     assert world.sum(gradients(2))[: SIZES[0]].any()
 
 
+@each
+def test_a_part_without_numbers_is_summed_as_well(compression: Compression) -> None:
+    """A process may hold an empty part of a tensor that is too small for all."""
+    exchange, group = Exchange(compression.codec([torch.Size((0, 3))]), [0]), Member(0, 1)
+    exchange.begin(torch.zeros(0), torch.ones(1), group).wait()
+    exchange.keep_rest(torch.zeros(1), some_missing=True)
+    two = Member(0, 2)
+    exchange.begin(torch.zeros(0), torch.ones(1), two).wait()
+
+
 @pytest.mark.parametrize("wrong", [lambda: TopK(0.0), lambda: TopK(2), lambda: PowerSGD(0)])
 def test_sizes_that_make_no_sense_are_refused(wrong: Callable[[], Compression]) -> None:
     with pytest.raises(ValueError, match=r"TopK|PowerSGD"):

@@ -85,7 +85,7 @@ class Exchange:
         if self._new_rest is None:
             return
         if some_missing:
-            sizes = torch.tensor(self._sizes, device=marks.device)
+            sizes = torch.tensor(self._sizes, dtype=torch.int64, device=marks.device)
             is_unused = torch.repeat_interleave(marks == 0, sizes)
             old = torch.zeros_like(self._new_rest) if self._rest is None else self._rest
             self._new_rest = torch.where(is_unused, old, self._new_rest)
