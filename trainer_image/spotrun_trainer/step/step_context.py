@@ -25,6 +25,7 @@ from spotrun_trainer.step.gradients import (
     Gradients,
     LocalGradients,
     clear,
+    plain_bytes,
 )
 from spotrun_trainer.step.inner import InnerSteps
 from spotrun_trainer.step.loss_guard import Scaler
@@ -107,7 +108,7 @@ class StepContext:
         states = [state for one in self._optimizers for state in one.state.values()]
         return {
             "weights": sum(local(one).nbytes for one in weights.values()),
-            "gradients": self.gradient_bytes(),
+            "gradients": sum(plain_bytes(one.parameters) for one in self.all_gradients()),
             "optimizer state": sum(
                 local(one).nbytes
                 for state in states
