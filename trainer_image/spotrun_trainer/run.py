@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from spotrun_trainer.data.run_data import Collate, Data, Sources
+from spotrun_trainer.data.source import check_goes_back
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.hooks.watches import WATCH
+from spotrun_trainer.loop.dealing import Balance, check_balance
 from spotrun_trainer.loop.evaluate import (
     LossFunction,
     MetricsFunction,
@@ -89,6 +91,8 @@ class Run:
     compress        sum gradients over copies in fewer bytes: "bf16", "powersgd", "topk", or
                         PowerSGD(rank=2), TopK(ratio=0.001); what it costs is in
                         docs/which-parallelism.md
+    balance         "even": all processes get as many microbatches of a step, within one;
+                        "measured": faster ones get more, where GPUs of several types are mixed
     device          the device; default: one of this machine's GPUs for each of its processes, or
     CPU
     """
@@ -104,6 +108,7 @@ class Run:
         shards: int = 1,
         parallel: Parallel | None = None,
         compress: "Name | Compression | None" = None,
+        balance: Balance = "even",
         device: torch.device | str | None = None,
     ) -> None:
         if parallel is not None:
@@ -116,6 +121,8 @@ class Run:
             shards=shards,
             tensor=parallel.tensor if parallel is not None else 1,
         )
+        check_balance(balance)
+        self._balance: Balance = balance
         WATCH.turn_off()  # steps are told by the loop, which knows more of them
         self._context = open_context(
             seed,
@@ -301,6 +308,8 @@ class Run:
         source = self._sources.to_train(
             data, batch.microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
+        if self._balance == "measured":
+            check_goes_back(data)
         end = total_steps(batch, source.length, total, epochs)
         if is_planned():
             from spotrun_trainer.loop.memory.measure import Planner  # noqa: PLC0415 - takes long
@@ -315,6 +324,7 @@ class Run:
             end,
             sum_names=tuple(sums),
             compression=self._compression,
+            balance=self._balance,
         )
         return self._loop.steps()
 

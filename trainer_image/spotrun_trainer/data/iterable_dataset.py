@@ -68,7 +68,7 @@ class FromStream:
                     "the checkpoint was made with a dataset that is no stream, and this one is"
                     " iterable: train on with the same data, or begin a new training"
                 )
-        if not _is_stateful(self._dataset):
+        if not is_stateful(self._dataset):
             if snapshot.state:
                 raise ValueError(
                     "the checkpoint holds the state of an iterable dataset, and this dataset has"
@@ -142,7 +142,7 @@ class LoadFromStream:
         self._iterator = None  # runs a generator's `finally` before the state is loaded
         if snapshot.state:
             self.dataset.load_state_dict(json.loads(snapshot.state))
-        elif _is_stateful(self.dataset):
+        elif is_stateful(self.dataset):
             # Keep the state that the dataset came with, for it may have another the next time.
             self._snapshots = Snapshots(snapshot._replace(state=_state_of(self.dataset)))
         self._position = snapshot.position
@@ -189,14 +189,15 @@ class LoadFromStream:
             )
 
     def _snapshot(self) -> Snapshot | None:
-        if not _is_stateful(self.dataset):
+        if not is_stateful(self.dataset):
             return None
         snapshot = Snapshot(self._position, self._epoch, _state_of(self.dataset))
         self._snapshots.add(snapshot)
         return snapshot
 
 
-def _is_stateful(dataset: object) -> bool:
+def is_stateful(dataset: object) -> bool:
+    """Whether a stream can go back without being read again from its beginning."""
     return hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
 
 

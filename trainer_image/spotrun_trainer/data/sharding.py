@@ -1,5 +1,6 @@
 """The microbatches of a step for each process: pure functions of the step and the world."""
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ class Share:
     """The copies that get none."""
     parts: int = 1
     part: int = 0
+    dealt: Sequence[int] = ()
+    """The microbatches of each part of a copy, by copy; empty: as evenly as they can be dealt."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,28 @@ class Block:
 
 def deal_to(microbatches: int, share: Share) -> range:
     """Return a process's microbatches of a step; all parts of a copy get the same number."""
-    dealt = deal(microbatches // share.parts, share.size, share.rank, share.idle)
+    of_a_part = microbatches // share.parts
+    dealt = deal(of_a_part, share.size, share.rank, share.idle, share.dealt)
     first = dealt.start * share.parts + share.part * len(dealt)
     return range(first, first + len(dealt))
 
 
-def deal(microbatches: int, size: int, rank: int, idle: AbstractSet[int] = NOBODY) -> range:
+def deal(
+    microbatches: int,
+    size: int,
+    rank: int,
+    idle: AbstractSet[int] = NOBODY,
+    dealt: Sequence[int] = (),
+) -> range:
     """Return `rank`'s microbatches of a step, of `size` processes; `idle` ranks get none.
 
     They are consecutive, so that a process sums them as a subtree; the shares differ by one at
-    most, and the first processes have the greater ones.
+    most, and the first processes have the greater ones, unless `dealt` has their numbers.
     """
+    if dealt:
+        assert (len(dealt), sum(dealt)) == (size, microbatches), "each microbatch is dealt once"
+        first = sum(dealt[:rank])
+        return range(first, first + dealt[rank])
     if rank in idle:
         return range(0)
     size, rank = size - len(idle), rank - sum(one < rank for one in idle)

@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from spotrun_trainer.data.cpu_count import usable_cpus
-from spotrun_trainer.data.iterable_dataset import FromStream
+from spotrun_trainer.data.iterable_dataset import FromStream, is_stateful
 from spotrun_trainer.data.load import Batch, Collate, Json
 from spotrun_trainer.data.loader import Loader
 from spotrun_trainer.data.map_dataset import FromMap, MapDataset, is_in_memory
@@ -85,6 +85,16 @@ def open_source(
         is_tiny = feed.length < TINY * microbatch or is_in_memory(samples)
         num_workers = 0 if is_tiny else workers_for(usable_cpus(), local_size)
     return Loader(feed, num_workers=num_workers, pinning=pinning)
+
+
+def check_goes_back(dataset: MapDataset | Iterable[object]) -> None:
+    """Raise ValueError for a stream that would be read again whenever microbatches are redealt."""
+    if is_stream(dataset) and not is_stateful(dataset):
+        raise ValueError(
+            'balance="measured" deals a process other microbatches from time to time, and this '
+            "iterable dataset would be read again from its beginning each time: give it state_dict "
+            "and load_state_dict, or leave balance out"
+        )
 
 
 def is_stream(dataset: object) -> bool:

@@ -8,7 +8,7 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import timedelta
@@ -74,6 +74,7 @@ class Group:
         self.rank = rank
         self.size = size
         self.idle: AbstractSet[int] = NOBODY  # ranks that compute nothing in the present step
+        self.dealt: Sequence[int] = ()  # microbatches of the present step by rank; empty: evenly
         self.is_nccl = is_nccl
         self.replica = replica
         self.lost: PeerLostError | None = None  # noticed where it could not be raised
@@ -142,7 +143,7 @@ class Group:
     def share(self) -> Share:
         """The place of this process among those that microbatches are dealt to."""
         peers, part = self.peers, self.plan.part_of(self.number)
-        return Share(peers.size, peers.rank, peers.idle, self.plan.shard, part)
+        return Share(peers.size, peers.rank, peers.idle, self.plan.shard, part, peers.dealt)
 
     @property
     def counts(self) -> bool:

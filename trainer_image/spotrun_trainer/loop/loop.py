@@ -16,6 +16,7 @@ from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, reproducibility, state_sync
+from spotrun_trainer.loop.dealing import Balance, Dealing
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.loop.restore import naming, restore
@@ -33,6 +34,7 @@ from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
+from spotrun_trainer.telemetry.speeds import Speeds, stopwatch_of
 
 
 class Loop:
@@ -48,6 +50,7 @@ class Loop:
         *,
         sum_names: Sequence[str] = (),
         compression: Compression | None = None,
+        balance: Balance = "even",
     ) -> None:
         self.voter = Voter(context, saving)
         self.settled: list[Outcome] = []
@@ -59,6 +62,11 @@ class Loop:
         self._total = total
         self._sum_names = sum_names
         self._compression = compression
+        self._dealing = Dealing(context.trace)
+        self._speeds = Speeds(
+            self._dealing.note if balance == "measured" else None,
+            stopwatch=stopwatch_of(context.device),
+        )
         self._samples = 0
         self._votes = StepVote()  # the votes of all, in the step that was done last
         self._began = 0.0
@@ -226,6 +234,8 @@ class Loop:
             self._step_context.enter(context.group)
         context.group.peers.idle = self.membership.idle
         context.reporter.update(sync_bytes=self._step_context.sync_bytes())
+        self._speeds.enter(context.group.rank, context.group.size)
+        self._dealing.enter(context.group.peers.size, is_logged=context.group.rank == 0)
         context.report_arrival(step=context.step, total=self._total, samples=self._samples)
 
     def _rehearse(self) -> Iterator[Step]:
@@ -255,7 +265,7 @@ class Loop:
                 assert self._step_context is not None, "the world was entered"
                 self._began = time.monotonic()
                 context.is_at_boundary = False
-                context.group.peers.idle = self.membership.idle
+                self._deal(context.group)
                 yield self._next_step(self._step_context)
                 if context.is_at_boundary:
                     try:
@@ -285,6 +295,13 @@ class Loop:
         if not self._gives_up:
             self._batch_size.shrink(error.microbatch, is_logged=group.rank == 0)
 
+    def _deal(self, group: Group) -> None:
+        """Say who computes what of the next step."""
+        group.peers.idle = idle = self.membership.idle
+        share = group.share
+        of_a_part = self._batch_size.of(share.size).microbatches // share.parts
+        group.peers.dealt = self._dealing.of_step(of_a_part, idle)
+
     def _make_step_context(self, group: Group, *, is_rehearsal: bool = False) -> StepContext:
         context = self._context
         step_context = StepContext(
@@ -308,6 +325,7 @@ class Loop:
             tracked=context.tracked,
             things=context.things,
             sharded_parts=[] if context.mesh is None else sharded_parts(context.things),
+            speeds=self._speeds,
             sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
         )

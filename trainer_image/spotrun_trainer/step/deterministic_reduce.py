@@ -87,7 +87,10 @@ def sum_over(group: Group, nodes: Sequence[Node[Tensor]], leaves: int, *, like: 
     if group.size == 1:
         return _root(nodes, leaves)
     chunk = -(-like.numel() // group.size)
-    held = [subtrees(deal(leaves, group.size, rank, group.idle)) for rank in range(group.size)]
+    held = [
+        subtrees(deal(leaves, group.size, rank, group.idle, group.dealt))
+        for rank in range(group.size)
+    ]
     given = _in_chunks(nodes, chunk, group.size, like)
     received = like.new_empty(sum(map(len, held)) * chunk)
     group.all_to_all(

@@ -94,6 +94,7 @@ class Phase:
             return
         context = self._context
         context.begin_phase(self._number, are_sent=self._gives_up)
+        context.speeds.start(begins_step=self._number == 0)
         for number in self._dealt:
             context.check()
             with context.meter.span("data"):
@@ -107,6 +108,7 @@ class Phase:
             yield moved(batch, context.device)
             context.sums = None
             self._take(number)
+        context.speeds.stop(len(self._dealt) * context.batch.microbatch)
         seed_all(*self._key, _OUTSIDE)
         self._is_through = True
 
@@ -345,26 +347,30 @@ class Phase:
             context.vote(), missing=missing, unknown=unknown, too_large=int(self._gives_up)
         )
         vectors = [one.vector(context.buffers) for one in self._sums]
-        votes = torch.tensor(vote.encode(own), dtype=torch.float64, device=context.device)
+        speeds = context.speeds.own()
+        head, spoken = vote.SIZE + len(speeds), [*vote.encode(own), *speeds]
+        votes = torch.tensor(spoken, dtype=torch.float64, device=context.device)
         group = context.group
         if context.deterministic or group.is_divided_by_script:
             # Summed first, in a fixed order or over the same part of the model, so that all have it
             # when they commit.
             totals = self._totals(vectors)
             context.commit(numbers := votes if square is None else torch.cat([votes, square]))
-            square = None if square is None else numbers[vote.SIZE :]
+            square = None if square is None else numbers[head:]
         else:  # all at once, for each wait for all others costs milliseconds
             vector, of_stage = self._split(vectors[0])
             squares = [] if square is None else [square]
             context.commit(numbers := torch.cat([votes, vector, *squares]))
-            totals = torch.cat([numbers[vote.SIZE : vote.SIZE + len(vector)], of_stage])
+            totals = torch.cat([numbers[head : head + len(vector)], of_stage])
             square = None if square is None else numbers[-1:]
         # A single process has only its own vote, and need not wait for a GPU.
-        outcome = own if group.size == 1 else vote.decode(numbers[: vote.SIZE].tolist())
+        told = spoken if group.size == 1 else numbers[:head].tolist()
+        outcome = vote.decode(told[: vote.SIZE])
         if context.group is not group:
             outcome = vote.without_plans(outcome)
         else:
             vote.check_equal(outcome, own, group.size)
+            context.speeds.told(told[vote.SIZE :])
         if outcome.unknown:
             context.buffers.forget_agreement()
         return outcome, totals, square

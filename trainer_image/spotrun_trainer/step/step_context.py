@@ -34,6 +34,7 @@ from spotrun_trainer.step.reduce.gradient_buckets import Reducer
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.speeds import Speeds
 
 
 @dataclass
@@ -60,6 +61,7 @@ class StepContext:
     things: Sequence[object] = ()  # the tracked objects
     sharded_parts: Sequence[Any] = ()  # the modules that torch has divided
     schedules: Schedules = field(default_factory=Schedules)  # of a pipeline
+    speeds: Speeds = field(default_factory=Speeds)  # by which microbatches may be dealt
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
     inner: InnerSteps = field(default_factory=InnerSteps)

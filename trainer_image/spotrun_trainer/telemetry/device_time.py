@@ -11,6 +11,7 @@ and its tests play the events.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,9 +49,13 @@ class DeviceTime:
 
 def device_time(device: torch.device) -> DeviceTime | None:
     """Return one for a GPU; None where the host computes, for whose time needs no correction."""
-    if device.type != "cuda":
-        return None
-    return DeviceTime(lambda: _recorded(device))
+    record = recorder_of(device)
+    return None if record is None else DeviceTime(record)
+
+
+def recorder_of(device: torch.device) -> Callable[[], Any] | None:
+    """Return a function that puts an event into a GPU's stream; None where the host computes."""
+    return partial(_recorded, device) if device.type == "cuda" else None
 
 
 def _recorded(device: torch.device) -> torch.cuda.Event:

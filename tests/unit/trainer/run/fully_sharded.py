@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.loop.dealing import Balance
 from spotrun_trainer.parallel.division import divisions_in
 from spotrun_trainer.parallel.precision import Precision
 from spotrun_trainer.step.reduce.compression import Compression
@@ -32,6 +33,7 @@ class FullySharded(SharedModel):
     precision: Precision | None = None
     in_blocks: bool = False  # all of the model's parameters
     compress: Compression | None = None
+    balance: Balance = "even"
 
     @property
     def processes(self) -> int:
@@ -109,6 +111,7 @@ def begun(plan: FullySharded) -> tuple[Run, nn.Module, torch.optim.Optimizer]:
         checkpoint=plan.checkpoint,
         every=plan.every,
         compress=plan.compress,
+        balance=plan.balance,
     )
     model: nn.Module = OnlyBlocks() if plan.in_blocks else Blocks(plan.rows)
     if plan.pipeline > 1:

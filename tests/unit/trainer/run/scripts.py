@@ -15,6 +15,7 @@ from spotrun_trainer import Run, bf16_state
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.step.reduce.compression import Compression, Name
+from spotrun_trainer.loop.dealing import Balance
 
 SAMPLES, FEATURES, CLASSES = 96, 6, 3
 
@@ -42,6 +43,7 @@ class Plan:
     checkpoint: str | None = None
     every: float | str = "auto"
     nuisance: Nuisance | None = None
+    balance: Balance = "even"
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ def train(
         checkpoint=plan.checkpoint,
         every=plan.every,
         compress=plan.compress,
+        balance=plan.balance,
     )
     model = run.prepare(network(plan))
     optimizer, schedule = optimizer_of(plan, model)

@@ -1,0 +1,126 @@
+"""The dealing of a step's microbatches to copies of the model by their measured speeds.
+
+All processes compute the same numbers from the same measures, which came to them in one sum with
+the votes. So no sample is left out or used twice, and nothing is sent for this alone.
+"""
+
+import heapq
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from statistics import median
+from typing import Literal, get_args
+
+from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.telemetry.console import say
+from spotrun_trainer.telemetry.meter import NO_TRACE
+from spotrun_trainer.telemetry.trace import Trace
+
+Balance = Literal["even", "measured"]
+GAIN = 0.05
+"""The part of a step's time that a change has to save. While each measure is within 2.5 % of the
+one that was decided by there is none: what was best then is within 5 % of the best."""
+EVERY_COMMITS = 5
+"""The commits from one decision to the next: half a window of measures."""
+
+
+def check_balance(balance: str) -> None:
+    """Raise ValueError for a value that there is none of."""
+    if balance not in get_args(Balance):
+        raise ValueError(f'balance={balance!r}: give "even" or "measured"')
+
+
+def fastest(
+    seconds: Sequence[float], microbatches: int, least: Sequence[int], most: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the numbers of microbatches, in these bounds, with which all are done soonest.
+
+    `seconds` has each copy's time for one. The next microbatch goes to who is done with it first,
+    of equal ones to the first: so equal copies get what `deal` gives them.
+    """
+    numbers = list(least)
+    done = [
+        ((number + 1) * each, copy)
+        for copy, (number, each) in enumerate(zip(numbers, seconds, strict=True))
+        if number < most[copy]
+    ]
+    heapq.heapify(done)
+    for _ in range(microbatches - sum(numbers)):
+        _, copy = heapq.heappop(done)
+        numbers[copy] += 1
+        if numbers[copy] < most[copy]:
+            heapq.heappush(done, ((numbers[copy] + 1) * seconds[copy], copy))
+    return tuple(numbers)
+
+
+def slowest(numbers: Sequence[int], seconds: Sequence[float]) -> float:
+    """Return the seconds after which all copies have computed their microbatches."""
+    return max(number * each for number, each in zip(numbers, seconds, strict=True))
+
+
+def deal_anew(present: Sequence[int], seconds: Sequence[float]) -> tuple[int, ...]:
+    """Return the numbers of microbatches for the next steps; the present ones unless it pays.
+
+    A copy whose time is not known, which is 0, counts as a typical one. No number more than doubles
+    or halves, so one wrong measure does little harm; and each copy keeps one microbatch at least,
+    or it would never be measured again.
+    """
+    known = [each for each in seconds if each > 0]
+    if not known or not all(present):
+        return tuple(present)
+    typical = median(known)
+    seconds = [each if each > 0 else typical for each in seconds]
+    least = [(number + 1) // 2 for number in present]
+    best = fastest(seconds, sum(present), least, [2 * number for number in present])
+    pays = slowest(best, seconds) < (1 - GAIN) * slowest(present, seconds)
+    return best if pays else tuple(present)
+
+
+class Dealing:
+    """The numbers of microbatches that the copies of the model get in the next steps."""
+
+    def __init__(self, trace: Trace = NO_TRACE) -> None:
+        self._trace = trace
+        self._numbers: tuple[int, ...] = ()  # of each part of a copy, by copy; empty: evenly
+        self._copies = 1
+        self._is_logged = False
+        self._microbatches = 0  # for each part of all copies together
+        self._commits = 0  # of this world
+
+    def enter(self, copies: int, *, is_logged: bool) -> None:
+        """Enter another world, whose processes know nothing of each other: deal evenly."""
+        self._copies, self._is_logged = copies, is_logged
+        self._numbers, self._commits = (), 0
+
+    def of_step(self, microbatches: int, idle: AbstractSet[int]) -> tuple[int, ...]:
+        """Return the numbers for a step of so many; empty: deal them evenly."""
+        self._microbatches = microbatches
+        if sum(self._numbers) != microbatches:  # microbatches have got another size
+            self._numbers = ()
+        return () if idle else self._numbers
+
+    def note(self, seconds: Sequence[float]) -> None:
+        """Decide, at some commits, by the seconds that each process takes for a sample.
+
+        All processes note the same at the same commit, wherever each is between two steps.
+        """
+        is_due = self._commits % EVERY_COMMITS == 0
+        self._commits += 1
+        if not is_due or self._microbatches < self._copies:
+            return
+        each = len(seconds) // self._copies  # processes of a copy, which wait for each other
+        of_copies = [max(seconds[first : first + each]) for first in range(0, len(seconds), each)]
+        present = self._numbers or tuple(
+            len(deal(self._microbatches, self._copies, copy)) for copy in range(self._copies)
+        )
+        numbers = deal_anew(present, of_copies)
+        if numbers != present:
+            self._numbers = numbers
+            self._say(of_copies)
+
+    def _say(self, seconds: Sequence[float]) -> None:
+        self._trace.mark("dealt", microbatches=self._numbers, sample_seconds=seconds)
+        if self._is_logged:
+            dealt = ", ".join(map(str, self._numbers))
+            fastest_of_all = min(each for each in seconds if each > 0)
+            times = ", ".join(f"{each / fastest_of_all:.2f}" for each in seconds)
+            say(f"microbatches are dealt by speed: {dealt} (time for one, relative: {times})")
