@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from statistics import median
 from typing import Literal, get_args
 
-from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.data.sharding import NOBODY, deal
 from spotrun_trainer.telemetry.console import say
 from spotrun_trainer.telemetry.meter import NO_TRACE
 from spotrun_trainer.telemetry.trace import Trace
@@ -21,6 +21,8 @@ GAIN = 0.05
 one that was decided by there is none: what was best then is within 5 % of the best."""
 EVERY_COMMITS = 5
 """The commits from one decision to the next: half a window of measures."""
+MOST_SAID = 16
+"""The copies up to which a line of the log has the number of each."""
 
 
 def check_balance(balance: str) -> None:
@@ -84,6 +86,7 @@ class Dealing:
         self._copies = 1
         self._is_logged = False
         self._microbatches = 0  # for each part of all copies together
+        self._step = 0
         self._commits = 0  # of this world
 
     def enter(self, copies: int, *, is_logged: bool) -> None:
@@ -91,9 +94,11 @@ class Dealing:
         self._copies, self._is_logged = copies, is_logged
         self._numbers, self._commits = (), 0
 
-    def of_step(self, microbatches: int, idle: AbstractSet[int]) -> tuple[int, ...]:
+    def of_step(
+        self, microbatches: int, idle: AbstractSet[int] = NOBODY, *, number: int = 1
+    ) -> tuple[int, ...]:
         """Return the numbers for a step of so many; empty: deal them evenly."""
-        self._microbatches = microbatches
+        self._microbatches, self._step = microbatches, number
         if sum(self._numbers) != microbatches:  # microbatches have got another size
             self._numbers = ()
         return () if idle else self._numbers
@@ -105,7 +110,7 @@ class Dealing:
         """
         is_due = self._commits % EVERY_COMMITS == 0
         self._commits += 1
-        if not is_due or self._microbatches < self._copies:
+        if not is_due:
             return
         each = len(seconds) // self._copies  # processes of a copy, which wait for each other
         of_copies = [max(seconds[first : first + each]) for first in range(0, len(seconds), each)]
@@ -118,9 +123,21 @@ class Dealing:
             self._say(of_copies)
 
     def _say(self, seconds: Sequence[float]) -> None:
-        self._trace.mark("dealt", microbatches=self._numbers, sample_seconds=seconds)
+        facts = {"microbatches": self._numbers, "sample_seconds": seconds}
+        self._trace.mark("dealt", from_step=self._step + 1, **facts)
         if self._is_logged:
-            dealt = ", ".join(map(str, self._numbers))
-            fastest_of_all = min(each for each in seconds if each > 0)
-            times = ", ".join(f"{each / fastest_of_all:.2f}" for each in seconds)
-            say(f"microbatches are dealt by speed: {dealt} (time for one, relative: {times})")
+            say(f"microbatches are dealt by speed: {described(self._numbers, seconds)}")
+
+
+def described(numbers: Sequence[int], seconds: Sequence[float]) -> str:
+    """Return a few words on who gets how many, and how long each takes beside the fastest."""
+    least = min((each for each in seconds if each > 0), default=1.0)
+    times = [each / least for each in seconds]
+    if len(numbers) > MOST_SAID:
+        slow = max(range(len(times)), key=times.__getitem__)
+        return (
+            f"from {min(numbers)} to {max(numbers)} each (copy {slow} is the slowest: it takes "
+            f"{times[slow]:.2f} times as long for one as the fastest)"
+        )
+    said = ", ".join(f"{each:.2f}" if each else "not known" for each in times)
+    return f"{', '.join(map(str, numbers))} (time for one, by the fastest: {said})"

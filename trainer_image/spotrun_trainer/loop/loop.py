@@ -298,9 +298,9 @@ class Loop:
     def _deal(self, group: Group) -> None:
         """Say who computes what of the next step."""
         group.peers.idle = idle = self.membership.idle
-        share = group.share
+        share, number = group.share, self._context.step + 1
         of_a_part = self._batch_size.of(share.size).microbatches // share.parts
-        group.peers.dealt = self._dealing.of_step(of_a_part, idle)
+        group.peers.dealt = self._dealing.of_step(of_a_part, idle, number=number)
 
     def _make_step_context(self, group: Group, *, is_rehearsal: bool = False) -> StepContext:
         context = self._context

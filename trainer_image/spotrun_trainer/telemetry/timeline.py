@@ -1,4 +1,4 @@
-"""Tables from traces: time by activity, and by phase of each recovery."""
+"""Tables from traces: time by activity, by phase of each recovery, and microbatches by speed."""
 
 import json
 import re
@@ -14,6 +14,8 @@ Line = dict[str, Any]
 
 PHASES = ("broken", "killed", "started", "imported", "group", "first step")
 """The marks of a recovery, in order; a phase lies between two of them."""
+_DEALT = "dealt"
+"""The mark of a change in how many microbatches each copy of the model gets."""
 _LOCAL_RANK = re.compile(r"\.\d+$")
 _STEP = ("compute", "data", "communicate")
 
@@ -50,8 +52,11 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def report(lines: Sequence[Line]) -> str:
-    """Return both tables."""
-    return "\n\n".join((activities_table(lines), recoveries_table(recoveries(lines))))
+    """Return all tables; that of dealings only if microbatches were dealt by speed."""
+    tables = [activities_table(lines), recoveries_table(recoveries(lines))]
+    if any(line.get("mark") == _DEALT for line in lines):
+        tables.append(dealings_table(lines))
+    return "\n\n".join(tables)
 
 
 def recoveries(lines: Iterable[Line]) -> list[Recovery]:
@@ -104,6 +109,16 @@ def recoveries_table(found: Sequence[Recovery]) -> str:
         phases = one.phases()
         cells = (f"{phases[mark]:.2f}" if mark in phases else "-" for mark in PHASES[1:])
         rows.append((one.worker, *cells, f"{one.seconds:.2f}"))
+    return _table(rows)
+
+
+def dealings_table(lines: Iterable[Line]) -> str:
+    """Return a table with a line for each dealing, by copy, with the times that it goes by."""
+    rows = [("from step", "microbatches by copy", "ms a sample by copy")]
+    found = {int(line["from_step"]): line for line in lines if line.get("mark") == _DEALT}
+    for step, line in sorted(found.items()):  # each process has marked it
+        times = (f"{seconds * 1000:.3g}" for seconds in line["sample_seconds"])
+        rows.append((str(step), " ".join(map(str, line["microbatches"])), " ".join(times)))
     return _table(rows)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ class Training:
     microbatches: int
     worlds: list[tuple[int, int, bool]]
     """Sizes, the steps that each of them takes, and whether it dies in the middle of another."""
+    by_speed: Random | None = None
+    """Draws how the microbatches of each step are dealt; None: evenly."""
 
     @property
     def global_batch(self) -> int:
@@ -36,11 +39,18 @@ class Training:
         return used
 
     def _step(self, order: Order, start: int, size: int) -> list[Sample]:
+        dealt = self._dealt(size)
         blocks = [
-            block_of(start, self.global_batch, self.microbatch, Share(size, rank))
+            block_of(start, self.global_batch, self.microbatch, Share(size, rank, dealt=dealt))
             for rank in range(size)
         ]
         return [order.sample(number) for block in blocks for number in numbers(block)]
+
+    def _dealt(self, size: int) -> list[int]:
+        if self.by_speed is None:
+            return []
+        drawn = [self.by_speed.randrange(size) for _ in range(self.microbatches)]
+        return [drawn.count(rank) for rank in range(size)]
 
 
 def numbers(block: Block) -> range:
@@ -55,6 +65,7 @@ TRAININGS = st.builds(
     worlds=st.lists(
         st.tuples(st.integers(1, 16), st.integers(0, 5), st.booleans()), min_size=1, max_size=8
     ),
+    by_speed=st.none() | st.randoms(use_true_random=False),
 )
 
 

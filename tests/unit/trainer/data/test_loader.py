@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from spotrun_trainer.data.sharding import Block, Share, block_of
 from spotrun_trainer.data.source import Source, open_source
-from tests.unit.trainer.data.datasets import Augmented, Numbers
+from tests.unit.trainer.data.datasets import Augmented, Logged, Numbers, Stream
 
 torch.set_num_threads(1)
 
@@ -110,3 +111,51 @@ def test_the_steps_of_all_ranks_are_the_steps_of_one() -> None:
         source.close()
 
     assert indices(taken(opened(Numbers(50), 0), steps(4))) == [*chain.from_iterable(together)]
+
+
+def redealt(*numbers: list[int], rank: int) -> list[Block]:
+    """Blocks of steps of 16 microbatches, which are dealt with these numbers."""
+    return [
+        block_of(64 * step, 64, 4, Share(len(one), rank, dealt=one))
+        for step, one in enumerate(numbers)
+    ]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_another_dealing_drops_what_it_does_not_need_and_reads_nothing_twice(
+    tmp_path: Path, rank: int
+) -> None:
+    dataset = Logged(64 * 8, tmp_path / "log")
+    source = opened(dataset, 2, shuffle=False)
+    used = indices(taken(source, redealt(*[[8, 8]] * 3, *[[10, 6]] * 3, rank=rank)))
+    source.close()
+
+    counts = [8, 8, 8, 10, 10, 10] if rank == 0 else [8, 8, 8, 6, 6, 6]
+    firsts = [64 * step + (0 if rank == 0 else 64 - 4 * n) for step, n in enumerate(counts)]
+    assert used == [
+        one for first, n in zip(firsts, counts, strict=True) for one in range(first, first + 4 * n)
+    ]
+    read = dataset.used()
+    assert len(read) == len(set(read))
+    ahead = 4 * 2 * 2  # samples in the microbatches that two workers have loaded ahead
+    assert len(read) - len(used) <= 2 * ahead  # at the change, and at the end
+
+
+def test_a_stream_goes_back_a_little_for_another_dealing() -> None:
+    dealings = [[8, 8], [8, 8], [4, 12], [4, 12], [12, 4], [8, 8]]
+    whole = indices_of_stream(opened(Stream(1000), 0), redealt(*[[16]] * len(dealings), rank=0))
+    sources = [opened(Stream(1000), 1) for _ in range(2)]
+    blocks = [redealt(*dealings, rank=rank) for rank in range(2)]
+    parts = [
+        indices_of_stream(source, [blocks[rank][step]])
+        for step in range(len(dealings))
+        for rank, source in enumerate(sources)
+    ]
+    for source in sources:
+        source.close()
+
+    assert [*chain.from_iterable(parts)] == whole
+
+
+def indices_of_stream(source: Source, blocks: list[Block]) -> list[int]:
+    return [int(sample[0]) for batch in taken(source, blocks) for sample in batch]

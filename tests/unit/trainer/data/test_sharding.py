@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, Share, block_of, deal, earliest, upcoming
+from spotrun_trainer.data.sharding import (
+    Block,
+    Share,
+    block_of,
+    deal,
+    deal_to,
+    earliest,
+    upcoming,
+)
 
 COUNTS = st.integers(0, 200)
 SIZES = st.integers(1, 40)
@@ -37,6 +45,21 @@ def test_the_idle_get_nothing_and_the_others_what_they_would_without_them(
     assert [part for part, one in zip(dealt, works, strict=True) if one] == [
         deal(microbatches, sum(works), place) for place in range(sum(works))
     ]
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.integers(1, 4))
+def test_given_numbers_are_dealt_once_in_order_and_alike_to_the_parts_of_a_copy(
+    numbers: list[int], parts: int
+) -> None:
+    copies, microbatches = len(numbers), sum(numbers) * parts
+    dealt = [
+        deal_to(microbatches, Share(copies, copy, parts=parts, part=part, dealt=numbers))
+        for copy in range(copies)
+        for part in range(parts)
+    ]
+
+    assert [number for each in dealt for number in each] == list(range(microbatches))
+    assert [len(each) for each in dealt] == [one for one in numbers for _ in range(parts)]
 
 
 def test_a_block_is_a_part_of_its_step() -> None:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from spotrun_trainer.data import source
 from spotrun_trainer.data.sharding import Block
-from spotrun_trainer.data.source import is_stream, open_source, workers_for
+from spotrun_trainer.data.source import check_goes_back, is_stream, open_source, workers_for
 from tests.unit.trainer.data.datasets import Forgetful, Numbers, Stream
 
 
@@ -34,6 +34,13 @@ class OnlyIndexed:
 )
 def test_what_has_an_index_and_a_length_is_no_stream(dataset: object, *, expected: bool) -> None:
     assert is_stream(dataset) == expected
+
+
+def test_what_would_be_read_again_from_its_beginning_is_not_dealt_anew() -> None:
+    check_goes_back(Numbers(3))
+    check_goes_back(Stream(3))
+    with pytest.raises(ValueError, match="leave balance out"):
+        check_goes_back(Forgetful(3))
 
 
 def test_an_iterable_dataset_is_a_stream_even_if_it_has_a_length() -> None:

@@ -12,6 +12,7 @@ from spotrun_trainer.loop.dealing import (
     EVERY_COMMITS,
     Dealing,
     deal_anew,
+    described,
     fastest,
     slowest,
 )
@@ -114,41 +115,41 @@ def told(dealing: Dealing, seconds: list[float], commits: int = EVERY_COMMITS) -
 def test_a_world_begins_evenly_and_is_dealt_anew_after_its_first_commit() -> None:
     dealing = Dealing()
     dealing.enter(3, is_logged=False)
-    assert dealing.of_step(12, frozenset()) == ()
+    assert dealing.of_step(12) == ()
     dealing.note([1.0, 1.0, 2.0])
-    assert dealing.of_step(12, frozenset()) == (5, 5, 2)
+    assert dealing.of_step(12) == (5, 5, 2)
 
     dealing.enter(2, is_logged=False)
 
-    assert dealing.of_step(12, frozenset()) == ()
+    assert dealing.of_step(12) == ()
 
 
 def test_it_is_decided_now_and_then_only() -> None:
     dealing = Dealing()
     dealing.enter(2, is_logged=False)
-    dealing.of_step(12, frozenset())
+    dealing.of_step(12)
     told(dealing, [1.0, 1.0])
-    assert dealing.of_step(12, frozenset()) == ()
+    assert dealing.of_step(12) == ()
     dealing.note([1.0, 2.0])
-    assert dealing.of_step(12, frozenset()) == (8, 4)
+    assert dealing.of_step(12) == (8, 4)
     told(dealing, [1.0, 1.0], EVERY_COMMITS - 1)
-    assert dealing.of_step(12, frozenset()) == (8, 4)
+    assert dealing.of_step(12) == (8, 4)
     dealing.note([1.0, 1.0])
-    assert dealing.of_step(12, frozenset()) == (6, 6)
+    assert dealing.of_step(12) == (6, 6)
 
 
 def test_a_copy_is_as_slow_as_the_slowest_of_its_processes() -> None:
     dealing = Dealing()
     dealing.enter(2, is_logged=False)
-    dealing.of_step(12, frozenset())
+    dealing.of_step(12)
     dealing.note([1.0, 1.0, 1.0, 2.0])
-    assert dealing.of_step(12, frozenset()) == (8, 4)
+    assert dealing.of_step(12) == (8, 4)
 
 
 def test_who_receives_the_state_is_left_out_as_ever() -> None:
     dealing = Dealing()
     dealing.enter(2, is_logged=False)
-    dealing.of_step(12, frozenset())
+    dealing.of_step(12)
     dealing.note([1.0, 2.0])
     assert dealing.of_step(12, frozenset({1})) == ()
 
@@ -156,16 +157,23 @@ def test_who_receives_the_state_is_left_out_as_ever() -> None:
 def test_another_number_of_microbatches_begins_evenly() -> None:
     dealing = Dealing()
     dealing.enter(2, is_logged=False)
-    dealing.of_step(12, frozenset())
+    dealing.of_step(12)
     dealing.note([1.0, 2.0])
-    assert dealing.of_step(24, frozenset()) == ()
+    assert dealing.of_step(24) == ()
     told(dealing, [1.0, 2.0])
-    assert dealing.of_step(24, frozenset()) == (16, 8)
+    assert dealing.of_step(24) == (16, 8)
 
 
 def test_fewer_microbatches_than_copies_stay_as_they_are() -> None:
     dealing = Dealing()
     dealing.enter(3, is_logged=False)
-    dealing.of_step(2, frozenset())
+    dealing.of_step(2)
     told(dealing, [1.0, 2.0, 0.5])
-    assert dealing.of_step(2, frozenset()) == ()
+    assert dealing.of_step(2) == ()
+
+
+def test_the_log_has_the_numbers_of_few_copies_and_the_range_of_many() -> None:
+    few = described([5, 5, 2], [0.2, 0.0, 0.4])
+    assert few == "5, 5, 2 (time for one, by the fastest: 1.00, not known, 2.00)"
+    many = described([5] * 19 + [2], [0.2] * 19 + [0.5])
+    assert many.startswith("from 2 to 5 each (copy 19 is the slowest: it takes 2.50 times")

@@ -198,6 +198,17 @@ def an_unsized_dataset(made: Made) -> None:
         pass
 
 
+def deal_a_stream_by_speed(made: Made) -> None:
+    class Endless(IterableDataset[int]):
+        @override
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(10))
+
+    run = made[0]
+    run._balance = "measured"
+    run.steps(Endless(), global_batch=2, microbatch=2, total=1, num_workers=0)
+
+
 def two_optimizers_of_one_parameter(made: Made) -> None:
     run, model, _ = made
     run.track(other=torch.optim.SGD(model.parameters(), lr=0.1))
@@ -328,6 +339,7 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
         (update_without_the_loop, "before the step's microbatches were gone through"),
         (leave_the_loop_by_break, "never by break"),
         (end_without_update, r"step 1 ended without step.update\(...\)"),
+        (deal_a_stream_by_speed, "read again from its beginning each time"),
         (update_twice, "step.update was called twice"),
         (go_through_twice, "gone through once"),
         (backward_without_weight, "step.backward needs weight="),

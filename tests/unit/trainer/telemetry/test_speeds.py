@@ -120,9 +120,11 @@ class Event:
         return (later.at - self.at) * 1_000
 
 
-def test_a_device_is_measured_by_its_events(told: list[list[float]], clock: Clock) -> None:
+def test_a_device_is_measured_by_its_events(clock: Clock) -> None:
     device = Clock()
-    speeds = Speeds(told.append, stopwatch=DeviceStopwatch(lambda: Event(clock.now, device)))
+    speeds = Speeds(
+        lambda _of_all: None, stopwatch=DeviceStopwatch(lambda: Event(clock.now, device))
+    )
     speeds.enter(0, 2)
     for _ in range(2 + LEAST_STEPS):
         step(speeds, clock, 2.0)
@@ -130,11 +132,11 @@ def test_a_device_is_measured_by_its_events(told: list[list[float]], clock: Cloc
     assert speeds.own() == [pytest.approx(0.2), 0.0]
 
 
-def test_what_a_device_has_not_computed_yet_is_left_out(
-    told: list[list[float]], clock: Clock
-) -> None:
+def test_what_a_device_has_not_computed_yet_is_left_out(clock: Clock) -> None:
     device = Clock()
-    speeds = Speeds(told.append, stopwatch=DeviceStopwatch(lambda: Event(clock.now, device)))
+    speeds = Speeds(
+        lambda _of_all: None, stopwatch=DeviceStopwatch(lambda: Event(clock.now, device))
+    )
     speeds.enter(0, 2)
     for _ in range(10):
         step(speeds, clock, 2.0)

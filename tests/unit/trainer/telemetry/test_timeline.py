@@ -9,6 +9,7 @@ from spotrun_trainer.telemetry.timeline import (
     read,
     recoveries,
     recoveries_table,
+    report,
 )
 
 
@@ -109,6 +110,20 @@ def test_the_table_of_activities() -> None:
         "evaluate         1    1000.00     1.00  12.5%",
         "communicate      3       0.00     0.00   0.0%",
     ]
+
+
+def test_dealings_by_speed_have_a_table_if_there_are_any() -> None:
+    each = {"microbatches": [5, 5, 2], "sample_seconds": [0.1, 0.1, 0.2]}
+    lines = [
+        mark(1.0, "dealt", from_step=7, **each),
+        mark(1.1, "dealt", "w-2", from_step=7, **each),
+    ]
+
+    assert report(lines).split("\n\n")[-1].splitlines() == [
+        "from step  microbatches by copy  ms a sample by copy",
+        "7                         5 5 2          100 100 200",
+    ]
+    assert "by copy" not in report([step(1.0, 0.25)])
 
 
 def test_of_nothing_there_is_a_heading() -> None:
