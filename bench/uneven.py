@@ -41,7 +41,7 @@ DEALT = re.compile(r"dealt by speed: ([\d, ]+) \(")
 
 @dataclass(frozen=True)
 class Trained:
-    """What all processes of a training noted."""
+    """The notes of all processes of a training."""
 
     noted: Sequence[Noted]
     dealings: list[str]  # changes, as the first process says

@@ -34,7 +34,7 @@ class Uneven:
 
 @dataclass(frozen=True)
 class Noted:
-    """What one process saw."""
+    """The samples and times of one process."""
 
     samples: list[list[int]]  # by step
     seconds: list[float]  # from one update to the next
