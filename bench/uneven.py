@@ -30,12 +30,12 @@ from devcluster.argument_types import how_many
 from spotrun_trainer.loop.dealing import deal_anew, fastest, slowest
 from tests.support.processes.trainer_world import run_alone, run_world
 
-PACE_SECONDS = 0.03
-UNEVEN = (PACE_SECONDS, PACE_SECONDS, 2 * PACE_SECONDS)
-EQUAL = (PACE_SECONDS,) * 3
-MICROBATCHES = 30
-STEPS = 32
-SETTLED = 16  # the steps after which it is measured
+PACE_SECONDS, QUICK_PACE_SECONDS = 0.1, 0.01  # the longer, the less else this machine does counts
+SLOW = (1, 1, 2)
+EQUAL = (1, 1, 1)
+MICROBATCHES = 12
+STEPS, QUICK_STEPS = 26, 16
+SETTLED = 12  # the steps after which it is measured
 DEALT = re.compile(r"dealt by speed: ([\d, ]+) \(")
 
 
@@ -70,13 +70,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one pair of short trainings")
     parser.add_argument("--pairs", type=how_many, default=5)
     arguments = parser.parse_args()
-    total, pairs = (20, 1) if arguments.quick else (STEPS, arguments.pairs)
-    plan = Uneven(UNEVEN, MICROBATCHES, total)
-    alone = one_process(plan)
-    wrong = compare("uneven_step_ratio", plan, pairs, alone)
-    wrong += compare("equal_step_ratio", replace(plan, seconds=EQUAL), pairs, alone)
+    pace = QUICK_PACE_SECONDS if arguments.quick else PACE_SECONDS
+    total, pairs = (QUICK_STEPS, 1) if arguments.quick else (STEPS, arguments.pairs)
+    slow = Uneven(tuple(pace * each for each in SLOW), MICROBATCHES, total)
+    equal = replace(slow, seconds=tuple(pace * each for each in EQUAL))
+    alone = one_process(slow)
+    wrong = compare("uneven_step_ratio", slow, pairs, alone)
+    wrong += compare("equal_step_ratio", equal, pairs, alone)
     say("uneven_samples_wrong", wrong, "samples", steps=total * 4 * pairs)
-    compare_bits(replace(plan, microbatches=32, deterministic=True))
+    compare_bits(replace(slow, microbatches=16, deterministic=True))
     time_a_decision()
 
 

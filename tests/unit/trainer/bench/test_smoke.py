@@ -42,6 +42,13 @@ PRINTED = {
         "throughput_vs_fsdp2",
         "memory_vs_fsdp2",
     },
+    "uneven": {
+        "uneven_step_ratio",
+        "equal_step_ratio",
+        "uneven_samples_wrong",
+        "uneven_hash_equal",
+        "deal_milliseconds",
+    },
 }
 
 
@@ -50,8 +57,11 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     figures = figures_of(name, "--quick", timeout_seconds=TIMEOUT_SECONDS)
     assert {line["metric"] for line in figures} >= PRINTED[name]
     assert all(line["unit"] for line in figures)
+    by_name = {line["metric"]: line for line in figures}
+    if name == "uneven":
+        assert by_name["uneven_samples_wrong"]["value"] == 0
+        assert by_name["uneven_hash_equal"]["value"] == 1
     if name == "commit":
-        by_name = {line["metric"]: line for line in figures}
         assert by_name["commit_unsound"]["value"] == 0
         assert by_name["commit_broken_found"]["value"] == by_name["commit_broken_found"]["of"]
 

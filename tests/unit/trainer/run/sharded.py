@@ -13,6 +13,7 @@ from typing_extensions import override
 from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.elastic.membership import Membership
+from spotrun_trainer.loop.dealing import Balance
 from tests.unit.trainer.run.elastic import Job, die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, Nuisance, Trained, dataset
 
@@ -41,6 +42,7 @@ class Sharded(SharedModel):
 
     shards: int = 2
     deterministic: bool = True
+    balance: Balance = "even"
 
 
 class SumOverParts(torch.autograd.Function):
@@ -85,6 +87,7 @@ def train_part(plan: Sharded, before: Callable[[], None] = lambda: None) -> Trai
         shards=plan.shards,
         checkpoint=plan.checkpoint,
         every=plan.every,
+        balance=plan.balance,
     )
     shard = distributed.get_rank() if distributed.is_initialized() else 0
     model = run.prepare(Part(shard, plan.shards))

@@ -1,7 +1,8 @@
 """Workers of different speeds: faster ones get more microbatches, and nothing else changes.
 
-Who is slow sleeps in each of its microbatches, as one would on a slower device. In deterministic
-mode equal bits prove that each sample was used once, in the right step, however it was dealt.
+Time is played: a microbatch moves the clock that speeds are measured by, so a busy machine changes
+nothing (`bench/uneven.py` has workers that do take longer). In deterministic mode equal bits prove
+that each sample was used once, in the right step, however it was dealt.
 """
 
 import os
@@ -14,13 +15,13 @@ import pytest
 
 from spotrun.wire import How
 from spotrun_trainer.run import Run
+from spotrun_trainer.telemetry.speeds import HostStopwatch
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import PATIENCE_SECONDS, Jobs, die
 from tests.unit.trainer.run.fully_sharded import FullySharded, train_fully_sharded
 from tests.unit.trainer.run.scripts import Plan, Trained, train
+from tests.unit.trainer.run.sharded import Sharded, train_part
 from tests.unit.trainer.run.test_worlds import undisturbed
-
-PACE_SECONDS = 0.006
 
 
 def worker() -> str:
@@ -28,16 +29,28 @@ def worker() -> str:
     return os.environ.get("SPOTRUN_WORKER") or os.environ["RANK"]
 
 
+class Clock:
+    """The clock of a process."""
+
+    now = 0.0
+
+    @classmethod
+    def read(cls) -> float:
+        """Return the time that was played so far."""
+        return cls.now
+
+
 @dataclass(frozen=True)
 class Slow:
-    """Some workers take several times as long for a microbatch."""
+    """Some workers take twice as long for a microbatch."""
 
     workers: str
-    times: int = 5
 
-    def __call__(self, _run: Run, _step: int, count: int) -> None:
+    def __call__(self, run: Run, _step: int, count: int) -> None:
+        assert run._loop is not None
+        run._loop._speeds._stopwatch = PLAYED
         if count >= 0:
-            time.sleep(PACE_SECONDS * (self.times if worker() in self.workers else 1))
+            Clock.now += 2.0 if worker() in self.workers else 1.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,7 @@ class SlowAndLost:
                 time.sleep(0.005)
 
 
+PLAYED = HostStopwatch(Clock.read)
 PLAN = Plan(
     total=16,
     global_batch=32,
@@ -85,9 +99,7 @@ def test_a_slow_worker_gets_less_and_the_bits_stay() -> None:
     ended = run_world(3, train, PLAN)
 
     assert [one.error for one in ended] == [""] * 3, ended[0].said
-    last = dealings(ended[0].said)[-1]
-    assert sum(last) == 16
-    assert last[2] == min(last) < 5  # what it would have had
+    assert dealings(ended[0].said) == [[7, 6, 3]]  # instead of 6, 5, 5
     expected = undisturbed(PLAN)
     assert [one.value.digest for one in ended] == [expected.digest] * 3
     assert [one.value.losses for one in ended] == [expected.losses] * 3
@@ -99,7 +111,7 @@ def test_with_sums_in_any_order_it_is_the_same_within_rounding() -> None:
     ended = run_world(3, train, plan)
 
     assert [one.error for one in ended] == [""] * 3, ended[0].said
-    assert dealings(ended[0].said)[-1][2] < 4
+    assert dealings(ended[0].said) == [[5, 5, 2]]
     assert len({one.value.digest for one in ended}) == 1
     assert ended[0].value.losses == pytest.approx(undisturbed(plan).losses, abs=1e-4)
 
@@ -131,11 +143,7 @@ def test_a_slow_worker_is_lost_and_another_one_joins(jobs: Jobs, tmp_path: Path)
     for one in ended:
         assert one.value.digest == expected.digest
         assert one.value.losses == expected.losses[-len(one.value.losses) :]
-    of_three = [one for one in dealings(ended[0].said) if len(one) == 3]
-    before, after = of_three[0], of_three[-1]
-    assert before[2] < 5
-    assert after[2] < 5
-    assert len(of_three) > 1
+    assert dealings(ended[0].said) == [[7, 6, 3], [7, 6, 3]]
 
 
 def test_copies_that_torch_shards_get_microbatches_by_their_slowest_process() -> None:
@@ -144,11 +152,22 @@ def test_copies_that_torch_shards_get_microbatches_by_their_slowest_process() ->
     ended = run_world(4, train_fully_sharded, plan)
 
     assert [one.error for one in ended] == [""] * 4, ended[0].said
-    fast, slow = dealings(ended[0].said)[-1]
-    assert slow < 6 < fast  # of each of the two processes of a copy
+    assert dealings(ended[0].said) == [[8, 4]]  # of each of the two processes of a copy
     one_process = replace(plan, shard=1, nuisance=None)
     alone: Trained = run_alone(train_fully_sharded, one_process).value
     assert ended[0].value.losses == pytest.approx(alone.losses, abs=1e-4)
+
+
+def test_copies_that_the_script_divides_keep_their_bits() -> None:
+    plan = Sharded(total=12, global_batch=32, nuisance=Slow("2"), balance="measured")
+
+    ended = run_world(4, train_part, plan)
+
+    assert [one.error for one in ended] == [""] * 4, ended[0].said
+    assert dealings(ended[0].said) == [[11, 5]]
+    evenly = run_world(2, train_part, replace(plan, balance="even", nuisance=None))
+    expected = [one.value.digest for one in evenly]
+    assert [one.value.digest for one in ended] == expected * 2
 
 
 def test_a_value_that_there_is_none_of_is_refused() -> None:
