@@ -113,7 +113,7 @@ def test_the_table_of_activities() -> None:
 
 
 def test_dealings_by_speed_have_a_table_if_there_are_any() -> None:
-    each = {"microbatches": [5, 5, 2], "sample_seconds": [0.1, 0.1, 0.2]}
+    each: dict[str, Any] = {"microbatches": [5, 5, 2], "sample_seconds": [0.1, 0.1, 0.2]}
     lines = [
         mark(1.0, "dealt", from_step=7, **each),
         mark(1.1, "dealt", "w-2", from_step=7, **each),
