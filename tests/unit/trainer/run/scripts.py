@@ -14,8 +14,8 @@ from torch.utils.data import TensorDataset
 from spotrun_trainer import Run, bf16_state
 from spotrun_trainer.data.shuffle import Order
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.step.reduce.compression import Compression, Name
 from spotrun_trainer.loop.dealing import Balance
+from spotrun_trainer.step.reduce.compression import Compression, Name
 
 SAMPLES, FEATURES, CLASSES = 96, 6, 3
 
