@@ -14,7 +14,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.hooks.watches import WATCH
 from spotrun_trainer.loop.dealing import Balance, check_balance
-from spotrun_trainer.loop.evaluate import (
+from spotrun_trainer.loop.evaluation.evaluate import (
     LossFunction,
     MetricsFunction,
     Participants,

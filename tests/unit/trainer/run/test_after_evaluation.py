@@ -20,7 +20,7 @@ from spotrun_trainer import Run
 from spotrun_trainer.checkpoint.ownership import Ownership, read_claim
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.evaluate import Alone
+from spotrun_trainer.loop.evaluation.evaluate import Alone
 from spotrun_trainer.process.ipc_files import read_progress
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is

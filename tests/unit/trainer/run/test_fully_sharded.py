@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from spotrun.wire import How
 from spotrun_trainer import Parallel, Run
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.evaluate import evaluating
+from spotrun_trainer.loop.evaluation.evaluate import evaluating
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, die, this_is
 from tests.unit.trainer.run.fully_sharded import (

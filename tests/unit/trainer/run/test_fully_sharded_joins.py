@@ -13,7 +13,7 @@ from torch import nn
 
 from spotrun.wire import How
 from spotrun_trainer import Run
-from spotrun_trainer.loop.evaluate import evaluating
+from spotrun_trainer.loop.evaluation.evaluate import evaluating
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.fully_sharded import FullySharded, train_fully_sharded
 from tests.unit.trainer.run.scripts import Nuisance, dataset

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from spotrun.wire import How
 from spotrun_trainer import Run
-from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
+from spotrun_trainer.loop.evaluation.metrics import Metric, Totals
 from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import CLASSES, FEATURES, SAMPLES, dataset

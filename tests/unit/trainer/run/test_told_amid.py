@@ -16,7 +16,7 @@ from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.evaluate import Participants
+from spotrun_trainer.loop.evaluation.evaluate import Participants
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.ipc_files import WorldFile, write_world
 from spotrun_trainer.state.tracked import Tracked

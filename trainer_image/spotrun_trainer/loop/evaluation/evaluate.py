@@ -14,7 +14,7 @@ from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop.evaluation_metrics import Metric, Totals
+from spotrun_trainer.loop.evaluation.metrics import Metric, Totals
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.parallel.fsdp import drop_whole_tensors, sharded_parts
 from spotrun_trainer.parallel.pipeline import InStages

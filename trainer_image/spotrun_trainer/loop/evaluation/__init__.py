@@ -1,0 +1,1 @@
+"""Evaluation between steps: metrics over a dataset, the same on all ranks."""
