@@ -8,7 +8,8 @@ torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which ev
 loads a checkpoint would have to trust; safetensors is as quick, and many tools read it.
 
 `format/` has the files: `shard_plan` divides the slices among ranks, `writer` and `completion`
-write, `reader` reads, `directory` is the file system. Here `staging` and `saver` save beside
+write, `reader` reads, `storage` says what a place for them has to do, and `directory` does it in a
+file system. `places/` has the others: object stores. Here `staging` and `saver` save beside
 training; `retention` and `interval` decide what to delete and how often to save.
 """
 
@@ -19,8 +20,8 @@ from spotrun_trainer.checkpoint.errors import (
     UnreadableCheckpointError,
 )
 from spotrun_trainer.checkpoint.folder_check import make_writable
-from spotrun_trainer.checkpoint.format.directory import open_place
 from spotrun_trainer.checkpoint.interval import interval_seconds
+from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.saver import Saved
 
 __all__ = [
@@ -31,5 +32,5 @@ __all__ = [
     "UnreadableCheckpointError",
     "interval_seconds",
     "make_writable",
-    "open_place",
+    "open_storage",
 ]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from spotrun_trainer.checkpoint.format.completion import find_marker
-from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reader import Reader, load
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
 from spotrun_trainer.checkpoint.format.writer import Part
+from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
 from spotrun_trainer.checkpoint.saver import Saved, Saver
 from spotrun_trainer.checkpoint.storage_retries import patiently, reading
@@ -48,7 +48,7 @@ class Checkpoints:
     ) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint is kept, not {keep}")
-        self._place = Place(open_place(place))
+        self._place = open_storage(place)
         self._keep = keep
         self._attempt = attempt
         self._shard = shard
@@ -59,9 +59,9 @@ class Checkpoints:
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
 
     @property
-    def folder(self) -> Path:
-        """The directory that they are in."""
-        return self._place.root
+    def where(self) -> str:
+        """The path or address that they are in."""
+        return self._place.where()
 
     def enter(self, attempt: str) -> None:
         """Enter another world, whose ranks share this token; wait no more for ranks of the last."""
@@ -164,10 +164,10 @@ class Checkpoints:
         self._saver.close()
 
     def _newest_first(self) -> Iterator[Name]:
-        with reading(self._place.root):
+        with reading(self._place.where()):
             names = self._place.names()
         for name in reversed(names):
-            with reading(self._place.path(name)):
+            with reading(self._place.where(name)):
                 is_complete = self._is_complete(name)
             if is_complete:
                 yield name

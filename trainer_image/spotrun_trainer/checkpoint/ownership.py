@@ -1,4 +1,4 @@
-"""The ownership of a folder for checkpoints: two running trainings cannot share one.
+"""The ownership of a place for checkpoints: two running trainings cannot share one.
 
 Each would take the other's checkpoints for its own, and delete them. So the first process of a
 training writes a small file into the folder, and rewrites it every few seconds. A training that
@@ -13,7 +13,6 @@ over: it has no effect as long as it does not change.
 """
 
 import json
-import os
 import secrets
 import threading
 import time
@@ -21,16 +20,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.format.storage import Note, Storage
 from spotrun_trainer.checkpoint.storage_retries import patiently, reading
 from spotrun_trainer.telemetry.console import say
 
 OWNER = "OWNER"
-BEAT_SECONDS = 2.0
-WATCH_SECONDS = 10.0
-"""A training whose file did not change for this long has ended."""
+WATCH_BEATS = 5
+"""A training whose file did not change for as many beats has ended."""
 _LOOK_SECONDS = 0.2
 _JOIN_SECONDS = 5.0
-_MOST_BYTES = 4096
 
 
 class FolderInUseError(ValueError):
@@ -59,15 +58,19 @@ class Ownership:
 
     def __init__(
         self,
-        folder: Path,
+        place: Storage | Path,
         claim: Claim,
         *,
-        beat_seconds: float = BEAT_SECONDS,
-        watch_seconds: float = WATCH_SECONDS,
+        beat_seconds: float | None = None,
+        watch_seconds: float | None = None,
     ) -> None:
-        self._folder = folder
+        storage = _storage(place)
+        self._folder = storage.where()
+        self._note = storage.note(OWNER)
         self._claim = claim
-        self._beat_seconds = beat_seconds
+        self._beat_seconds = beat_seconds or self._note.beat_seconds
+        if watch_seconds is None:
+            watch_seconds = WATCH_BEATS * self._beat_seconds
         self._watch_seconds = watch_seconds
         self._lost: Claim | None = None
         self._taken_from: Claim | None = None  # of a training that is over; its file may remain
@@ -119,7 +122,7 @@ class Ownership:
         thread.join(_JOIN_SECONDS)  # an unreachable file server may hold it up
         if is_over and self._lost is None and not thread.is_alive():
             with suppress(OSError):
-                (self._folder / OWNER).unlink()
+                self._note.remove()
 
     def check(self) -> None:
         """Raise FolderInUseError if another training has taken the folder over meanwhile."""
@@ -130,7 +133,7 @@ class Ownership:
         before: Claim | None = None
         while not self._closing.wait(self._beat_seconds):
             with suppress(OSError):
-                claim = read_claim(self._folder)
+                claim = read_claim(self._note)
                 is_left, before = is_abandoned(claim, before, self._claim), claim
                 if self._stands_in and not is_left:
                     continue
@@ -141,8 +144,8 @@ class Ownership:
             self._write()
 
     def _read(self) -> Claim | None:
-        with reading(self._folder / OWNER):
-            return read_claim(self._folder)
+        with reading(f"{self._folder}/{OWNER}"):
+            return read_claim(self._note)
 
     def _is_free(self, found: Claim) -> bool:
         if found.training == self._claim.training or found.is_known_to_be_over:
@@ -162,45 +165,25 @@ class Ownership:
         """Return the claim, and whether the read was quick; else its writer may be held up, too."""
         began = time.monotonic()
         try:
-            claim = read_claim(self._folder)
+            claim = read_claim(self._note)
         except OSError:
             return patiently(self._read), False
         return claim, time.monotonic() - began < self._watch_seconds / 4
 
     def _create(self) -> bool:
         """Create the file; False: another training that began at the same time was first."""
-        part = self._written()
-        if part is None:
-            return True
         try:
-            os.link(part, self._folder / OWNER)
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without links
-            return self._write()
-        finally:
-            part.unlink(missing_ok=True)
-        return True
+            return self._note.create(self._written())
+        except OSError:  # as on a full disk; nothing is there that could be another's
+            return True
 
     def _write(self) -> bool:
-        part = self._written()
-        if part is not None:
-            try:
-                part.replace(self._folder / OWNER)
-            except OSError:  # as of another user's file in a sticky folder
-                _discard(part)
+        with suppress(OSError):  # as on a full disk, or over another user's file
+            self._note.replace(self._written())
         return True
 
-    def _written(self) -> Path | None:
-        """Write the claim to a temporary file; None where that fails, as on a full disk."""
-        part = self._folder / f".{OWNER}.{secrets.token_hex(8)}"
-        try:
-            with part.open("x") as stream:
-                json.dump(asdict(replace(self._claim, beat=secrets.token_hex(8))), stream)
-        except OSError:
-            _discard(part)
-            return None
-        return part
+    def _written(self) -> bytes:
+        return json.dumps(asdict(replace(self._claim, beat=secrets.token_hex(8)))).encode()
 
     def _refusal(self, other: Claim) -> str:
         return (
@@ -216,27 +199,21 @@ def is_abandoned(found: Claim | None, before: Claim | None, own: Claim) -> bool:
     return found is not None and found == before and found.training == own.training
 
 
-def read_claim(folder: Path) -> Claim | None:
-    """Return the claim to a folder; None without one. Raises OSError if it cannot be read."""
-    path = folder / OWNER
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as stream:
-            text = stream.read(_MOST_BYTES)
-    except PermissionError:  # another user's; when it was written can be seen
-        return Claim("", "another training", beat=str(path.stat(follow_symlinks=False).st_mtime_ns))
-    except FileNotFoundError:
+def read_claim(place: Note | Path) -> Claim | None:
+    """Return the claim to a place; None without one. Raises OSError if it cannot be read."""
+    note = _storage(place).note(OWNER) if isinstance(place, Path) else place
+    text = note.read()
+    if text is None:
         return None
     try:
         content = json.loads(text)
         return Claim(*(str(content[name]) for name in ("training", "what", "process", "beat")))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):  # another user's, or no claim: it may change
         return Claim("", "another training", beat=text.hex())
 
 
-def _discard(part: Path) -> None:
-    with suppress(OSError):
-        part.unlink()
+def _storage(place: Storage | Path) -> Storage:
+    return Place(place) if isinstance(place, Path) else place
 
 
 def process_named(pid: int | str) -> str:

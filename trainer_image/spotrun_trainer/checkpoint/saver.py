@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.completion import Completion, is_complete_already
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.format.writer import Part, write_part
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.checkpoint.save_duration import SaveSpeed, Stopwatch
@@ -52,7 +52,7 @@ class _Job:
 class Saver:
     """One rank's saves: one is staged and written at a time, any number wait for other ranks."""
 
-    def __init__(self, place: Place, patience_seconds: float) -> None:
+    def __init__(self, place: Storage, patience_seconds: float) -> None:
         self._place = place
         self._patience_seconds = patience_seconds
         self._buffer = HostBuffer()
@@ -201,13 +201,13 @@ def _saved(job: _Job) -> Saved:
     return Saved(str(job.part.name), job.part.bytes, job.stall_seconds, upload_seconds)
 
 
-def _failed(job: _Job, place: Place, error: Exception) -> CheckpointError:
+def _failed(job: _Job, place: Storage, error: Exception) -> CheckpointError:
     if isinstance(error, CheckpointError):
         return error
     why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
     file = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
     failure = CheckpointError(
-        f"{job.part.name} could not be written to {place.root}: {why}{file}; training goes on "
+        f"{job.part.name} could not be written to {place.where()}: {why}{file}; training goes on "
         "without it: make the place writable and large enough, or choose another"
     )
     failure.__cause__ = error

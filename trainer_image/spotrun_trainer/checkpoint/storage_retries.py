@@ -4,7 +4,6 @@ import errno
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from spotrun_trainer.checkpoint.errors import UnreadableCheckpointError
@@ -24,7 +23,7 @@ def is_lasting(error: OSError) -> bool:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
     """Raise UnreadableCheckpointError, naming the file, where something cannot be read."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 
 from spotrun import wire
-from spotrun_trainer.checkpoint import Checkpoints, open_place
+from spotrun_trainer.checkpoint import Checkpoints, open_storage
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
@@ -260,7 +260,7 @@ def open_context(
     )
     install_failure_note(reporter)
     if place is not None:
-        open_place(place)  # raises before a model is made, and before peers are met
+        open_storage(place)  # raises before a model is made, and before peers are met
     _set_up_torch(device, deterministic=deterministic)
     seed_all(seed, 0)
     replica = mesh = None

@@ -4,16 +4,16 @@ import os
 import platform
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.ownership import Claim, Ownership, process_named
 from spotrun_trainer.elastic.world_context import Context
 
 
-def owner_of(context: Context, folder: Path) -> Ownership:
-    """Return the ownership that keeps other trainings out of a folder while this one runs."""
+def owner_of(context: Context, place: Storage) -> Ownership:
+    """Return the ownership that keeps other trainings out of a place while this one runs."""
     is_of_a_job = context.rank_info.elastic
-    return Ownership(folder, claim_of_job(context.env) if is_of_a_job else _claim_of_start())
+    return Ownership(place, claim_of_job(context.env) if is_of_a_job else _claim_of_start())
 
 
 def claim_of_job(env: Mapping[str, str]) -> Claim:

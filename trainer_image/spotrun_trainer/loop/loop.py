@@ -180,9 +180,9 @@ class Loop:
                 return
         is_found = context.rank_info.restore is None  # perhaps an earlier job's, as its orders were
         if context.group.rank == 0:
-            where = f", which was in {restored.folder}" if is_found else ""
+            where = f", which was in {restored.where}" if is_found else ""
             say(f"going on from {restored.name}{where}")
-        with naming(restored.folder):
+        with naming(restored.where):
             self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
         self._saving.restored(restored.name, context.step)
 

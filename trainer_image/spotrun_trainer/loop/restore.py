@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +22,7 @@ class Restored(NamedTuple):
 
     name: str
     extra: dict[str, Any]
-    folder: Path  # of the checkpoints
+    where: str  # the checkpoints are
 
 
 def restore(
@@ -46,18 +45,18 @@ def restore(
         group.all_reduce(said).wait()
         num_damaged, num_unreadable = said.tolist()
         if not num_damaged:
-            return Restored(name, extra, checkpoints.folder)
+            return Restored(name, extra, checkpoints.where)
         if num_unreadable:  # it may be whole, and an older one loses work
             raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
         damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
         say(f"{damaged}; trying the one before")
     if damaged is not None:  # a start from scratch would cost days, unexpectedly
-        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.folder)}") from damaged
+        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.where)}") from damaged
     return None
 
 
 @contextmanager
-def naming(folder: Path) -> Iterator[None]:
+def naming(folder: str) -> Iterator[None]:
     """Add the folder and a way out to the error of a checkpoint that does not fit."""
     try:
         yield
@@ -65,7 +64,7 @@ def naming(folder: Path) -> Iterator[None]:
         raise ValueError(f"{error}; {_afresh(folder)}") from error
 
 
-def _afresh(folder: Path) -> str:
+def _afresh(folder: str) -> str:
     return (
         f"to train afresh choose another place than {folder} (in a TrainingJob: give the job "
         "another name), or remove that folder"
@@ -89,7 +88,7 @@ def _try_load(
     name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group
 ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
     try:
-        with naming(checkpoints.folder):
+        with naming(checkpoints.where):
             return checkpoints.load(name, tracked, rank=group.rank, size=group.size), None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error

@@ -8,8 +8,7 @@ from spotrun_trainer.checkpoint import (
     CheckpointError,
     Checkpoints,
     Saved,
-    make_writable,
-    open_place,
+    open_storage,
 )
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.checkpoint_owner import owner_of
@@ -33,7 +32,8 @@ class Saving:
         self._acknowledged: str | None = None
         self._pruning: threading.Thread | None = None
         place = context.place
-        self._owner = owner_of(context, open_place(place)) if place is not None else None
+        self._storage = open_storage(place) if place is not None else None
+        self._owner = owner_of(context, self._storage) if self._storage is not None else None
         self.is_complete = False  # and its last checkpoint is durable
 
     @property
@@ -42,9 +42,9 @@ class Saving:
         return self._in_flight is not None
 
     def check_place(self) -> None:
-        """Refuse a folder that cannot be written, before there is anything to lose."""
-        if self._context.place is not None:
-            make_writable(open_place(self._context.place))
+        """Refuse a place that cannot be written, before there is anything to lose."""
+        if self._storage is not None:
+            self._storage.check()
 
     def take_place(self) -> None:
         """Take the folder, before anything in it is read; raises FolderInUseError.

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint.format.data_files import blaming, opened
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.manifest import data_file, manifest_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range, verify
-from spotrun_trainer.checkpoint.format.read_plan import Held, plan_reads
+from spotrun_trainer.checkpoint.format.read_plan import Held, extents, plan_reads
 from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
 from spotrun_trainer.checkpoint.format.stages import in_stages, whole_of
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.parallel.division import Box, marked_anew
 from spotrun_trainer.state.flatten import JSON, Spec
 
@@ -22,7 +22,7 @@ from spotrun_trainer.state.flatten import JSON, Spec
 class Saved:
     """A complete checkpoint, whose description has been checked; content is read when asked for."""
 
-    def __init__(self, place: Place, name: Name) -> None:
+    def __init__(self, place: Storage, name: Name) -> None:
         self.place = place
         self.name = name
         self.manifests = manifests_of(place, name)
@@ -120,17 +120,17 @@ class Saved:
 
     def _fill(self, name: str, box: Box, target: Tensor, holders: Iterable[int]) -> None:
         held = [Held(self.parts[one].box(name), self._sources[one][name]) for one in holders]
-        file = manifest_file(self.manifests[0].rank)
-        with blaming(self.place, self.name, file):
+        first = manifest_file(self.manifests[0].rank)
+        with blaming(self.place, self.name, first):
             reads = plan_reads(box, held, target.element_size())
         for read in reads:
             manifest = self.manifests[read.rank]
             with (
                 torch.no_grad(),
                 blaming(self.place, self.name, data_file(read.rank)),
-                opened(self.place, self.name, manifest) as descriptor,
+                opened(self.place, self.name, manifest, extents([read])) as file,
             ):
-                read_range(descriptor, read, target, self._buffer)
+                read_range(file, read, target, self._buffer)
 
     def _compare(self, name: str, box: Box, target: Tensor, other: int) -> None:
         there = torch.empty_like(target)

@@ -5,7 +5,6 @@ a network file system may be old, and only the next missing one is looked for.
 """
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
-from spotrun_trainer.checkpoint.format.directory import MARKER, Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Marker,
     manifest_file,
@@ -15,10 +14,11 @@ from spotrun_trainer.checkpoint.format.manifest import (
     write_marker,
 )
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
 from spotrun_trainer.checkpoint.format.writer import Part
 
 
-def find_marker(place: Place, name: Name) -> Marker | None:
+def find_marker(place: Storage, name: Name) -> Marker | None:
     """Return the marker of a complete checkpoint; None if it is not there.
 
     Raises OSError if that cannot be known, and ValueError if the file is no valid marker.
@@ -29,7 +29,7 @@ def find_marker(place: Place, name: Name) -> Marker | None:
         return None
 
 
-def is_complete(place: Place, name: Name) -> bool:
+def is_complete(place: Storage, name: Name) -> bool:
     """Whether a checkpoint has its marker, if only one that cannot be read."""
     try:
         return find_marker(place, name) is not None
@@ -37,12 +37,12 @@ def is_complete(place: Place, name: Name) -> bool:
         return True
 
 
-def newest_complete(place: Place) -> Name | None:
+def newest_complete(place: Storage) -> Name | None:
     """Return the newest checkpoint that has its marker."""
     return next((name for name in reversed(place.names()) if is_complete(place, name)), None)
 
 
-def is_complete_already(place: Place, part: Part) -> bool:
+def is_complete_already(place: Storage, part: Part) -> bool:
     """Whether this attempt has saved it; a checkpoint of another attempt is made incomplete.
 
     Safe at any time before this rank's manifest is there: without it no rank can write a marker.
@@ -61,7 +61,7 @@ def is_complete_already(place: Place, part: Part) -> bool:
 class Completion:
     """One checkpoint, as seen by a rank that has written its own part."""
 
-    def __init__(self, place: Place, part: Part, manifest: str) -> None:
+    def __init__(self, place: Storage, part: Part, manifest: str) -> None:
         self.name = part.name
         self._place = place
         self._part = part

@@ -1,15 +1,13 @@
 """The data files of a checkpoint, opened to be read: errors name the file that they are in."""
 
 import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError, UnreadableCheckpointError
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import OpenFile, Storage
 from spotrun_trainer.checkpoint.storage_retries import is_lasting, reading
 
 CHUNK_BYTES = 4 << 20
@@ -18,8 +16,9 @@ CHUNK_BYTES = 4 << 20
 class Stream:
     """A file read from its start, hashed as it goes."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._offset = 0
         self._digest = hashlib.sha256()
 
     def skip(self, size: int) -> None:
@@ -31,11 +30,9 @@ class Stream:
     def into(self, target: memoryview) -> None:
         """Read as many bytes as the target has."""
         for start in range(0, len(target), CHUNK_BYTES):
-            chunk = left = target[start : start + CHUNK_BYTES]
-            while left:
-                if not (count := os.readv(self._descriptor, [left])):
-                    raise ValueError("it ended early")
-                left = left[count:]
+            chunk = target[start : start + CHUNK_BYTES]
+            self._file.read_into(self._offset, chunk)
+            self._offset += len(chunk)
             self._digest.update(chunk)
 
     def hexdigest(self) -> str:
@@ -43,20 +40,17 @@ class Stream:
         return self._digest.hexdigest()
 
 
-@contextmanager
-def opened(place: Place, name: Name, manifest: Manifest) -> Iterator[int]:
-    """Open the data file of a manifest."""
-    descriptor = place.open(name, data_file(manifest.rank))
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def opened(
+    place: Storage, name: Name, manifest: Manifest, reads: Sequence[tuple[int, int]] = ()
+) -> AbstractContextManager[OpenFile]:
+    """Open the data file of a manifest; `reads` are the ranges to be read, else all."""
+    return place.opened(name, data_file(manifest.rank), reads or [(0, manifest.file_bytes)])
 
 
 @contextmanager
-def blaming(place: Place, name: Name, file: str) -> Iterator[None]:
+def blaming(place: Storage, name: Name, file: str) -> Iterator[None]:
     """Turn an error in a file into one that names the file."""
-    path = place.path(name, file)
+    path = place.where(name, file)
     try:
         with reading(path):
             yield
@@ -69,6 +63,6 @@ def blaming(place: Place, name: Name, file: str) -> Iterator[None]:
         raise
 
 
-def damaged(path: Path, why: str) -> DamagedCheckpointError:
+def damaged(path: str, why: str) -> DamagedCheckpointError:
     """Return the error of a damaged file."""
     return DamagedCheckpointError(f"{path} is damaged: {why}; load an older checkpoint")

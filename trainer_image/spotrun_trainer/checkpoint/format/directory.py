@@ -10,14 +10,26 @@ import errno
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from spotrun_trainer.checkpoint.folder_check import make_writable
+from spotrun_trainer.checkpoint.format.folder_note import FolderNote
 from spotrun_trainer.checkpoint.format.names import Name, names_among
+from spotrun_trainer.checkpoint.format.storage import (
+    MARKER,
+    SMALL_BYTES,
+    FileFacts,
+    Told,
+    pieces,
+)
 
-MARKER = "COMPLETE"
-SMALL_BYTES = 16 << 20
-"""The most that is read of a manifest; parsed, JSON takes up to 25 times its size."""
+__all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]
+
+WRITE_BYTES = 1 << 20
+"""A piece fits a core's cache, so that it is still there when it is written after hashing."""
+SYNC_BYTES = 64 << 20
 
 _OURS = re.compile(r"(rank-[0-9]{1,7}\.(safetensors|json)|COMPLETE)(\.[0-9]+\.part)?")
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -56,6 +68,20 @@ class Place:
         """Return the path of a checkpoint, or of a file of it."""
         return self.root / str(name) / file
 
+    def where(self, name: Name | None = None, file: str = "") -> str:
+        """Return the path of the directory, of a checkpoint, or of a file of it."""
+        return str(self.root if name is None else self.path(name, file))
+
+    def check(self) -> None:
+        """Make the directory, and see that files can be made in it."""
+        make_writable(self.root)
+
+    def files(self, name: Name) -> list[FileFacts]:
+        """List the files of a checkpoint."""
+        with os.scandir(self.path(name)) as entries:
+            plain = [one for one in entries if one.is_file(follow_symlinks=False)]
+            return [FileFacts(one.name, one.stat().st_size, one.stat().st_mtime) for one in plain]
+
     def make(self, name: Name) -> None:
         """Make the checkpoint's directory durable, unless it is there."""
         self.root.mkdir(parents=True, exist_ok=True)
@@ -84,6 +110,17 @@ class Place:
             raise OSError(errno.EINVAL, "is no plain file", str(path))
         return descriptor
 
+    @contextmanager
+    def opened(
+        self, name: Name, file: str, _reads: Sequence[tuple[int, int]] = ()
+    ) -> Iterator["OpenDescriptor"]:
+        """Open a file to be read."""
+        descriptor = self.open(name, file)
+        try:
+            yield OpenDescriptor(descriptor)
+        finally:
+            os.close(descriptor)
+
     def read(self, name: Name, file: str) -> bytes:
         """A small file; raises OSError if it is not there, or not small."""
         with os.fdopen(self.open(name, file), "rb") as stream:
@@ -91,6 +128,28 @@ class Place:
         if len(content) > SMALL_BYTES:
             raise OSError(errno.EFBIG, f"has more than {SMALL_BYTES >> 20} MiB", file)
         return content
+
+    def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
+        """Write a large file, and sync it on the way.
+
+        Left to the end, a sync would find all of it in the page cache, where it also crowds out the
+        data that is trained on.
+        """
+        descriptor, unsynced = self.create(name, file), 0
+        try:
+            for piece in pieces(content, WRITE_BYTES):
+                told(piece)
+                _write_all(descriptor, piece)
+                unsynced += len(piece)
+                if unsynced >= SYNC_BYTES:
+                    os.fdatasync(descriptor)
+                    unsynced = 0
+            os.fsync(descriptor)
+        except OSError:
+            self.remove_file(name, file)  # free the space on a full disk
+            raise
+        finally:
+            os.close(descriptor)
 
     def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
         """Write a small file durably and atomically; no two ranks write it at a time."""
@@ -125,6 +184,10 @@ class Place:
         with suppress(OSError):  # on NFS a file that is open elsewhere stays, under another name
             self.path(name).rmdir()
 
+    def note(self, file: str) -> FolderNote:
+        """Return a file beside the checkpoints."""
+        return FolderNote(self.root / file)
+
     def _write_part(self, name: Name, file: str, content: bytes, rank: int) -> Path:
         part = f"{file}.{rank}.part"
         with os.fdopen(self.create(name, part), "wb") as stream:
@@ -144,6 +207,30 @@ class Place:
                 stream.write(part.read_bytes())
                 stream.flush()
                 os.fsync(stream.fileno())
+
+
+class OpenDescriptor:
+    """A file that is being read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill the target from that byte on."""
+        while target:
+            if not (count := os.preadv(self._descriptor, [target], offset)):
+                raise ValueError("it ended early")
+            target, offset = target[count:], offset + count
+
+
+def _write_all(descriptor: int, piece: memoryview) -> None:
+    while piece:
+        piece = piece[os.write(descriptor, piece) :]
 
 
 def _sync(directory: Path) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
-from spotrun_trainer.checkpoint.format.directory import SMALL_BYTES
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
 from spotrun_trainer.state.flatten import DTYPES, JSON, Spec
 
 FORMAT = 1

@@ -4,7 +4,6 @@ Each process reads the ranges of the data files that it needs, and no more. Hash
 files: so these are verified beforehand, each by one of the processes, which agree on the result.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint.format.data_files import Stream, blaming, opened
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
     Manifest,
@@ -22,7 +20,15 @@ from spotrun_trainer.checkpoint.format.manifest import (
 )
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.placing import put
-from spotrun_trainer.checkpoint.format.read_plan import Held, Read, Source, plan_reads
+from spotrun_trainer.checkpoint.format.read_plan import (
+    SMALL_GAP_BYTES,
+    Held,
+    Read,
+    Source,
+    extents,
+    plan_reads,
+)
+from spotrun_trainer.checkpoint.format.storage import OpenFile, Storage
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import Box, Division, divisions_in
 from spotrun_trainer.state.flatten import Flat, Spec
@@ -31,9 +37,6 @@ BUFFER_BYTES = 1 << 20
 """A buffer of this size stays in a core's cache between the reading and the copying."""
 TOLD_BYTES = 64 << 20
 """Progress is told after this much: a tenth of a second, or of some disks a second."""
-SMALL_GAP_BYTES = 16 << 10
-"""The largest gap between two ranges that is read along: to read it takes as long as a call
-does."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def specs_for(whole: Mapping[str, Spec], here: Mapping[str, Division]) -> dict[s
 
 
 def verify(
-    place: Place,
+    place: Storage,
     name: Name,
     manifests: Sequence[Manifest],
     told: Callable[[int], object] = lambda _bytes: None,
@@ -144,9 +147,9 @@ def verify(
     for manifest in manifests:
         with (
             blaming(place, name, data_file(manifest.rank)),
-            opened(place, name, manifest) as descriptor,
+            opened(place, name, manifest) as file,
         ):
-            stream = Stream(descriptor)
+            stream = Stream(file)
             for start in range(0, manifest.file_bytes, TOLD_BYTES):
                 stream.skip(size := min(TOLD_BYTES, manifest.file_bytes - start))
                 told(size)
@@ -155,7 +158,7 @@ def verify(
 
 
 def read_ranges(
-    place: Place,
+    place: Storage,
     name: Name,
     saved: Sequence[SavedPart],
     flat: Flat,
@@ -170,17 +173,18 @@ def read_ranges(
             of_rank[read.rank].append((read, flat.tensors[path].detach()))
     buffer = torch.empty(BUFFER_BYTES, dtype=torch.uint8)
     for rank, ranges_of_rank in sorted(of_rank.items()):
+        in_order = sorted(ranges_of_rank, key=lambda one: one[0].offset)
         with (
             torch.no_grad(),
             blaming(place, name, data_file(rank)),
-            opened(place, name, manifests[rank]) as descriptor,
+            opened(place, name, manifests[rank], extents(one for one, _ in in_order)) as file,
         ):
-            for read, tensor in sorted(ranges_of_rank, key=lambda one: one[0].offset):
-                read_range(descriptor, read, tensor, buffer)
+            for read, tensor in in_order:
+                read_range(file, read, tensor, buffer)
 
 
 def _plan(
-    place: Place, name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
+    place: Storage, name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
 ) -> dict[str, list[Read]]:
     """Return what to read of each tensor; parts that make up no model were not written so."""
     sources = [part.sources() for part in saved]
@@ -199,42 +203,35 @@ def _plan(
     return plans
 
 
-def read_range(descriptor: int, read: Read, tensor: Tensor, buffer: Tensor) -> None:
+def read_range(file: OpenFile, read: Read, tensor: Tensor, buffer: Tensor) -> None:
     """Read ranges into a tensor: directly, or through a buffer where that takes fewer calls."""
     is_direct = tensor.is_contiguous() and tensor.device.type == "cpu"
     is_of_small = read.rows > 1 and read.step - read.bytes <= SMALL_GAP_BYTES
     if read.rows > 1 and (read.step > len(buffer) or (is_direct and not is_of_small)):
         for row in range(read.rows):
             offset, target = read.offset + row * read.step, read.target + row * read.target_step
-            read_range(descriptor, Read(read.rank, offset, read.bytes, target), tensor, buffer)
+            read_range(file, Read(read.rank, offset, read.bytes, target), tensor, buffer)
     elif is_direct and read.rows == 1:
         memory = bytes_of(tensor.view(-1))
-        _fill(descriptor, read.offset, memory[read.target : read.target + read.bytes])
+        file.read_into(read.offset, memory[read.target : read.target + read.bytes])
     elif read.rows == 1:
         for start in range(0, read.bytes, len(buffer)):
             size = min(len(buffer), read.bytes - start)
             one = Read(read.rank, read.offset + start, size, read.target + start)
-            _read_rows(descriptor, one, 1, tensor, buffer)
+            _read_rows(file, one, 1, tensor, buffer)
     else:
         most = len(buffer) // read.step
         for row in range(0, read.rows, most):
             offset, target = read.offset + row * read.step, read.target + row * read.target_step
             some = replace(read, offset=offset, target=target)
-            _read_rows(descriptor, some, min(most, read.rows - row), tensor, buffer)
+            _read_rows(file, some, min(most, read.rows - row), tensor, buffer)
 
 
-def _read_rows(descriptor: int, read: Read, rows: int, tensor: Tensor, buffer: Tensor) -> None:
+def _read_rows(file: OpenFile, read: Read, rows: int, tensor: Tensor, buffer: Tensor) -> None:
     """Read rows with what lies between them, which the buffer has room for, in one call."""
     span = buffer[: (rows - 1) * read.step + read.bytes]
-    _fill(descriptor, read.offset, bytes_of(span))
+    file.read_into(read.offset, bytes_of(span))
     size = tensor.element_size()
     elements = span.view(tensor.dtype)
     found = elements.as_strided((rows, read.bytes // size), (read.step // size, 1))
     put(tensor, read.target // size, found, read.target_step // size)
-
-
-def _fill(descriptor: int, offset: int, target: memoryview) -> None:
-    while target:
-        if not (count := os.preadv(descriptor, [target], offset)):
-            raise ValueError("it ended early")
-        target, offset = target[count:], offset + count

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 
 from spotrun_trainer.parallel.division import Box, Stretch, are_tiles, stretches
 
+SMALL_GAP_BYTES = 16 << 10
+"""Between two ranges: to read so much takes as long as a call does."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -61,6 +64,19 @@ def plan_reads(wanted: Box, held: Iterable[Held], itemsize: int) -> list[Read]:
                 else:
                     reads.append(read)
     return reads
+
+
+def extents(reads: Iterable[Read]) -> list[tuple[int, int]]:
+    """Return the ranges of a file that reads touch, as they follow in it; small gaps included."""
+    found = list[tuple[int, int]]()
+    for read in reads:
+        if read.rows == 1 or read.step - read.bytes <= SMALL_GAP_BYTES:
+            length = (read.rows - 1) * read.step + read.bytes
+            found.append((read.offset, read.offset + length))
+        else:
+            starts = range(read.offset, read.offset + read.rows * read.step, read.step)
+            found += [(start, start + read.bytes) for start in starts]
+    return found
 
 
 def _check_tiles(wanted: Box, found: Sequence[Box]) -> None:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.checkpoint.format.data_files import CHUNK_BYTES, Stream, blaming, opened
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.placing import put
@@ -29,6 +28,7 @@ from spotrun_trainer.checkpoint.format.ranges import (
 from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.format.stages import Layers, in_stages
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import marked_anew
 from spotrun_trainer.state.flatten import Flat
@@ -49,7 +49,7 @@ class Reader:
 ALONE = Reader()
 
 
-def load(place: Place, name: Name, tracked: Tracked, reader: Reader = ALONE) -> dict[str, Any]:
+def load(place: Storage, name: Name, tracked: Tracked, reader: Reader = ALONE) -> dict[str, Any]:
     """Load a checkpoint, or this process's part of it; return the extra values saved with it.
 
     Raises DamagedCheckpointError if it is not what was written, and ValueError if it does not fit
@@ -107,7 +107,7 @@ def _fitting(name: Name) -> Iterator[None]:
         raise ValueError(f"{name} cannot be loaded: {error}") from error
 
 
-def _read_files(place: Place, name: Name, part: SavedPart, flat: Flat) -> None:
+def _read_files(place: Storage, name: Name, part: SavedPart, flat: Flat) -> None:
     with torch.no_grad():
         for manifest in part.manifests:
             _read_data(place, name, manifest, flat)
@@ -127,12 +127,12 @@ def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, reader: Re
         )
 
 
-def _read_data(place: Place, name: Name, manifest: Manifest, flat: Flat) -> None:
+def _read_data(place: Storage, name: Name, manifest: Manifest, flat: Flat) -> None:
     with (
         blaming(place, name, data_file(manifest.rank)),
-        opened(place, name, manifest) as descriptor,
+        opened(place, name, manifest) as file,
     ):
-        stream = Stream(descriptor)
+        stream = Stream(file)
         stream.skip(manifest.header_bytes)
         for one in manifest.slices:
             _fill(flat.tensors[one.tensor], one, stream)

@@ -1,12 +1,10 @@
 """A complete checkpoint as its manifests describe it: checked, before anything of it is used."""
 
-import os
 from collections.abc import Mapping, Sequence
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.format.completion import find_marker
 from spotrun_trainer.checkpoint.format.data_files import blaming, opened
-from spotrun_trainer.checkpoint.format.directory import MARKER, Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
     Manifest,
@@ -17,16 +15,17 @@ from spotrun_trainer.checkpoint.format.manifest import (
 )
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import SavedPart
+from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
 from spotrun_trainer.state.flatten import Spec
 
 
-def manifests_of(place: Place, name: Name) -> list[Manifest]:
+def manifests_of(place: Storage, name: Name) -> list[Manifest]:
     """Return the manifests of a complete checkpoint; raises DamagedCheckpointError for others."""
     with blaming(place, name, MARKER):
         marker = find_marker(place, name)
     if marker is None:
         raise DamagedCheckpointError(
-            f"{place.path(name, MARKER)} is not there: {name} was never completed"
+            f"{place.where(name, MARKER)} is not there: {name} was never completed"
         )
     manifests = []
     for rank, expected in enumerate(marker.manifests):
@@ -41,7 +40,7 @@ def manifests_of(place: Place, name: Name) -> list[Manifest]:
     return manifests
 
 
-def num_parts_of(place: Place, name: Name, manifests: Sequence[Manifest]) -> int:
+def num_parts_of(place: Storage, name: Name, manifests: Sequence[Manifest]) -> int:
     """Return the number of processes that held a copy of the model together."""
     num_parts = manifests[0].shards
     for manifest in manifests:
@@ -56,7 +55,7 @@ def num_parts_of(place: Place, name: Name, manifests: Sequence[Manifest]) -> int
     return num_parts
 
 
-def part_of(place: Place, name: Name, manifests: Sequence[Manifest], part: int) -> SavedPart:
+def part_of(place: Storage, name: Name, manifests: Sequence[Manifest], part: int) -> SavedPart:
     """Return a part of the model as it was saved, once its slices are known to cover it."""
     num_parts = manifests[0].shards
     of_part = manifests[part::num_parts]
@@ -65,7 +64,7 @@ def part_of(place: Place, name: Name, manifests: Sequence[Manifest], part: int) 
         return SavedPart.of(of_part, content, part, num_parts)
 
 
-def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content:
+def _content(place: Storage, name: Name, manifests: Sequence[Manifest]) -> Content:
     """Return the content by the first rank's manifest, once the slices are known to cover it."""
     with blaming(place, name, manifest_file(manifests[0].rank)):
         content = manifests[0].content
@@ -77,8 +76,8 @@ def _content(place: Place, name: Name, manifests: Sequence[Manifest]) -> Content
             described = manifest.header_bytes + sum(
                 content.layout[one.tensor].itemsize * one.numel for one in manifest.slices
             )
-            with opened(place, name, manifest) as descriptor:
-                length = os.fstat(descriptor).st_size
+            with opened(place, name, manifest) as file:
+                length = file.size
             if not length == described == manifest.file_bytes:
                 raise ValueError(
                     f"it has {length} bytes, where {manifest.file_bytes} were written and its "

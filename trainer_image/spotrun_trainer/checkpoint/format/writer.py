@@ -1,19 +1,15 @@
 """Writing one rank's part: its slices as a safetensors file, then the manifest with its hash.
 
-The file is written from the staged bytes as they lie, hashed on the way, and synced every 64 MiB:
-left to the end, a sync would find all of it in the page cache, where it also crowds out the data
-that is trained on.
+The file is written from the staged bytes as they lie, and hashed on the way.
 """
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.codes import CODES
-from spotrun_trainer.checkpoint.format.directory import SMALL_BYTES, Place
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
     Manifest,
@@ -24,11 +20,8 @@ from spotrun_trainer.checkpoint.format.manifest import (
 )
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
+from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES, Storage
 from spotrun_trainer.state.flatten import Spec
-
-CHUNK_BYTES = 1 << 20
-"""A chunk fits a core's cache, so that it is still there when it is written after hashing."""
-SYNC_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class Part:
         return sum(self.layout[one.tensor].itemsize * one.numel for one in self.slices)
 
 
-def write_part(place: Place, part: Part, staged: memoryview) -> str:
+def write_part(place: Storage, part: Part, staged: memoryview) -> str:
     """Write a rank's files durably; returns the hash of the manifest."""
     head = header(part.slices, part.layout)
     manifest = Manifest(
@@ -76,32 +69,11 @@ def write_part(place: Place, part: Part, staged: memoryview) -> str:
     return sha256_of(text)
 
 
-def _write_data(place: Place, part: Part, head: bytes, staged: memoryview) -> str:
+def _write_data(place: Storage, part: Part, head: bytes, staged: memoryview) -> str:
     digest = hashlib.sha256()
-    unsynced = 0
-    descriptor = place.create(part.name, data_file(part.rank))
-    try:
-        for content in (memoryview(head), staged):
-            for start in range(0, len(content), CHUNK_BYTES):
-                chunk = content[start : start + CHUNK_BYTES]
-                digest.update(chunk)
-                _write_all(descriptor, chunk)
-                unsynced += len(chunk)
-                if unsynced >= SYNC_BYTES:
-                    os.fdatasync(descriptor)
-                    unsynced = 0
-        os.fsync(descriptor)
-    except OSError:
-        place.remove_file(part.name, data_file(part.rank))  # free the space on a full disk
-        raise
-    finally:
-        os.close(descriptor)
+    content = (memoryview(head), staged)
+    place.write_data(part.name, data_file(part.rank), content, digest.update)
     return digest.hexdigest()
-
-
-def _write_all(descriptor: int, chunk: memoryview) -> None:
-    while chunk:
-        chunk = chunk[os.write(descriptor, chunk) :]
 
 
 def header(

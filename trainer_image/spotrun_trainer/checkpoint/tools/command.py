@@ -5,11 +5,10 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from spotrun_trainer.checkpoint.foreign.saved import Saved
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.tools import description, listing
 from spotrun_trainer.checkpoint.tools.comparison import compare
 from spotrun_trainer.checkpoint.tools.found import find, named, named_or_all, place_of, size_of
@@ -70,19 +69,19 @@ def run_diff(chosen: Namespace) -> int:
 
 def run_rm(chosen: Namespace, ask: Callable[[str], str] = input) -> int:
     """Remove checkpoints, once that is confirmed."""
-    wanted: dict[Path, list[Name]] = {}
+    wanted = dict[str, tuple[Storage, list[Name]]]()
     for argument in chosen.checkpoint:
         place, name = named(argument)
-        wanted.setdefault(place.root, []).append(name)
-    reasons = [why for root, names in wanted.items() for why in reasons_to_stay(Place(root), names)]
+        wanted.setdefault(place.where(), (place, []))[1].append(name)
+    reasons = [why for place, names in wanted.values() for why in reasons_to_stay(place, names)]
     if reasons and not chosen.force:
         raise ValueError(f"{'; '.join(reasons)}. Nothing was removed; --force removes all the same")
-    paths = [str(Place(root).path(name)) for root, names in wanted.items() for name in names]
+    paths = [place.where(name) for place, names in wanted.values() for name in names]
     if not chosen.yes and not _is_confirmed(paths, ask):
         print("nothing was removed", file=sys.stderr)
         return NO
-    for root, names in wanted.items():
-        for path in remove(Place(root), names):
+    for place, names in wanted.values():
+        for path in remove(place, names):
             print(f"{path} stays, for files in it that are no checkpoint's", file=sys.stderr)
     print(f"removed {', '.join(paths)}")
     return YES

@@ -13,7 +13,7 @@ def as_json(saved: Saved) -> dict[str, Any]:
     """Return all that is known of it, as `-o json` prints it."""
     return {
         "name": str(saved.name),
-        "folder": str(saved.place.root),
+        "folder": saved.place.where(),
         "bytes": saved.bytes,
         "processes": len(saved.manifests),
         "parts": len(saved.parts),
@@ -28,7 +28,7 @@ def as_json(saved: Saved) -> dict[str, Any]:
 def description(saved: Saved) -> str:
     """Return it as text: what is tracked, its values, and a table of the tensors."""
     lines = [
-        f"{saved.name} in {saved.place.root}",
+        f"{saved.name} in {saved.place.where()}",
         f"{size_text(saved.bytes)}, written by {writers_of(saved)}",
         "",
         _tracked(saved),

@@ -3,9 +3,11 @@
 from spotrun_trainer.checkpoint.format.completion import newest_complete
 from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.names import Name, names_among
+from spotrun_trainer.checkpoint.format.storage import Storage
+from spotrun_trainer.checkpoint.places import is_address, open_storage
 
 
-def find(argument: str) -> tuple[Place, Name]:
+def find(argument: str) -> tuple[Storage, Name]:
     """Return the checkpoint of a path: `FOLDER/step-N.gG`, or a folder with the newest of several.
 
     Raises ValueError where there is none.
@@ -15,21 +17,21 @@ def find(argument: str) -> tuple[Place, Name]:
     place = place_of(argument)
     if (name := newest_complete(place)) is not None:
         return place, name
-    raise ValueError(f"no complete checkpoint is in {place.root}: {_known(place)}")
+    raise ValueError(f"no complete checkpoint is in {place.where()}: {_known(place)}")
 
 
-def named(argument: str) -> tuple[Place, Name]:
+def named(argument: str) -> tuple[Storage, Name]:
     """Return the checkpoint of a path that names one, complete or not."""
     if not _is_named(argument):
         raise ValueError(f"{argument} names no checkpoint: give FOLDER/step-N.gG")
-    path = open_place(argument)
-    place, name = Place(path.parent), Name.parse(path.name)
+    folder, last = _split(argument)
+    place, name = open_storage(folder), Name.parse(last)
     if name not in place.names():
-        raise ValueError(f"{path} is not there: {_known(place)}")
+        raise ValueError(f"{place.where(name)} is not there: {_known(place)}")
     return place, name
 
 
-def named_or_all(argument: str) -> tuple[Place, list[Name]]:
+def named_or_all(argument: str) -> tuple[Storage, list[Name]]:
     """Return the checkpoint of a path, or all of a folder."""
     if _is_named(argument):
         place, name = named(argument)
@@ -40,28 +42,36 @@ def named_or_all(argument: str) -> tuple[Place, list[Name]]:
     return place, names
 
 
-def place_of(argument: str) -> Place:
+def place_of(argument: str) -> Storage:
     """Return a folder that has checkpoints; raises ValueError if it is none."""
-    path = open_place(argument)
-    if not path.is_dir():
+    place = open_storage(argument)
+    if isinstance(place, Place) and not place.root.is_dir():
         raise ValueError(
-            f"{path} is no folder: give the one that Run(checkpoint=...) or SPOTRUN_CHECKPOINT "
-            "names, or a checkpoint step-N.gG in it"
+            f"{place.root} is no folder: give the one that Run(checkpoint=...) or "
+            "SPOTRUN_CHECKPOINT names, or a checkpoint step-N.gG in it"
         )
-    return Place(path)
+    return place
 
 
-def size_of(place: Place, name: Name) -> int:
+def size_of(place: Storage, name: Name) -> int:
     """Return the bytes of all files of a checkpoint."""
-    files = [one for one in place.path(name).iterdir() if not one.is_symlink()]
-    return sum(one.stat().st_size for one in files if one.is_file())
+    return sum(one.bytes for one in place.files(name))
 
 
 def _is_named(argument: str) -> bool:
-    return bool(names_among([open_place(argument).name]))
+    return bool(names_among([_split(argument)[1]]))
 
 
-def _known(place: Place) -> str:
+def _split(argument: str) -> tuple[str, str]:
+    """Return the folder that something is in, and its name there."""
+    if is_address(argument):
+        folder, _, last = argument.rstrip("/").rpartition("/")
+        return folder, last
+    path = open_place(argument)
+    return str(path.parent), path.name
+
+
+def _known(place: Storage) -> str:
     if not (names := place.names()):
-        return f"no step-N.gG is in {place.root}"
-    return f"there are {len(names)} in {place.root}, of which {names[-1]} is the newest"
+        return f"no step-N.gG is in {place.where()}"
+    return f"there are {len(names)} in {place.where()}, of which {names[-1]} is the newest"

@@ -1,15 +1,14 @@
 """`ls`: the checkpoints of a folder."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.format.completion import is_complete
-from spotrun_trainer.checkpoint.format.directory import MARKER, Place
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.tools.found import size_of
+from spotrun_trainer.checkpoint.format.storage import MARKER, FileFacts, Storage
 from spotrun_trainer.checkpoint.tools.texts import age_text, size_text, table
 
 State = Literal["complete", "incomplete", "damaged"]
@@ -29,7 +28,7 @@ class Entry:
     why: str = ""  # it is damaged
 
 
-def entries(place: Place, now: float) -> list[Entry]:
+def entries(place: Storage, now: float) -> list[Entry]:
     """Return the checkpoints of a folder, oldest first."""
     return [_entry(place, name, now) for name in place.names()]
 
@@ -61,9 +60,10 @@ def writers_of(saved: Saved) -> str:
     return f"{count}: {copies} in {parts} parts{by}"
 
 
-def _entry(place: Place, name: Name, now: float) -> Entry:
-    num_bytes = size_of(place, name)
-    age_seconds = now - _written(place.path(name))
+def _entry(place: Storage, name: Name, now: float) -> Entry:
+    files = place.files(name)
+    num_bytes = sum(one.bytes for one in files)
+    age_seconds = now - _written(files, now)
     known = (str(name), name.step, name.world_number)
     if not is_complete(place, name):
         return Entry(*known, "incomplete", num_bytes, age_seconds)
@@ -74,7 +74,10 @@ def _entry(place: Place, name: Name, now: float) -> Entry:
     return Entry(*known, "complete", num_bytes, age_seconds, writers)
 
 
-def _written(folder: Path) -> float:
-    """Return when a checkpoint was completed; of an incomplete one, when a file was last made."""
-    marker = folder / MARKER
-    return (marker if marker.is_file() else folder).stat().st_mtime
+def _written(files: Sequence[FileFacts], now: float) -> float:
+    """Return when a checkpoint was completed; of an incomplete one, when a file was last written.
+
+    One without files was made a moment ago.
+    """
+    of_marker = [one.modified for one in files if one.name == MARKER]
+    return max(of_marker or [one.modified for one in files], default=now)

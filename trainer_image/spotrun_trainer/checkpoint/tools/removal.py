@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from spotrun_trainer.checkpoint.format.completion import is_complete
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import Storage
 
 
-def reasons_to_stay(place: Place, wanted: Sequence[Name]) -> list[str]:
+def reasons_to_stay(place: Storage, wanted: Sequence[Name]) -> list[str]:
     """Return why some of these checkpoints should not be removed."""
     found = {name: is_complete(place, name) for name in place.names()}
     return [reason for name in wanted if (reason := _reason_to_stay(name, found))]
@@ -23,11 +23,12 @@ def _reason_to_stay(name: Name, found: Mapping[Name, bool]) -> str:
     return ""
 
 
-def remove(place: Place, names: Sequence[Name]) -> list[str]:
+def remove(place: Storage, names: Sequence[Name]) -> list[str]:
     """Remove checkpoints, and of each the marker first; return the folders that stay.
 
     A process that is killed amid it leaves an incomplete checkpoint, which nothing is loaded from.
     """
     for name in names:
         place.remove(name)
-    return [str(place.path(name)) for name in names if place.path(name).exists()]
+    left = set(place.names())
+    return [place.where(name) for name in names if name in left]

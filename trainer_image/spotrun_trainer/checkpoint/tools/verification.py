@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.format.completion import is_complete
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import verify
+from spotrun_trainer.checkpoint.format.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Verdict:
         return f"{self.name}: whole ({self.files} files)"
 
 
-def verdict_on(place: Place, name: Name, told: Callable[[int], object]) -> Verdict:
+def verdict_on(place: Storage, name: Name, told: Callable[[int], object]) -> Verdict:
     """Compare the hashes of all files of a checkpoint; `told` hears of each some bytes."""
     if not is_complete(place, name):
         return Verdict(name, is_complete=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from spotrun_trainer.checkpoint.format.directory import OpenDescriptor
 from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range
 from spotrun_trainer.checkpoint.format.read_plan import Held, Source, plan_reads
 from spotrun_trainer.parallel.division import Box
@@ -56,7 +57,7 @@ class InFiles:
             raise ValueError(f"of {name[:80]!r} {error}") from error
         for read in reads:
             with opened(parts[read.rank].file) as descriptor, torch.no_grad():
-                read_range(descriptor, read, target, self._buffer)
+                read_range(OpenDescriptor(descriptor), read, target, self._buffer)
 
 
 @contextmanager
