@@ -45,14 +45,15 @@ $(READY): requirements.lock pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-binaries: setup ## build Kubernetes, Helm and Prometheus into the cache; does nothing when they are there ~ 15 min once
+binaries: setup ## build Kubernetes, Helm, Prometheus and an S3 server into the cache; does nothing when they are there ~ 15 min once
 	@$(BIN)/python -m devcluster build >/dev/null
+	@$(BIN)/python -m devcluster build --s3 >/dev/null
 	@$(BIN)/python -m charts --programs
 
 lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images
 	$(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock --extra operator --extra aws pyproject.toml -o locks/operator.lock
-	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer pyproject.toml - -o locks/trainer.lock
+	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer --extra store pyproject.toml - -o locks/trainer.lock
 	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
 	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
 

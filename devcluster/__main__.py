@@ -18,6 +18,7 @@ try:
     from devcluster.cluster import Cluster, to_stderr
     from devcluster.controlplane import COMPONENTS, ControlPlaneError
     from devcluster.nodecommands import NodeCommands
+    from devcluster.s3 import program
 except ModuleNotFoundError as error:
     sys.exit(
         f"devcluster: {sys.executable} has no {error.name}: run it with the project's Python, "
@@ -47,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
+    if options.s3:
+        print(f"versitygw\t{program.ensure(to_stderr)}")
+        return 0
     for name, path in binaries.ensure(binaries.pin(options.kubernetes), to_stderr).items():
         print(f"{name}\t{path}")
     return 0

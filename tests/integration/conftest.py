@@ -5,6 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from devcluster.cluster import Cluster
+from devcluster.s3.server import Server, serving
 from spotrun.kube.rest.access import Access, Credentials, from_kubeconfig
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
@@ -52,6 +53,13 @@ def empty_cluster(extra_flags: dict[str, list[str]]) -> Iterator[Cluster]:
     with Cluster(KUBERNETES, extra_flags=extra_flags) as cluster:
         install_crds(cluster)
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real S3 server; each pytest worker has its own."""
+    with serving(tmp_path_factory.mktemp("s3")) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

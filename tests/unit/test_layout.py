@@ -148,7 +148,9 @@ def test_what_goes_into_training_images_brings_no_libraries(
 
 
 def is_adapter_for(path: Path, framework: str) -> bool:
-    """Whether a module is what adapts to a framework: whoever imports it has that."""
+    """Whether a module adapts to a framework, or to object stores: whoever imports it has that."""
+    if framework == "obstore":
+        return path.parent.name == "places"
     return path.parent.name == "integrations" and path.stem == framework
 
 

@@ -51,7 +51,7 @@ def small_training(seed: int = 1, steps: int = 2) -> Tracked:
 
 
 @contextlib.contextmanager
-def checkpoints(place: Path, **options: Any) -> Iterator[Checkpoints]:
+def checkpoints(place: Path | str, **options: Any) -> Iterator[Checkpoints]:
     opened = Checkpoints(place, **{"keep": 2, **options})
     try:
         yield opened
@@ -60,7 +60,7 @@ def checkpoints(place: Path, **options: Any) -> Iterator[Checkpoints]:
 
 
 def save(
-    place: Path,
+    place: Path | str,
     flat: Flat,
     name: str = NAME,
     *,

@@ -25,7 +25,7 @@ CUTS = [0, 3, 6, 7]
 LATER = "step-20.g1"
 
 
-def save_parts(place: Path, whole: Tensor, boxes: Sequence[Box], name: str = NAME) -> None:
+def save_parts(place: Path | str, whole: Tensor, boxes: Sequence[Box], name: str = NAME) -> None:
     """Save as one rank for each part does."""
     with contextlib.ExitStack() as stack:
         for rank, box in enumerate(boxes):

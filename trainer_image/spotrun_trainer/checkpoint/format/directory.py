@@ -44,9 +44,14 @@ def open_place(where: str | Path) -> Path:
     if scheme == "file" and rest.startswith("/"):
         return Path(rest)
     raise ValueError(
-        f"checkpoints cannot be kept in {text}: only paths, and file:/// addresses of them, are "
-        "built yet; mount a volume and give its path"
+        f"checkpoints cannot be kept in {text}: only paths, file:/// addresses of them, and places "
+        "in object stores (s3://, gs://, az://)"
     )
+
+
+def is_ours(file: str) -> bool:
+    """Return whether a file in a checkpoint's folder is one that we write there."""
+    return _OURS.fullmatch(file) is not None
 
 
 class Place:
@@ -179,7 +184,7 @@ class Place:
         """
         self.remove_file(name, MARKER)
         with suppress(FileNotFoundError), os.scandir(self.path(name)) as entries:
-            for entry in [one.name for one in entries if _OURS.fullmatch(one.name)]:
+            for entry in [one.name for one in entries if is_ours(one.name)]:
                 self.remove_file(name, entry)
         with suppress(OSError):  # on NFS a file that is open elsewhere stays, under another name
             self.path(name).rmdir()
@@ -217,7 +222,7 @@ class OpenDescriptor:
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """Return its length in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def read_into(self, offset: int, target: memoryview) -> None:

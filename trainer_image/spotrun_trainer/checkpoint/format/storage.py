@@ -33,7 +33,7 @@ class OpenFile(Protocol):
 
     @property
     def size(self) -> int:
-        """Its length in bytes."""
+        """Return its length in bytes."""
 
     def read_into(self, offset: int, target: memoryview) -> None:
         """Fill the target from that byte on; raises ValueError if the file ends before."""
@@ -43,7 +43,7 @@ class Note(Protocol):
     """A small file beside the checkpoints, which is replaced as a whole."""
 
     beat_seconds: float
-    """How often it may be replaced all day: a request to a store costs money."""
+    """The seconds between two replacements, all day: a request to a store costs money."""
 
     def read(self) -> bytes | None:
         """Return its content; None without one."""

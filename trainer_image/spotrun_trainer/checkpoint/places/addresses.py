@@ -1,16 +1,41 @@
-"""A place by its path, or by its address."""
+"""Addresses of places in object stores."""
 
 from pathlib import Path
+from typing import NamedTuple
 
-from spotrun_trainer.checkpoint.format.directory import Place, open_place
-from spotrun_trainer.checkpoint.format.storage import Storage
+SCHEMES = ("s3", "gs", "az")
+
+
+class Address(NamedTuple):
+    """`s3://bucket/prefix`, `gs://bucket/prefix`, or `az://account/container/prefix`."""
+
+    scheme: str
+    account: str  # of Azure
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read an address; raises ValueError with what it should look like."""
+        scheme, _, rest = text.partition("://")
+        account, rest = rest.split("/", 1) if scheme == "az" and "/" in rest else ("", rest)
+        bucket, _, prefix = rest.partition("/")
+        parts = [one for one in prefix.split("/") if one]
+        is_complete = bool(bucket) and (bool(account) or scheme != "az")
+        if not is_complete or {".", ".."} & {*parts} or set("?#@") & set(account + bucket):
+            raise ValueError(
+                f"{text} is no place in an object store: write s3://bucket/prefix, "
+                "gs://bucket/prefix or az://account/container/prefix; credentials come from the "
+                "environment, or from the identity of the pod"
+            )
+        return cls(scheme, account, bucket, "/".join(parts))
+
+    def __str__(self) -> str:  # type: ignore[explicit-override]  # typing has it from 3.12 on
+        parts = [one for one in (self.account, self.bucket, self.prefix) if one]
+        return f"{self.scheme}://{'/'.join(parts)}"
 
 
 def is_address(where: str | Path) -> bool:
-    """Whether it is in an object store."""
-    return False
-
-
-def open_storage(where: str | Path) -> Storage:
-    """Return the place; raises ValueError, without any request, for what is none."""
-    return Place(open_place(where))
+    """Whether it is a place in an object store."""
+    scheme, separator, _ = str(where).partition("://")
+    return bool(separator) and scheme in SCHEMES

@@ -1,0 +1,189 @@
+"""Checkpoints in an object store: S3 and what speaks its language, Google Cloud Storage, Azure.
+
+An object is there whole or not at all, and at once for everybody; so data needs no draft and no
+sync, and what must be seen is asked for by its name. The marker is put only if there is none
+(`If-None-Match: *`), so of several writers the first one wins. Where a store has no such put, the
+marker is looked for before: two that write within the same milliseconds may both believe that they
+won, and each then compares it with what it wrote (see `format/completion`).
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import obstore
+from obstore.store import ObjectStore
+
+from spotrun_trainer.checkpoint.format.directory import is_ours
+from spotrun_trainer.checkpoint.format.names import Name, names_among
+from spotrun_trainer.checkpoint.format.storage import (
+    MARKER,
+    FileFacts,
+    Told,
+    pieces,
+)
+from spotrun_trainer.checkpoint.places.addresses import Address
+from spotrun_trainer.checkpoint.places.read_ahead import ReadAhead
+from spotrun_trainer.checkpoint.places.small_objects import (
+    ObjectNote,
+    again,
+    create,
+    read,
+    remove,
+)
+from spotrun_trainer.checkpoint.places.store_errors import DeniedError, as_os_error
+from spotrun_trainer.checkpoint.places.stores import BESIDE, QUICKLY, connect
+from spotrun_trainer.telemetry.console import say
+
+PART_BYTES = 16 << 20
+MOST_PARTS = 9000  # S3 takes 10,000
+PARALLEL_PARTS = 8
+"""The parts in flight take 128 MiB of memory beside the copy of the state."""
+PIECE_BYTES = 1 << 20
+"""A piece fits a core's cache, so that it is still there when it is copied after hashing."""
+
+
+class Objects:
+    """The files of checkpoints, as objects below a prefix."""
+
+    def __init__(self, address: Address, store: ObjectStore, quick: ObjectStore) -> None:
+        self._address = str(address)
+        self._store = store
+        self._quick = quick  # gives up after seconds
+
+    @classmethod
+    def at(cls, address: Address) -> "Objects":
+        """Return the place at an address; no request is made."""
+        return cls(address, connect(address, BESIDE), connect(address, QUICKLY))
+
+    def where(self, name: Name | None = None, file: str = "") -> str:
+        """Return the address of it all, of a checkpoint, or of a file of it."""
+        parts = [self._address, str(name or ""), file]
+        return "/".join(one for one in parts if one)
+
+    def check(self) -> None:
+        """See that objects can be written, listed and removed; raises ValueError with what to try.
+
+        A store that is away for a moment is not refused: what follows is patient.
+        """
+        tried = f".tried-{secrets.token_hex(8)}"
+        try:
+            with as_os_error(self._address):
+                obstore.put(self._quick, tried, b"")
+                obstore.list_with_delimiter(self._quick)
+                obstore.delete(self._quick, tried)
+        except DeniedError as error:
+            raise ValueError(
+                f"checkpoints cannot be kept in {self._address}: {error.strerror}. Check the name, "
+                "and give the pod's identity, or the credentials in its environment, the rights to "
+                "list the bucket and to read, write and delete objects below that prefix (see "
+                "docs/object-stores.md)"
+            ) from error
+        except OSError as error:
+            say(f"{self._address} does not answer yet: {error.strerror}; trying again")
+
+    def names(self) -> list[Name]:
+        """All checkpoints, complete or not, oldest first: a request for each 1,000 of them."""
+        found = again(lambda: obstore.list_with_delimiter(self._store), self._address)
+        prefixes = [one.rstrip("/") for one in found["common_prefixes"]]
+        return names_among([one.rpartition("/")[2] for one in prefixes])
+
+    def files(self, name: Name) -> list[FileFacts]:
+        """List the objects of a checkpoint."""
+        found = again(lambda: list(obstore.list(self._store, f"{name}/")), self.where(name))
+        return [
+            FileFacts(one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp())
+            for some in found
+            for one in some
+        ]
+
+    def make(self, name: Name) -> None:
+        """Nothing has to be prepared: stores have no folders."""
+
+    @contextmanager
+    def opened(
+        self, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
+    ) -> Iterator["OpenObject"]:
+        """Open an object to be read; the ranges are fetched in parallel from the first read on."""
+        opened = OpenObject(self._store, f"{name}/{file}", self.where(name, file), reads)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    def read(self, name: Name, file: str) -> bytes:
+        """A small object; raises OSError if it is not there, or not small."""
+        return read(self._store, f"{name}/{file}", self.where(name, file))
+
+    def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
+        """Write a large object in parts, several at a time, while `told` is given what follows."""
+        size = sum(map(len, content))
+
+        def telling() -> Iterator[memoryview]:
+            for piece in pieces(content, PIECE_BYTES):
+                told(piece)
+                yield piece
+
+        with as_os_error(self.where(name, file)):
+            path = f"{name}/{file}"
+            if size <= PART_BYTES:
+                obstore.put(self._store, path, b"".join(telling()), use_multipart=False)
+                return
+            obstore.put(
+                self._store,
+                path,
+                telling(),
+                chunk_size=part_bytes(size),
+                max_concurrency=PARALLEL_PARTS,
+            )
+
+    def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
+        """Write a small object."""
+        with as_os_error(self.where(name, file)):
+            obstore.put(self._store, f"{name}/{file}", content, use_multipart=False)
+
+    def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
+        """Write a small object unless it exists: of several writers the first one wins."""
+        create(self._store, f"{name}/{file}", self.where(name, file), content)
+
+    def remove_file(self, name: Name, file: str) -> None:
+        """Remove an object, if it is there."""
+        remove(self._store, [f"{name}/{file}"], self.where(name, file))
+
+    def remove(self, name: Name) -> None:
+        """Remove a checkpoint, its marker first; up to 1,000 objects in a request."""
+        self.remove_file(name, MARKER)
+        ours = [f"{name}/{one.name}" for one in self.files(name) if is_ours(one.name)]
+        remove(self._store, ours, self.where(name))
+
+    def note(self, file: str) -> ObjectNote:
+        """Return an object beside the checkpoints."""
+        return ObjectNote(self._quick, file, self.where(None, file))
+
+
+class OpenObject:
+    """An object that is being read."""
+
+    def __init__(
+        self, store: ObjectStore, path: str, where: str, reads: Sequence[tuple[int, int]]
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._where = where
+        self._ahead = ReadAhead(self._fetch, reads)
+        self.close = self._ahead.close
+        self.read_into = self._ahead.read_into
+
+    @property
+    def size(self) -> int:
+        """Return its length in bytes."""
+        return again(lambda: obstore.head(self._store, self._path), self._where)["size"]
+
+    def _fetch(self, start: int, stop: int) -> obstore.Bytes:
+        with as_os_error(self._where):
+            return obstore.get_range(self._store, self._path, start=start, end=stop)
+
+
+def part_bytes(size: int) -> int:
+    """Return the size of the parts of an object: whole MiB, so that there are not too many."""
+    return max(PART_BYTES, -(-size // MOST_PARTS >> 20) << 20)

@@ -1,0 +1,106 @@
+"""Single requests for small objects, and what has to be tried again beyond what obstore does."""
+
+import errno
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import obstore
+from obstore.store import ObjectStore
+
+from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
+from spotrun_trainer.checkpoint.places.store_errors import CutOffError, as_os_error
+
+_PAUSES = (0.1, 0.4, 1.6)
+
+T = TypeVar("T")
+
+
+class ObjectNote:
+    """A small object, replaced as a whole; it is not waited for long, for it comes again."""
+
+    beat_seconds = 6.0
+
+    def __init__(self, store: ObjectStore, path: str, where: str) -> None:
+        self._store = store
+        self._path = path
+        self._where = where
+
+    def read(self) -> bytes | None:
+        """Return its content; None without one."""
+        try:
+            return read(self._store, self._path, self._where)
+        except FileNotFoundError:
+            return None
+
+    def create(self, content: bytes) -> bool:
+        """Write it unless it exists; returns False if it does."""
+        return create(self._store, self._path, self._where, content)
+
+    def replace(self, content: bytes) -> None:
+        """Write it, whether it exists or not."""
+        with as_os_error(self._where):
+            obstore.put(self._store, self._path, content, use_multipart=False)
+
+    def remove(self) -> None:
+        """Remove it, if it is there."""
+        remove(self._store, [self._path], self._where)
+
+
+def again(ask: Callable[[], T], where: str) -> T:
+    """Return what a request gives, made again where its answer is cut off.
+
+    It must be one that may be made twice. Whatever else passes obstore tries again by itself.
+    """
+    for pause in _PAUSES:
+        with suppress(CutOffError), as_os_error(where):
+            return ask()
+        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secrets
+    with as_os_error(where):
+        return ask()
+
+
+def read(store: ObjectStore, path: str, where: str) -> bytes:
+    """Return the content of a small object."""
+
+    def get() -> bytes:
+        answer = obstore.get(store, path)
+        if answer.meta["size"] > SMALL_BYTES:
+            raise OSError(errno.EFBIG, f"has more than {SMALL_BYTES >> 20} MiB", where)
+        return bytes(answer.bytes())
+
+    return again(get, where)
+
+
+def create(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
+    """Write a small object unless it exists; returns False if another one does.
+
+    It may be our own, written by a request whose answer was lost.
+    """
+    try:
+        again(lambda: obstore.put(store, path, content, mode="create"), where)
+    except FileExistsError:
+        return read(store, path, where) == content
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
+        return _create_without_condition(store, path, where, content)
+    return True
+
+
+def _create_without_condition(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
+    with as_os_error(where):
+        with suppress(FileNotFoundError):
+            obstore.head(store, path)
+            return False
+        obstore.put(store, path, content, use_multipart=False)
+    return True
+
+
+def remove(store: ObjectStore, paths: Sequence[str], where: str) -> None:
+    """Remove objects, as far as they are there."""
+    if paths:
+        with suppress(FileNotFoundError):
+            again(lambda: obstore.delete(store, paths), where)

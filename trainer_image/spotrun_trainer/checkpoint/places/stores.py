@@ -1,0 +1,90 @@
+"""Clients of object stores; credentials are found where the clouds put them.
+
+That is: the environment (AWS_..., GOOGLE_..., AZURE_...), a file that it names, or the identity of
+the pod or of its node (IRSA and EKS Pod Identity, GKE's and Azure's workload identity).
+"""
+
+import os
+import sys
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import obstore
+from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
+
+from spotrun_trainer.checkpoint.places.addresses import Address
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+NICER = 10
+"""Sending yields to training by as much as the thread that saves does."""
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+BESIDE: "RetryConfig" = {
+    "max_retries": 20,
+    "retry_timeout": timedelta(seconds=90),
+    "backoff": {
+        "init_backoff": timedelta(seconds=0.1),
+        "max_backoff": timedelta(seconds=10),
+        "base": 2,
+    },
+}
+"""Only the next checkpoint waits for a save, so it is patient; the pauses grow, each by chance."""
+QUICKLY: "RetryConfig" = {
+    "max_retries": 3,
+    "retry_timeout": timedelta(seconds=5),
+    "backoff": {
+        "init_backoff": timedelta(seconds=0.1),
+        "max_backoff": timedelta(seconds=1),
+        "base": 2,
+    },
+}
+
+_prepared = threading.Lock()
+_is_prepared = False
+
+
+def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
+    """Return a client; no request is made."""
+    _start_transfer_threads()
+    options: dict[str, Any] = {"client_options": _client(address), "retry_config": retries}
+    if address.prefix:
+        options["prefix"] = address.prefix
+    if address.scheme == "s3":
+        return S3Store(address.bucket, **options)
+    if address.scheme == "gs":
+        return GCSStore(address.bucket, **options)
+    return AzureStore(address.bucket, account_name=address.account, **options)
+
+
+def _client(address: Address) -> "ClientConfig":
+    options: ClientConfig = {
+        "connect_timeout": timedelta(seconds=5),
+        "read_timeout": timedelta(seconds=20),  # of silence
+        "timeout": timedelta(seconds=120),  # a part at 140 kB/s
+    }
+    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+    if address.scheme == "s3" and endpoint.startswith("http://"):
+        options["allow_http"] = True  # it says so itself, as MinIO within a cluster does
+    return options
+
+
+def _start_transfer_threads() -> None:
+    """Have obstore start its threads with a low priority: they inherit that of who starts them."""
+    global _is_prepared  # noqa: PLW0603 - obstore has one runtime for the process
+    with _prepared:
+        if not _is_prepared and sys.platform == "linux":
+            thread = threading.Thread(target=_start_nicely, name="store-start")
+            thread.start()
+            thread.join()
+        _is_prepared = True
+
+
+def _start_nicely() -> None:
+    thread = threading.get_native_id()
+    niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICER
+    os.setpriority(os.PRIO_PROCESS, thread, min(niceness, 19))
+    obstore.put(MemoryStore(), "begun", b"")
