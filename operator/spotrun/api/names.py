@@ -176,7 +176,8 @@ ENV_TOKEN_FILE: Final = Name(
     "SPOTRUN_TOKEN_FILE", "the projected token with which an agent proves which pod it is"
 )
 ENV_CHECKPOINT: Final = Name(
-    "SPOTRUN_CHECKPOINT", "the place of checkpoints: the job's folder in the volume, or the uri"
+    "SPOTRUN_CHECKPOINT",
+    "the job's place for checkpoints: a folder in the volume, or an address",
 )
 ENV_CHECKPOINT_EVERY: Final = Name(
     "SPOTRUN_CHECKPOINT_EVERY",

@@ -1,5 +1,6 @@
 """Training processes fail: counted once, told in their own words, and started again."""
 
+from devcluster.s3.server import Server
 from tests.integration.trainer.helpers import Place
 
 CRASH = ("--steps", 12, "--crash-at", 7)
@@ -24,12 +25,20 @@ async def test_a_script_that_always_crashes_fails_the_job_in_its_own_words(place
     assert WORDS in job["status"]["message"]
 
 
-async def test_a_loop_that_cannot_save_where_it_is_told_to_never_begins(place: Place) -> None:
-    where = {"uri": "s3://your-bucket/a"}
-    await place.start("run_loop.py", place.folder, checkpoint=where, failures={"maxRestarts": 0})
+async def test_a_loop_that_cannot_save_where_it_is_told_to_never_begins(
+    place: Place, s3: Server
+) -> None:
+    await place.start(
+        "run_loop.py",
+        place.folder,
+        checkpoint={"uri": "s3://your-bucket/a"},
+        failures={"maxRestarts": 0},
+        env=s3.environment(),
+    )
     async with place.operator():
         job = await place.until_phase("Failed")
         await place.until_all_ended()
-    said = "ValueError: checkpoints cannot be kept in s3://your-bucket/a: only paths"
+    where = f"s3://your-bucket/a/{place.namespace}/job"
+    said = f"ValueError: checkpoints cannot be kept in {where}: the bucket does not exist"
     assert said in job["status"]["message"]
     assert not (place.folder / "trace.jsonl").exists()

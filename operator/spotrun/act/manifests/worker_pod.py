@@ -10,6 +10,7 @@ from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api import names
 from spotrun.api.field_types.text_values import AutoOrDuration
+from spotrun.api.spec.checkpoint import Checkpoint
 from spotrun.api.spec.template import TRAINER
 from spotrun.observe.template_defaults import processes
 from spotrun.state.actions import Create
@@ -216,10 +217,16 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
     values |= _script_settings(job.script)
     place = job.spec.checkpoint
     if place is not None:
-        values[names.ENV_CHECKPOINT] = place.uri or f"{CHECKPOINTS}/{job.namespace}/{job.name}"
+        values[names.ENV_CHECKPOINT] = _place_of(job, place)
         values[names.ENV_CHECKPOINT_EVERY] = _seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
     return values
+
+
+def _place_of(job: JobSnapshot, checkpoint: Checkpoint) -> str:
+    """Return the job's own place: several jobs may name one claim, or one bucket."""
+    root = CHECKPOINTS if checkpoint.uri is None else str(checkpoint.uri).rstrip("/")
+    return f"{root}/{job.namespace}/{job.name}"
 
 
 def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -17,11 +17,12 @@ class ObjectStoreUri(Text):
     """A place in an object store."""
 
     __slots__ = ()
-    pattern = "(s3|gs)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[!-~]*)?"
+    pattern = "(s3|gs|az)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[!-~]*)?"
     max_length = 1024
     hint = (
-        'must be a place in S3 or Google Cloud Storage, like "s3://bucket/prefix" or '
-        '"gs://bucket/prefix"; for a directory use checkpoint.volume'
+        'must be a place in S3, Google Cloud Storage or Azure, like "s3://bucket/prefix", '
+        '"gs://bucket/prefix" or "az://account/container/prefix"; for a directory use '
+        "checkpoint.volume"
     )
 
 
@@ -125,9 +126,10 @@ class Checkpoint(Model):
     )
     uri: ObjectStoreUri | None = Field(
         None,
-        description="A place in an object store, s3://bucket/prefix or gs://bucket/prefix, for "
-        "scripts that save there themselves. `Run` does not write there yet and refuses to start. "
-        "Give this or volume, not both.",
+        description="A place in an object store: s3://bucket/prefix of any store that speaks "
+        "S3, gs://bucket/prefix or az://account/container/prefix. Each job saves below "
+        "namespace/name there. Workers come by their rights through the template's "
+        "serviceAccountName or envFrom. Give this or volume, not both.",
     )
     every: AutoOrDuration = Field(
         AutoOrDuration("Auto"),

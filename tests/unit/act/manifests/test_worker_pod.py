@@ -383,11 +383,15 @@ def test_how_often_to_save_is_handed_on_in_seconds() -> None:
     assert {"name": "SPOTRUN_CHECKPOINT_KEEP", "value": "5"} in env
 
 
-def test_a_place_in_an_object_store_is_handed_on() -> None:
-    spec = spec_of(checkpoint={"uri": "s3://bucket/prefix"})
+@pytest.mark.parametrize("uri", ["s3://bucket/prefix", "s3://bucket/prefix/", "gs://bucket"])
+def test_in_an_object_store_each_job_has_a_place_of_its_own(uri: str) -> None:
+    template = {"containers": [{**TRAINER, "envFrom": [{"secretRef": {"name": "s3"}}]}]}
+    spec = spec_of(template, checkpoint={"uri": uri})
     assert len(spec["volumes"]) == 3
-    env = spec["containers"][0]["env"]
-    assert {"name": "SPOTRUN_CHECKPOINT", "value": "s3://bucket/prefix"} in env
+    trainer = spec["containers"][0]
+    found = [one["value"] for one in trainer["env"] if one["name"] == "SPOTRUN_CHECKPOINT"]
+    assert found == [f"{uri.rstrip('/')}/ns/job"]
+    assert trainer["envFrom"] == [{"secretRef": {"name": "s3"}}], "credentials are not ours"
 
 
 def test_last_words_go_where_the_template_wants_them_and_have_time() -> None:
