@@ -144,7 +144,7 @@ class Ours:
 
     is_beside = True
 
-    def __init__(self, training: Training | Many, place: Path) -> None:
+    def __init__(self, training: Training | Many, place: Path | str) -> None:
         self._training = training
         self.checkpoints = Checkpoints(place, keep=1)
         self._step = 0

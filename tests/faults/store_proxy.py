@@ -62,7 +62,10 @@ class StoreProxy:
 
     async def handle(self, incoming: web.Request, session: aiohttp.ClientSession) -> web.Response:
         """Pass a request on, unless it is struck."""
-        body = await incoming.read()
+        try:
+            body = await incoming.read()
+        except ConnectionError:  # its client was killed
+            return _abort(incoming)
         self.log.append((incoming.method, incoming.path))
         if asked := incoming.headers.get("Range"):
             self.ranges.append(asked)

@@ -48,6 +48,7 @@ PRINTED = {
         "scaling_and_spot_saved_percent",
         "scaling_oscillations",
     },
+    "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
     "writes": {"writes_per_worker", "idle_writes", "writes_per_removed_worker"},
 }
 
@@ -60,6 +61,8 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     assert all(line["value"] >= 0 and line["unit"] for line in figures.values())
     if name == "chaos":
         assert figures["join_window_steps_lost"]["value"] == 0
+    if name == "storage":
+        assert (figures["store_lost"]["value"], figures["store_corrupt"]["value"]) == (0, 0)
     if name == "writes":  # counted, so true whatever else the machine does
         assert figures["idle_writes"]["value"] == 0
         lives = figures["writes_per_worker"]

@@ -226,7 +226,7 @@ def test_rm_asks_before(folder: Path, answer: str, left: int) -> None:
         (["show", "step-3.g1"], "step-3.g1/COMPLETE is not there: step-3.g1 was never completed"),
         (["verify", "empty"], "no step-N.gG is in empty"),
         (["rm", "empty"], "empty names no checkpoint: give FOLDER/step-N.gG"),
-        (["ls", "s3://bucket"], "checkpoints cannot be kept in s3://bucket"),
+        (["ls", "https://bucket"], "checkpoints cannot be kept in https://bucket"),
     ],
 )
 def test_errors_say_what_to_try(

@@ -1,0 +1,191 @@
+"""Checkpoints in S3: what a save costs the training, how quick it is, and what survives trouble.
+
+Against a real S3 server on this machine, with real training steps of one process: 100 M parameters
+with AdamW, 1.2 GB. `store_call_ms` and `store_step_ratio` are as in `bench/checkpoint.py`.
+`store_save_ratio`, `store_restore_ratio`: the seconds of the best peer over ours, for equal bytes
+in the same run, in turns: boto3's transfers, and torch's distributed checkpoint with
+s3torchconnector where somebody has installed that (it is no dependency). `store_save_of_obstore`,
+`store_restore_of_obstore`: those of obstore alone, which neither hashes nor divides, over ours.
+
+`store_lost`, `store_corrupt`: of saves behind a proxy that lets 10 % of all requests fail (503s,
+500s, connections that are reset before and after, answers that are cut off), by processes that are
+killed at random moments: acknowledged ones that were not found again, and those that differ.
+
+Run as `.venv/bin/python bench/storage.py [--quick] [--repeats 3] [--layers 12]
+[--saves 200] [--seed 1]`.
+"""
+
+import argparse
+import io
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3  # type: ignore[import-untyped]
+import obstore
+import torch
+from obstore.store import S3Store
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save as save_state
+
+from bench.checkpoint import Found, Ours, Size, Training, own_group, save_beside
+from bench.operator_bench import say
+from bench.storage_chaos import survive
+from devcluster.argument_types import how_many
+from devcluster.s3.server import Server, serving
+from spotrun_trainer.checkpoint.places.objects import PARALLEL_PARTS, PART_BYTES
+
+try:
+    from s3torchconnector.dcp import S3StorageReader, S3StorageWriter
+except ModuleNotFoundError:
+    S3StorageWriter = None
+
+BUCKET = "bench"
+WINDOW_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to save and to restore the same bytes."""
+
+    save: Callable[[], object]
+    restore: Callable[[], object]
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {"save": [], "restore": []})
+
+    def run(self) -> None:
+        """Do both, once."""
+        for name, does in (("save", self.save), ("restore", self.restore)):
+            began = time.perf_counter()
+            does()
+            self.seconds[name].append(time.perf_counter() - began)
+
+    def typical(self, what: str) -> float:
+        """Return the median of what was measured."""
+        return statistics.median(self.seconds[what])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small model, once")
+    parser.add_argument("--repeats", type=how_many, default=3)
+    parser.add_argument("--layers", type=how_many, default=12, help="fewer need less memory")
+    parser.add_argument("--saves", type=how_many, default=200)
+    parser.add_argument("--seed", type=how_many, default=1)
+    parser.add_argument("--only", choices=("speed", "trouble"))
+    arguments = parser.parse_args()
+    size = Size(layers=arguments.layers)
+    if arguments.quick:
+        size, arguments.repeats, arguments.saves = Size(128, 2, 2_000, 64), 1, 6
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "s3") as server:
+        server.make_bucket(BUCKET)
+        os.environ.update(server.environment())
+        if arguments.only != "trouble":
+            with own_group():
+                measure(Training(size), server, arguments.repeats)
+        if arguments.only != "speed":
+            survive(server, f"s3://{BUCKET}/chaos", arguments.saves, arguments.seed)
+
+
+def measure(training: Training, server: Server, repeats: int) -> None:
+    """The cost beside training, and then each way alone, in turns."""
+    ours = Ours(training, f"s3://{BUCKET}/ours")
+    facts = {"parameters": training.parameters, "threads": torch.get_num_threads()}
+    training.step()
+    save_beside(training, ours, Found())  # buffers are made once
+    beside = Found()
+    for _ in range(repeats):
+        save_beside(training, ours, beside)
+    say("store_call_ms", beside.call_ms, "ms", **facts)
+    say("store_step_ratio", beside.ratio, "x", **facts)
+    ways = ways_of(training, ours, server)
+    for _ in range(repeats):
+        for way in ways.values():
+            way.run()
+    ours.checkpoints.close()
+    megabytes = sum(one.nbytes for one in training.tracked.flatten().tensors.values()) / 1e6
+    for what in ("save", "restore"):
+        compare(what, ways, megabytes)
+
+
+def compare(what: str, ways: Mapping[str, Way], megabytes: float) -> None:
+    """Say what one direction came to."""
+    for name, way in ways.items():
+        speeds = [megabytes / one for one in way.seconds[what]]
+        say(f"store_{what}_mb_per_second_{name}", speeds, "MB/s", megabytes=round(megabytes))
+    peers = {name: way.typical(what) for name, way in ways.items() if name in {"boto3", "dcp"}}
+    best = min(peers, key=lambda name: peers[name])
+    own = ways["ours"].typical(what)
+    say(f"store_{what}_ratio", peers[best] / own, "x", peer=best)
+    alone = min(way.typical(what) for name, way in ways.items() if name.startswith("obstore"))
+    say(f"store_{what}_of_obstore", alone / own, "x")
+
+
+def ways_of(training: Training, ours: Ours, server: Server) -> dict[str, Way]:
+    """Ours, obstore alone in two ways, boto3, and torch's own where it is installed."""
+
+    def save() -> None:
+        ours.call()
+        assert ours.checkpoints.wait(WINDOW_SECONDS)
+        assert ours.is_done()
+
+    def restore() -> None:
+        name = ours.checkpoints.newest()
+        assert name
+        ours.checkpoints.load(name, training.tracked)
+
+    tensors = training.tracked.flatten().tensors.values()
+    content = memoryview(bytes(sum(one.nbytes for one in tensors)))
+    ways = {"ours": Way(save, restore), **obstore_alone(content), "boto3": boto(content, server)}
+    if S3StorageWriter is not None:
+        ways["dcp"] = of_torch(training)
+    return ways
+
+
+def obstore_alone(content: memoryview) -> dict[str, Way]:
+    """The same bytes, in parts of the same size, and back in one stream or in such parts."""
+    store = S3Store(BUCKET, client_options={"allow_http": True, "timeout": "600s"})
+    starts = range(0, len(content), PART_BYTES)
+    ends = [min(start + PART_BYTES, len(content)) for start in starts]
+
+    def save() -> None:
+        parts = {"chunk_size": PART_BYTES, "max_concurrency": PARALLEL_PARTS}
+        obstore.put(store, "alone", content, **parts)  # type: ignore[arg-type]
+
+    def ranges() -> None:
+        obstore.get_ranges(store, "alone", starts=[*starts], ends=ends)
+
+    return {
+        "obstore": Way(save, lambda: obstore.get(store, "alone").bytes()),
+        "obstore_ranges": Way(save, ranges),
+    }
+
+
+def boto(content: memoryview, server: Server) -> Way:
+    """boto3's managed transfers, with its defaults: parts of 8 MiB by ten threads."""
+    client: Any = boto3.client("s3", endpoint_url=server.url)
+    return Way(
+        lambda: client.upload_fileobj(io.BytesIO(content), BUCKET, "boto3"),
+        lambda: client.download_fileobj(BUCKET, "boto3", io.BytesIO()),
+    )
+
+
+def of_torch(training: Training) -> Way:
+    """torch.distributed.checkpoint with s3torchconnector, which finds the server as we do."""
+    place = {"region": "us-east-1", "path": f"s3://{BUCKET}/dcp"}
+
+    def state() -> dict[str, Any]:
+        return {"model": training.model.state_dict(), "opt": training.opt.state_dict()}
+
+    return Way(
+        lambda: save_state(state(), storage_writer=S3StorageWriter(**place, overwrite=True)),
+        lambda: load(state(), storage_reader=S3StorageReader(**place)),
+    )
+
+
+if __name__ == "__main__":
+    main()
