@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from spotrun.wire import Ending, read_last_words
-from spotrun_trainer.checkpoint.format.directory import open_place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.places.directory import open_place
 from tests.integration.agents.helpers import (
     TOKEN,
     Caller,

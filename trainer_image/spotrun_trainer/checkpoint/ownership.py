@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.storage import Note, Storage
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.storage_retries import patiently, reading
 from spotrun_trainer.telemetry.console import say
 

@@ -18,8 +18,8 @@ from spotrun_trainer.checkpoint import (
     saver,
 )
 from spotrun_trainer.checkpoint.format import writer
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.save_duration import ASSUMED_BYTES_PER_SECOND, SaveSpeed
 from spotrun_trainer.checkpoint.saver import NICER
 from spotrun_trainer.state.flatten import Flat

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spotrun_trainer.checkpoint import Checkpoints, UnreadableCheckpointError, storage_retries
-from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.places.directory import Place
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     checkpoints,

@@ -13,9 +13,9 @@ from torch.nn import functional
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import saver, storage_retries
 from spotrun_trainer.checkpoint.format import writer
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.writer import Part
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.loop import completion

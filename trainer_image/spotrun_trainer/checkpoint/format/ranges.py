@@ -113,7 +113,7 @@ class SavedPart:
         return known.shape if known is not None else self.specs[path].shape
 
 
-def specs_of(place: Place, name: Name, saved: Iterable[SavedPart]) -> dict[str, Spec]:
+def specs_of(place: Storage, name: Name, saved: Iterable[SavedPart]) -> dict[str, Spec]:
     """Return the types and shapes of whole tensors; parts that make up no model differ in them.
 
     Only stages of a pipeline have other tensors than the first part has.

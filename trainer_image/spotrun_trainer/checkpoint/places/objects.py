@@ -14,7 +14,6 @@ from contextlib import contextmanager
 import obstore
 from obstore.store import ObjectStore
 
-from spotrun_trainer.checkpoint.format.directory import is_ours
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import (
     MARKER,
@@ -23,6 +22,7 @@ from spotrun_trainer.checkpoint.format.storage import (
     pieces,
 )
 from spotrun_trainer.checkpoint.places.addresses import Address
+from spotrun_trainer.checkpoint.places.directory import is_ours
 from spotrun_trainer.checkpoint.places.read_ahead import ReadAhead
 from spotrun_trainer.checkpoint.places.small_objects import (
     ObjectNote,

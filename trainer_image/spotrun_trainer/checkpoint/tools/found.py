@@ -1,10 +1,10 @@
 """The checkpoints that an argument of a command means."""
 
 from spotrun_trainer.checkpoint.format.completion import newest_complete
-from spotrun_trainer.checkpoint.format.directory import Place, open_place
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.places import is_address, open_storage
+from spotrun_trainer.checkpoint.places.directory import Place, open_place
 
 
 def find(argument: str) -> tuple[Storage, Name]:

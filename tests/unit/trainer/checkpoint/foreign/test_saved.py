@@ -12,7 +12,7 @@ from torch import Tensor
 from spotrun_trainer import Parallel
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.source import pieces
-from spotrun_trainer.checkpoint.format.directory import Place
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.tools.command_line import main
 from spotrun_trainer.checkpoint.tools.listing import writers_of
 from spotrun_trainer.state.flatten import DTYPES

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from obstore.store import MemoryStore
 
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.places.addresses import Address
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.places.objects import Objects
 from tests.support.storage.contract import StorageContract
 

@@ -11,8 +11,8 @@ from spotrun_trainer.checkpoint.foreign.reading.file_ranges import InFiles
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.source import Source
 from spotrun_trainer.checkpoint.format.completion import newest_complete
-from spotrun_trainer.checkpoint.format.directory import Place
 from spotrun_trainer.checkpoint.format.names import Name, names_among
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import Spec
 

@@ -16,8 +16,8 @@ from spotrun_trainer.checkpoint.foreign.reading.file_ranges import (
     read_small,
 )
 from spotrun_trainer.checkpoint.format.codes import CODES
-from spotrun_trainer.checkpoint.format.directory import SMALL_BYTES
 from spotrun_trainer.checkpoint.format.manifest import MOST_DIMENSIONS
+from spotrun_trainer.checkpoint.places.directory import SMALL_BYTES
 from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import Spec
 

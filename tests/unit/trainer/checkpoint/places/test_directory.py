@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spotrun_trainer.checkpoint.format.directory import MARKER, Place, open_place
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.places.directory import MARKER, Place, open_place
 
 NAME = Name(3, 1)
 
