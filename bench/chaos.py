@@ -2,19 +2,19 @@
 
 A burst (bench/chaos_bursts.py) is one of: workers that are killed (at a random moment, or ordered
 to die around a reduction, a commit or an update), also while the next world is formed or state is
-sent; an operator that is away meanwhile; a newcomer, also in the place of one that is lost; a
+sent; an operator that is away meanwhile; a joining worker, also in the place of one that is lost; a
 worker that leaves; two worlds at once. And what goes away but may come back, after it was left out
 or before anybody has noticed: a process that is stopped, a link that is cut, an agent that stands
 still.
 
 With `--shard 2` so many processes hold a copy of the model (FSDP2), and two copies train. A worker
-that is lost leaves a mate, which waits until a newcomer has the part that is missing. Kills hit
+that is lost leaves a mate, which waits until a joining worker has the missing part. Kills hit
 amid torch's own collectives, too. Bits are not those of an undisturbed training then: see
 bench/chaos_compare.py for what is compared instead.
 
 Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of
 the first 0.3 s after each join, with real agents and the operator's own decisions: in turn that of
-the newcomer and that of one who trained before. Half of them end no connection.
+the joining worker and that of one who trained before. Half of them end no connection.
 
     chaos_bursts      bursts after which all members trained on within SECONDS
     chaos_stuck       bursts after which they did not

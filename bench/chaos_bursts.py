@@ -20,7 +20,7 @@ from spotrun.wire import How
 from tests.unit.trainer.run.elastic import Job
 
 SECONDS = 15.0
-WARM_SECONDS = 60.0  # until a newcomer is warm, for which nobody waits
+WARM_SECONDS = 60.0  # until a joining worker is warm, for which nobody waits
 STACKS_SECONDS = 1.0  # until those that are stuck have said where
 MOST_WORKERS = 4
 COPIES = 2  # that a training begins with
@@ -119,7 +119,7 @@ class Chaos:
         self._publish(How.ABORT, self._workers.usable)
 
     def _join(self) -> None:
-        self._workers.members = self._prepare(self._workers.parts_of_newcomers())
+        self._workers.members = self._prepare(self._workers.parts_of_joining_workers())
         self._job.switch()
         if self._dice.random() < 0.4:  # state is on its way, or the world is being formed
             time.sleep(self._dice.uniform(0, 0.05))
@@ -201,13 +201,13 @@ class Chaos:
             self._kill_at_once(worker)
 
     def _prepare(self, parts: Sequence[int]) -> list[str]:
-        """Let newcomers get warm while the others train; returns the world with them."""
-        newcomers = [self._workers.add(part) for part in parts]
-        usable = self._shuffled([*self._workers.usable, *newcomers])
-        members = whole_copies(usable, self._workers.parts, newcomers)
+        """Let joining workers get warm while the others train; returns the world with them."""
+        joining_workers = [self._workers.add(part) for part in parts]
+        usable = self._shuffled([*self._workers.usable, *joining_workers])
+        members = whole_copies(usable, self._workers.parts, joining_workers)
         self._job.publish(How.BOUNDARY, *members, switch=False)
-        self._job.start(*newcomers)
-        are_ready = lambda: all(self._job.progress(each).ready for each in newcomers)  # noqa: E731
+        self._job.start(*joining_workers)
+        are_ready = lambda: all(self._job.progress(each).ready for each in joining_workers)  # noqa: E731
         self._until(are_ready, WARM_SECONDS)
         self._workers.usable = usable
         return members
@@ -264,7 +264,7 @@ class Chaos:
     def _go_on_without_stranded(self) -> None:
         """Let a next world be formed where a member has ended since its mates are gone.
 
-        The operator starts it again; here a newcomer takes its place some time.
+        The operator starts it again; here a joining worker takes its place some time.
         """
         for worker in [each for each in self._workers.members if not self._job.is_alive(each)]:
             (ended,) = self._job.ended(worker)

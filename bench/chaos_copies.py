@@ -65,7 +65,7 @@ class Workers:
     def _are_all(self, workers: Collection[str]) -> bool:
         return len({self.parts[worker] for worker in workers}) == self._shard
 
-    def parts_of_newcomers(self) -> list[int]:
+    def parts_of_joining_workers(self) -> list[int]:
         """Return the parts of which workers are missing; of a whole new copy if none is."""
         held = Counter(self.parts[worker] for worker in self.usable)
         lacking = [part for part in range(self._shard) if held[part] < max(held.values())]

@@ -27,7 +27,7 @@ class Training(Protocol):
     def begin(self) -> None:
         """Start it; raises StuckError."""
 
-    def kill(self, *, newcomer: bool) -> None:
+    def kill(self, *, joining_worker: bool) -> None:
         """Wait for a join and lose somebody; raises StuckError."""
 
     def end(self) -> list[str]:
@@ -109,7 +109,7 @@ class JoinRuns:
         try:
             training.begin()
             while (num_kills := self._kills.total()) < self._wanted:
-                training.kill(newcomer=num_kills % 2 == 0)
+                training.kill(joining_worker=num_kills % 2 == 0)
         finally:
             self.errors += training.end()
 

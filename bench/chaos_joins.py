@@ -1,4 +1,4 @@
-"""Kills in the first moments after a join, of newcomers and of those who trained before.
+"""Kills in the first moments after a join, of joining workers and of those who trained before.
 
 Each is of a whole machine, half of them without an end of any connection: then only heartbeats and
 silence tell. See bench/chaos.py.
@@ -47,15 +47,15 @@ class Joins:
             raise self._stuck("they do not begin")
         self._job.workers[0].vanish(silently=False)
 
-    def kill(self, *, newcomer: bool) -> None:
+    def kill(self, *, joining_worker: bool) -> None:
         """Wait for a join and lose somebody; raises StuckError if the others do not train on."""
         old, new = self._until_one_joins()
         while len(old) < 2:  # one of them has to live on
             old, new = self._until_one_joins()
         time.sleep(self._dice.uniform(0, WINDOW_SECONDS))
-        victim = self._dice.choice(new if newcomer else old)
+        victim = self._dice.choice(new if joining_worker else old)
         silently = self._dice.random() < 0.5
-        kind = f"{'newcomer' if newcomer else 'member'}{' silent' if silently else ''}"
+        kind = f"{'joining worker' if joining_worker else 'member'}{' silent' if silently else ''}"
         self.kills[kind] += 1
         others = [one for one in (*old, *new) if one is not victim]
         began = time.monotonic()

@@ -7,8 +7,8 @@
     copy_lost_stall_seconds  a process of one of two copies of two shards gets SIGKILL: the longest
                              gap between two steps of the other copy, less a usual one
     steps_lost               steps that the other copy computed again
-    state_sources_ratio      rate at which a newcomer gets its state from eight processes, of that
-                             from one: see bench/parallel_sources.py
+    state_sources_ratio      rate at which a joining worker gets its state from eight processes,
+                             over that from one: see bench/parallel_sources.py
     throughput_vs_fsdp2      steps of Run in the time that torch's fully_shard takes for one, and
     memory_vs_fsdp2          the greatest resident memory of both: see bench/parallel_fsdp2.py
 
@@ -238,7 +238,7 @@ def compare_throughput(scratch: Path, arguments: argparse.Namespace) -> None:
 
 
 def compare_sources(_scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say how fast the state of a newcomer comes from several."""
+    """Say how fast the state of a joining worker comes from several."""
     measure_sources(turns=2 if arguments.quick else 10)
 
 

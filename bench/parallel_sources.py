@@ -1,10 +1,10 @@
-"""The state of a newcomer from eight processes that hold it, beside from one (bench/parallel.py).
+"""The state of a joining worker from eight processes, beside from one (see bench/parallel.py).
 
 Nine processes on gloo. In turns one of eight, and all eight, send the ninth a model with its AdamW
 state, by the trainer's own code. All links of a machine are one here, its memory, and the copying
 takes its cores: `bare` is that. In a cluster each source has a link of its own, so `limited` holds
 each process's connections to LINK_BYTES_PER_SECOND by the kernel's own pacing of a socket
-(SO_MAX_PACING_RATE): an emulation, in which the newcomer's own link has no limit.
+(SO_MAX_PACING_RATE): an emulation, in which the joining worker's own link has no limit.
 """
 
 import os
@@ -26,25 +26,25 @@ from spotrun_trainer.elastic.state_transfer import Place
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
 
-NEWCOMER = MOST_SOURCES
+JOINING_WORKER = MOST_SOURCES
 LINK_BYTES_PER_SECOND = 10_000_000  # of which eight come to less than a busy machine copies
 WIDTH, LAYERS = 512, 8  # 2.1 M parameters: with two moments 25 MB
 PACING_RATE = getattr(socket, "SO_MAX_PACING_RATE", 47)
 CPU = torch.device("cpu")
 
 Turn = tuple[float, float]
-"""The seconds that the newcomer waited, and the processor time of a process meanwhile."""
+"""The seconds that the joining worker waited, and the processor time of a process meanwhile."""
 
 
 def measure_sources(*, turns: int) -> None:
-    """Say how much faster the state of a newcomer comes from eight processes than from one."""
+    """Say how much faster a joining worker gets its state from eight processes than from one."""
     for links, rate in (("limited", LINK_BYTES_PER_SECOND), ("bare", None)):
-        ended = run_world(NEWCOMER + 1, take_turns, turns, rate)
+        ended = run_world(JOINING_WORKER + 1, take_turns, turns, rate)
         if errors := [one.said for one in ended if one.error]:
             raise RuntimeError(errors[0])
-        _, num_bytes = ended[NEWCOMER].value
+        _, num_bytes = ended[JOINING_WORKER].value
         by_rank: list[list[tuple[Turn, Turn]]] = [one.value[0] for one in ended]
-        seconds = [(one[0], eight[0]) for one, eight in by_rank[NEWCOMER]]
+        seconds = [(one[0], eight[0]) for one, eight in by_rank[JOINING_WORKER]]
         wall = [sum(side) for side in zip(*seconds, strict=True)]
         busy = [sum(turn[side][1] for turns in by_rank for turn in turns) for side in (0, 1)]
         say(
@@ -71,10 +71,10 @@ def take_turns(turns: int, rate: int | None) -> tuple[list[tuple[Turn, Turn]], i
     if rate is not None:
         _limit(rate)
     tracked = _trained(rank_info.rank)
-    _turn(group, tracked, [0])  # the newcomer's optimizer has its tensors from then on
+    _turn(group, tracked, [0])  # the joining worker's optimizer has its tensors from then on
     taken = []
     for number in range(turns):
-        sides = [[number % NEWCOMER], [*range(NEWCOMER)]]  # either goes first as often
+        sides = [[number % JOINING_WORKER], [*range(JOINING_WORKER)]]  # either goes first as often
         order = sides[:: 1 if number % 2 else -1]
         results = [_turn(group, tracked, sources) for sources in order]
         one, eight = results[:: 1 if number % 2 else -1]
@@ -86,13 +86,13 @@ def take_turns(turns: int, rate: int | None) -> tuple[list[tuple[Turn, Turn]], i
 def _turn(group: Group, tracked: Tracked, sources: list[int]) -> Turn:
     group.all_gather(torch.ones(1))
     began, computed = time.perf_counter(), time.process_time()
-    if group.rank == NEWCOMER:
+    if group.rank == JOINING_WORKER:
         header = state_transfer.receive_header(group, sources[0], CPU)
         state_transfer.receive(group, sources, tracked, header, CPU)
     elif group.rank in sources:
         snapshot = state_transfer.take_snapshot(tracked, {})
         place = Place(sources.index(group.rank), len(sources))
-        state_transfer.send(group, NEWCOMER, snapshot, CPU, place).wait()
+        state_transfer.send(group, JOINING_WORKER, snapshot, CPU, place).wait()
     return time.perf_counter() - began, time.process_time() - computed
 
 
@@ -100,7 +100,7 @@ def _trained(rank: int) -> Tracked:
     torch.manual_seed(1)
     model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
     optimizer = torch.optim.AdamW(model.parameters())
-    if rank != NEWCOMER:
+    if rank != JOINING_WORKER:
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()

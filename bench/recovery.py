@@ -18,8 +18,8 @@ completed steps that were computed again.
 
 The phases of a growth are those of the survivor which lost most: `formation`, from the end of its
 last step in the old world until the new one is formed; `step`, from there to the end of its first
-step, which it computes as in the old world; and `transfer`, how long the newcomer got the state
-meanwhile, so that what the step does not hide of it is in `step`.
+step, which it computes as in the old world; and `transfer`, how long the joining worker got the
+state meanwhile, so that what the step does not hide of it is in `step`.
 
 Stock torchrun (c10d) runs the same model in DDP, and the clock runs from the loss to the first step
 of the smaller world. Its store lives in this process, which flatters it: in a cluster it lives in a

@@ -25,12 +25,13 @@ def phases_of_growth(lines: Trace, marks: Path, size: int, began: float) -> dict
         last_at = own[own.index(first) - 1]["time"]
         ways.append((formed_at[pid] - last_at, first["time"] - formed_at[pid]))
     formation, step = max(ways, key=sum)
-    (newcomer,) = pids_of(line for line in lines if line["size"] == size) - old
-    return {"formation": formation, "transfer": _transfer_seconds(marks, newcomer), "step": step}
+    (joining_worker,) = pids_of(line for line in lines if line["size"] == size) - old
+    transfer = _transfer_seconds(marks, joining_worker)
+    return {"formation": formation, "transfer": transfer, "step": step}
 
 
-def _transfer_seconds(marks: Path, newcomer: int) -> float:
-    (file,) = marks.glob(f"*-{newcomer}.jsonl")
+def _transfer_seconds(marks: Path, joining_worker: int) -> float:
+    (file,) = marks.glob(f"*-{joining_worker}.jsonl")
     return sum(
         float(line["seconds"]) for line in timeline.read(file) if line.get("span") == "restore"
     )

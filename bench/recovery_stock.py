@@ -64,7 +64,7 @@ def torchruns(
         str(folder),
         f"--layers={layers}",
     ]
-    # Without it a surviving rank 0 and newcomers wait for each other until both fail.
+    # Without it a surviving rank 0 and joining workers wait for each other until both fail.
     return running([command, command], folder, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 
 

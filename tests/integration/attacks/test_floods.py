@@ -90,7 +90,7 @@ async def test_ten_thousand_connections_come_from_one_address(
 async def test_ten_thousand_connections_come_from_a_hundred_addresses(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """harmless: strangers are kept few, and where they are many they give way to a newcomer"""
+    """harmless: strangers are kept few, and if many they give way to a joining worker"""
     number = most_connections()
     record_property("connections", number)
     # Where it takes longer for all of them to come, the first ones would be gone by then.

@@ -1,4 +1,4 @@
-"""`make demo` as a newcomer runs it, judged by what it shows and by what it leaves behind."""
+"""`make demo` as a joining worker runs it, judged by what it shows and by what it leaves behind."""
 
 import asyncio
 import json

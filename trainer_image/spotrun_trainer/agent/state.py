@@ -42,7 +42,7 @@ UNEXPLAINED_SECONDS = 0.2
 operator gets a report that the group broke, and looks for a silent worker."""
 ARRIVED_SECONDS = 10.0
 """A trainer reports when it has formed its group. A script that reports nothing is assumed to have
-formed it after this: earlier, a newcomer would stop processes that are still importing."""
+formed it after this: earlier, a joining worker would stop processes that are still importing."""
 _PROGRESS_FIELDS = tuple(field.name for field in fields(Progress))  # trainers use the same names
 
 
@@ -263,7 +263,7 @@ class State:
         broken = self.progress.broken
         world = self._answer.world if self._answer is not None else None
         # Where there is another world, or none for it, the operator knows and has a time-out. One
-        # that is only prepared waits for newcomers, while those who broke wait for it.
+        # that is only prepared waits for joining workers, while those who broke wait for it.
         if not self._world_number or broken < self._world_number or world is None:
             self._broken_since = None
             return

@@ -2,12 +2,12 @@
 
 When a world breaks, its survivors meet in the next one, exchange what each has committed, and reach
 the same state: a step that any of them has applied is applied by all, others are discarded.
-Newcomers get the state from a survivor. If no process has any state, the training begins.
+Joining workers get the state from a survivor. If no process has any state, the training begins.
 
-While newcomers receive the state the others compute the next step, alone. But all commit it, a
-newcomer once it has everything: so the state that the step began with is sent, all apply the step
-to that, and no second state has to be kept or sent. In a world that forms amid an evaluation the
-transfer waits for the next step, for scripts change state by an evaluation's result.
+While joining workers receive the state the others compute the next step, alone. But all commit it,
+a joining worker once it has everything: so the state that the step began with is sent, all apply
+the step to that, and no second state has to be kept or sent. In a world that forms amid an
+evaluation the transfer waits for the next step, for scripts change state by its result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class WorldObserver(Protocol):
         """Begin, or go on from a checkpoint: no process has any state."""
 
     def pack(self) -> dict[str, Any]:
-        """Return what a newcomer needs beside the tracked state, as JSON."""
+        """Return what a joining worker needs beside the tracked state, as JSON."""
 
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on from another process's `pack()`; the tracked state is about to change."""
@@ -62,7 +62,7 @@ class Membership:
     """The commits of this process, and its way from one world into the next."""
 
     def __init__(self, context: Context, observer: WorldObserver) -> None:
-        self.evaluates_alone = False  # until the next step, which newcomers join
+        self.evaluates_alone = False  # until the next step, which joining workers join
         self.idle: AbstractSet[int] = NOBODY  # copies of the model that receive state in this step
         self._context = context
         self._observer = observer
@@ -99,7 +99,7 @@ class Membership:
         self._numbers = numbers
 
     def begin_step(self) -> None:
-        """Begin to send newcomers the state, or receive it; raises PeerLostError.
+        """Begin to send joining workers the state, or receive it; raises PeerLostError.
 
         Amid an evaluation this was postponed until now.
         """
@@ -115,7 +115,7 @@ class Membership:
             self._observer.arrived()
 
     def finish_giving(self) -> None:
-        """Return once newcomers have received this process's state, which may change then."""
+        """Return once joining workers have received this process's state, which may change then."""
         self.begin_step()
         for one in self._giving:
             one.wait()
@@ -123,7 +123,7 @@ class Membership:
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
-        """Mark the block as an evaluation: no part of a step, and unknown to newcomers."""
+        """Mark the block as an evaluation: no part of a step, and unknown to joining workers."""
         self._is_evaluating = True
         try:
             yield

@@ -178,7 +178,7 @@ def _world_of(world_number: int, answer: wire.Answer | None) -> wire.World:
     if world is not None:
         if world.number == world_number:
             return world
-        # A newcomer that was started for a world which is prepared no more, but this one is.
+        # A joining worker that was started for a world which is prepared no more, but this one is.
         if world.number > world_number and world.how is not wire.How.RESTART and world.processes:
             return world
     there = f"world {world.number}" if world else "no world"

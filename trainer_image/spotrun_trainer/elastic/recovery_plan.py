@@ -22,7 +22,7 @@ class Commit:
 NOTHING = Commit()
 
 MOST_SOURCES = 8
-"""The processes that send one newcomer its state. With more, its own link is what they wait for."""
+"""The processes that send a joining worker its state. With more, its own link is the limit."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RecoveryPlan:
     roles: tuple[Role, ...]  # by rank
     world_number: int  # of the world
     evaluation_is_passed: bool = False
-    """Newcomers are in no evaluation, so each process that is ends it alone."""
+    """Joining workers are in no evaluation, so each process that is ends it alone."""
     shards: int = 1  # of the model; consecutive ranks hold one copy of it
 
     @property
@@ -62,7 +62,7 @@ class RecoveryPlan:
     def idle(self) -> frozenset[int]:
         """The copies of the model, by number, that receive state while the others compute a step.
 
-        If each of them has a newcomer, all compute as soon as they have everything.
+        If each of them has a joining worker, all compute as soon as they have everything.
         """
         takes = {rank // self.shards for rank, role in enumerate(self.roles) if role is Role.TAKES}
         return frozenset(takes if len(takes) < len(self.roles) // self.shards else ())

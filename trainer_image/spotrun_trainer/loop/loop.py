@@ -187,7 +187,7 @@ class Loop:
         self._saving.restored(restored.name, context.step)
 
     def pack(self) -> dict[str, Any]:
-        """Return what a newcomer needs beside the tracked state."""
+        """Return what a joining worker needs beside the tracked state."""
         settled, stop = phase_results.pack(self.settled), self._votes.stop
         return {**self._extra(), "settled": settled, "stop": stop}
 

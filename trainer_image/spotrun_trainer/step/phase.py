@@ -32,7 +32,7 @@ _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 
 
 class RehearsedError(Exception):
-    """A newcomer has computed a step as a rehearsal, which is not applied."""
+    """A joining worker has computed a step as a rehearsal, which is not applied."""
 
 
 class Schedule(Protocol):

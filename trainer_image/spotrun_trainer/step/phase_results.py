@@ -17,7 +17,7 @@ def without_plans(outcome: Outcome) -> Outcome:
 
 
 def pack(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return outcomes as JSON for newcomers; it carries floats exactly."""
+    """Return outcomes as JSON for joining workers; it carries floats exactly."""
     return [
         {
             "said": asdict(one.votes),

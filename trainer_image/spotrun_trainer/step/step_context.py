@@ -53,7 +53,7 @@ class StepContext:
     vote: Callable[[], StepVote]  # this process's vote at the end of a step
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when the tracked state may change
-    finish_giving: Callable[[], None] = lambda: None  # returns when no newcomer reads it any more
+    finish_giving: Callable[[], None] = lambda: None  # returns when none reads it
     is_rehearsal: bool = False  # nothing is applied, and no other process takes part
     scaler: Scaler | None = None  # of losses, in fp16
     compression: Compression | None = None  # of the sums over copies
@@ -127,8 +127,8 @@ class StepContext:
     def enter(self, group: Group) -> None:
         """Enter another group; gradients follow it with the next step."""
         self.group = group
-        self.buffers.keep()  # a newcomer received these with the state
-        self.buffers.forget_agreement()  # newcomers have no part in it
+        self.buffers.keep()  # a joining worker received these with the state
+        self.buffers.forget_agreement()  # joining workers have no part in it
         self._updated.clear()  # nor in this
 
     def lost(self) -> PeerLostError | None:
@@ -176,7 +176,7 @@ class StepContext:
         return sum(self.gradients(one).reduce() for one in optimizers)
 
     def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
-        """Raise ValueError, in the first step, for objects missing in newcomers and checkpoints."""
+        """Raise ValueError, in the first step, for objects that checkpoints would lack."""
         if all(id(one) in self._checked for one in (*optimizers, *used)):
             return
         known = {id(one) for one in self.things}

@@ -54,7 +54,7 @@ def test_a_worker_waits(situation: Known) -> None:
     assert next_world(situation) is None
 
 
-def test_a_newcomer_gets_warm_while_the_others_train() -> None:
+def test_a_joining_worker_gets_warm_while_the_others_train() -> None:
     prepared = a_world(5, how=How.BOUNDARY, switch=False)
     assert next_world(known(prepared, entered=4)) == prepared
 
@@ -175,7 +175,7 @@ def test_a_worker_gives_up_when_nobody_answers_for_long() -> None:
         pytest.param(
             known(a_world(5, switch=False), phase="Succeeded", progress=NEW),
             True,
-            id="it succeeded before a newcomer came to it",
+            id="it succeeded before a joining worker came to it",
         ),
         pytest.param(
             known(entered=4, progress=WARM, away_seconds=3601),

@@ -81,7 +81,7 @@ def test_a_broken_group_is_told_where_no_other_world_explains_it(
     assert state.report().broken == 0
 
 
-def test_a_broken_group_is_told_also_while_the_next_world_waits_for_newcomers(
+def test_a_broken_group_is_told_also_while_the_next_world_waits_for_joining_workers(
     state: State, clock: Clock, tmp_path: Path
 ) -> None:
     enter(state, 1)
@@ -341,7 +341,9 @@ def test_what_a_process_said_that_has_failed_is_not_true_of_the_next(
     assert (state.report().ready, state.report().in_process) == (True, False)
 
 
-def test_a_newcomer_has_not_arrived_before_its_world_is_entered(state: State, clock: Clock) -> None:
+def test_a_joining_worker_has_not_arrived_before_its_world_is_entered(
+    state: State, clock: Clock
+) -> None:
     with state.news:
         state.take(an_answer(a_world(2, switch=False, how=How.BOUNDARY)))
         state.enter(a_world(2, switch=False, how=How.BOUNDARY))

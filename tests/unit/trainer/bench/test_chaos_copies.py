@@ -39,15 +39,15 @@ def test_one_holder_of_each_part_has_to_stay() -> None:
     assert (workers.members, workers.idle, workers.expendable) == (["w1", "w4"], ["w3"], [])
 
 
-def test_a_newcomer_takes_the_part_that_is_missing() -> None:
+def test_a_joining_worker_takes_the_part_that_is_missing() -> None:
     workers = two_copies(2)
-    assert workers.parts_of_newcomers() == [0, 1]
+    assert workers.parts_of_joining_workers() == [0, 1]
     workers.lose("w2")
-    assert workers.parts_of_newcomers() == [1]
+    assert workers.parts_of_joining_workers() == [1]
 
 
 def test_where_each_holds_the_whole_model_one_worker_is_a_copy() -> None:
     workers = two_copies(1)
     assert (workers.members, workers.can_lose) == (["w1", "w2"], 1)
     workers.lose("w1")
-    assert (workers.expendable, workers.parts_of_newcomers()) == ([], [0])
+    assert (workers.expendable, workers.parts_of_joining_workers()) == ([], [0])

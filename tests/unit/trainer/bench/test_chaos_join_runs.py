@@ -32,11 +32,11 @@ class Scripted:
     def begin(self) -> None:
         self._look()
 
-    def kill(self, *, newcomer: bool) -> None:
+    def kill(self, *, joining_worker: bool) -> None:
         fate = next(self._fates)
         if fate == "nobody joins":
             raise StuckError(fate)
-        self.kills["newcomer" if newcomer else "member"] += 1
+        self.kills["joining worker" if joining_worker else "member"] += 1
         self.stalls.append(0.5)
         if fate == "stuck":
             raise StuckError(fate)
@@ -73,7 +73,7 @@ def test_a_training_that_gets_stuck_is_counted_and_another_one_goes_on(
     said = figures(capsys)
     assert runs.errors == [f"{folder} ended" for folder in FOLDERS]
     assert said["join_window_kills"]["value"] == 4
-    assert said["join_window_kills"]["kinds"] == {"newcomer": 2, "member": 2}
+    assert said["join_window_kills"]["kinds"] == {"joining worker": 2, "member": 2}
     assert said["join_window_stuck"]["value"] == 2
     assert said["join_window_steps_lost"]["value"] == 3
     assert said["join_window_seconds"]["repeats"] == 4

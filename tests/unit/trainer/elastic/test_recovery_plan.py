@@ -18,13 +18,15 @@ from spotrun_trainer.elastic.recovery_plan import (
 KEEPS, APPLIES, TAKES = Role.KEEPS, Role.APPLIES, Role.TAKES
 FOURTH, FIFTH = Commit(2, 4), Commit(2, 5)
 NOW = 4  # the number of the world that comes together
-NEWCOMER = ProcessState()
+JOINING_WORKER = ProcessState()
 
 
 @pytest.mark.parametrize(
     ("states", "newest", "roles"),
     [
-        pytest.param([NEWCOMER, NEWCOMER], NOTHING, (KEEPS, KEEPS), id="a training begins"),
+        pytest.param(
+            [JOINING_WORKER, JOINING_WORKER], NOTHING, (KEEPS, KEEPS), id="a training begins"
+        ),
         pytest.param(
             [ProcessState(FOURTH), ProcessState(FOURTH)],
             FOURTH,
@@ -44,10 +46,10 @@ NEWCOMER = ProcessState()
             id="one has committed: the other applies",
         ),
         pytest.param(
-            [NEWCOMER, ProcessState(FOURTH, FIFTH), ProcessState(FIFTH)],
+            [JOINING_WORKER, ProcessState(FOURTH, FIFTH), ProcessState(FIFTH)],
             FIFTH,
             (TAKES, APPLIES, KEEPS),
-            id="a newcomer comes as well",
+            id="a joining worker comes as well",
         ),
         pytest.param(
             [ProcessState(Commit(1, 90), Commit(1, 91)), ProcessState(Commit(2, 3))],
@@ -80,13 +82,19 @@ EVALUATING = ProcessState(FOURTH, is_evaluating=True)
     [
         pytest.param([EVALUATING, EVALUATING], False, FOURTH, id="they evaluate again together"),
         pytest.param(
-            [EVALUATING, NEWCOMER], True, Commit(NOW, 5), id="a newcomer knows of no evaluation"
+            [EVALUATING, JOINING_WORKER],
+            True,
+            Commit(NOW, 5),
+            id="a worker that joins knows no evaluation",
         ),
         pytest.param(
-            [ProcessState(FOURTH), NEWCOMER], False, FOURTH, id="a newcomer comes between two steps"
+            [ProcessState(FOURTH), JOINING_WORKER],
+            False,
+            FOURTH,
+            id="a worker joins between two steps",
         ),
         pytest.param(
-            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH, is_evaluating=True), NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH, is_evaluating=True), JOINING_WORKER],
             False,
             FIFTH,
             id="the evaluation is over, as one of them will learn",
@@ -112,7 +120,7 @@ def test_an_evaluation_is_ended_by_those_who_are_in_it(
 def test_a_passed_evaluation_is_another_commit_than_the_one_that_broke(
     frozen: ProcessState,
 ) -> None:
-    without = plan_recovery([EVALUATING, EVALUATING, NEWCOMER], NOW)
+    without = plan_recovery([EVALUATING, EVALUATING, JOINING_WORKER], NOW)
     states = [*[ProcessState(without.agreed)] * 3, frozen]
     assert plan_recovery(states, NOW + 1).roles == (KEEPS, KEEPS, KEEPS, TAKES)
 
@@ -135,8 +143,8 @@ def test_who_lacks_something_gets_it_from_one_who_has_it(states: list[ProcessSta
         assert (role is KEEPS) == (states[rank].committed == plan.newest)
 
 
-def test_all_send_a_newcomer_its_state_and_take_turns_to_be_the_first() -> None:
-    plan = plan_recovery([ProcessState(FOURTH), ProcessState(FOURTH), *[NEWCOMER] * 4], NOW)
+def test_all_send_a_joining_worker_its_state_and_take_turns_to_be_the_first() -> None:
+    plan = plan_recovery([ProcessState(FOURTH), ProcessState(FOURTH), *[JOINING_WORKER] * 4], NOW)
     assert [plan.sources_of(rank) for rank in range(2, 6)] == [(0, 1), (1, 0), (0, 1), (1, 0)]
     assert [plan.sources_of(rank, 1) for rank in range(2, 6)] == [(0,), (1,), (0,), (1,)]
 
@@ -146,7 +154,9 @@ def test_all_send_a_newcomer_its_state_and_take_turns_to_be_the_first() -> None:
 )
 def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role], most: int) -> None:
     roles = [KEEPS, *roles]
-    plan = plan_recovery([ProcessState(FOURTH) if r is KEEPS else NEWCOMER for r in roles], NOW)
+    plan = plan_recovery(
+        [ProcessState(FOURTH) if r is KEEPS else JOINING_WORKER for r in roles], NOW
+    )
     takers = [rank for rank, role in enumerate(roles) if role is TAKES]
     sent = Counter(source for rank in takers for source in plan.sources_of(rank, most))
     counts = [sent[rank] for rank, role in enumerate(roles) if role is KEEPS]
@@ -158,12 +168,12 @@ def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role],
     ("states", "sources"),
     [
         pytest.param(
-            [ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER, NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FIFTH), JOINING_WORKER, JOINING_WORKER],
             [(), (), (0,), (1,)],
             id="each from who holds the same part",
         ),
         pytest.param(
-            [NEWCOMER, ProcessState(FIFTH), ProcessState(FIFTH), NEWCOMER],
+            [JOINING_WORKER, ProcessState(FIFTH), ProcessState(FIFTH), JOINING_WORKER],
             [(2,), (), (), (1,)],
             id="the parts are in different copies",
         ),
@@ -173,13 +183,13 @@ def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role],
             id="what is committed is the same for all parts",
         ),
         pytest.param(
-            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH), NEWCOMER, NEWCOMER],
+            [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH), JOINING_WORKER, JOINING_WORKER],
             [(), (0,), (0,), ()],
             id="who would give it has yet to apply it",
         ),
-        pytest.param([ProcessState(FIFTH), NEWCOMER], [(), ()], id="nobody holds that part"),
+        pytest.param([ProcessState(FIFTH), JOINING_WORKER], [(), ()], id="nobody holds that part"),
         pytest.param(
-            [*[ProcessState(FIFTH)] * 4, NEWCOMER, NEWCOMER],
+            [*[ProcessState(FIFTH)] * 4, JOINING_WORKER, JOINING_WORKER],
             [(), (), (), (), (0, 2), (1, 3)],
             id="each from all who hold the same part",
         ),
@@ -198,7 +208,7 @@ def test_state_comes_from_who_holds_the_same_part_of_the_model(
 
 def test_who_would_evaluate_without_its_mates_is_stranded() -> None:
     both = ProcessState(FOURTH, is_evaluating=True)
-    states = [both, both, both, NEWCOMER]
+    states = [both, both, both, JOINING_WORKER]
     plan = plan_recovery(states, NOW, shards=2)
     assert [plan.must_restart(rank, states) for rank in range(4)] == [False, False, True, False]
     is_through = [ProcessState(FIFTH), ProcessState(FOURTH, FIFTH, is_evaluating=True)]

@@ -64,14 +64,14 @@ def test_restarted_processes_go_on_where_they_were(undisturbed: Callable[..., st
     assert {one["digest"] for one in after} == {undisturbed(9)}
 
 
-@pytest.mark.parametrize("newcomer", [0, 1])
-def test_a_newcomer_gets_the_state_from_a_peer(
-    newcomer: int, undisturbed: Callable[..., str]
+@pytest.mark.parametrize("joining worker", [0, 1])
+def test_a_joining_worker_gets_the_state_from_a_peer(
+    joining_worker: int, undisturbed: Callable[..., str]
 ) -> None:
     a, b = Worker(), Worker()
     run(a, b, total=5)
     new = Worker()
-    after = run(*((new, a) if newcomer == 0 else (b, new)), total=5)
+    after = run(*((new, a) if joining_worker == 0 else (b, new)), total=5)
     assert [one["began"] for one in after] == [5, 5]
     assert new.step == 5, "and keeps it at once"
     assert {one["digest"] for one in after} == {undisturbed(5)}

@@ -72,9 +72,9 @@ class Job:
     def bring_in(self, how: How, *members: str) -> None:
         """Let those that are new get warm while the others train; then all enter that world."""
         self.publish(how, *members, switch=False)
-        newcomers = [member for member in members if member not in self._processes]
-        self.start(*newcomers)
-        self.until(lambda: all(self.progress(each).ready for each in newcomers))
+        joining_workers = [member for member in members if member not in self._processes]
+        self.start(*joining_workers)
+        self.until(lambda: all(self.progress(each).ready for each in joining_workers))
         self.switch()
 
     def isolate(self, worker: str) -> None:

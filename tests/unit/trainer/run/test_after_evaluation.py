@@ -25,7 +25,7 @@ from spotrun_trainer.process.ipc_files import read_progress
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import dataset
-from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_joining_workers import wait_for
 from tests.unit.trainer.run.test_worlds_amid import DieAt, DoubtAt, Incident, before_commits
 
 
@@ -93,7 +93,7 @@ def test_a_schedule_goes_by_a_metric_on_all_processes_alike() -> None:
 
 # Of a step and its two evaluations; so the tenth commit is that of the fourth step.
 @pytest.mark.parametrize("number", [10, 11, 12], ids=["step", "first", "second"])
-def test_a_newcomer_has_what_the_others_changed_after_the_evaluation_that_it_came_amid(
+def test_a_joining_worker_has_what_the_others_changed_after_the_evaluation_that_it_came_amid(
     jobs: Jobs, number: int
 ) -> None:
     job = jobs.start(by_metric, DieAt("a", number), workers="abc")
@@ -105,7 +105,7 @@ def test_a_newcomer_has_what_the_others_changed_after_the_evaluation_that_it_cam
 
 
 @pytest.mark.parametrize("number", [11, 12], ids=["first", "second"])
-def test_a_newcomer_comes_where_one_does_not_know_of_an_evaluation_that_the_others_passed(
+def test_a_joining_worker_comes_where_one_does_not_know_of_an_evaluation_that_the_others_passed(
     jobs: Jobs, number: int
 ) -> None:
     job = jobs.start(by_metric, DoubtAt("b", number), workers="abc")

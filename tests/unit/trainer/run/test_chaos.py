@@ -59,8 +59,8 @@ def test_losses_right_after_joins_cost_the_others_no_step(tmp_path: Path) -> Non
     joins = Joins(folder, seed=5)
     try:
         joins.begin()
-        for newcomer in (True, False):
-            joins.kill(newcomer=newcomer)
+        for joining_worker in (True, False):
+            joins.kill(joining_worker=joining_worker)
     finally:
         errors = joins.end()
     assert errors == []

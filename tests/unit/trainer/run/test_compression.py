@@ -15,7 +15,7 @@ from tests.unit.trainer.run.begun import Made, first_step
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.fully_sharded import FullySharded, train_fully_sharded
 from tests.unit.trainer.run.scripts import Plan, Trained, train, train_by_hand
-from tests.unit.trainer.run.test_newcomers import NEWCOMER, Meanwhile, join, until_taken
+from tests.unit.trainer.run.test_joining_workers import JOINING_WORKER, Meanwhile, join, until_taken
 from tests.unit.trainer.run.test_worlds import DieInCollective
 
 ALL: list[Compression] = [BF16(), PowerSGD(rank=1), TopK(ratio=0.1)]
@@ -51,7 +51,7 @@ def test_survivors_have_the_same_weights(
 @each
 def test_who_joins_has_the_same_weights(jobs: Jobs, tmp_path: Path, compress: Compression) -> None:
     plan = replace(PLAN, compress=compress, nuisance=Meanwhile(tmp_path, until_taken))
-    ended = join(jobs, plan, tmp_path).ended("a", NEWCOMER, "b")
+    ended = join(jobs, plan, tmp_path).ended("a", JOINING_WORKER, "b")
     assert [one.error for one in ended] == [""] * 3, [one.said for one in ended]
     assert len({one.value.digest for one in ended}) == 1
 

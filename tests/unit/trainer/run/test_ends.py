@@ -15,7 +15,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import find_rank_info
 from tests.support.processes.trainer_world import Process, place_of
 from tests.unit.trainer.ending import LINGER, PATIENCE_SECONDS, run_script
-from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_joining_workers import wait_for
 
 FAILS_AMID = """
 import os, torch

@@ -21,7 +21,13 @@ from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.begun import Made, first_step
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import SAMPLES, Nuisance, Plan, Trained, dataset, network
-from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, Meanwhile, join, wait_for
+from tests.unit.trainer.run.test_joining_workers import (
+    AT,
+    JOINING_WORKER,
+    Meanwhile,
+    join,
+    wait_for,
+)
 from tests.unit.trainer.run.test_worlds import DieInCollective, DieInForward
 
 
@@ -139,7 +145,11 @@ class SentSlowly(Meanwhile):
     @override
     def __call__(self, run: Run, step: int, count: int) -> None:
         super().__call__(run, step, count)
-        if not this_is(NEWCOMER) and run.world_size == len("abn") and (step, count) == (AT + 1, 1):
+        if (
+            not this_is(JOINING_WORKER)
+            and run.world_size == len("abn")
+            and (step, count) == (AT + 1, 1)
+        ):
             wait_for(self.folder / "taken")
 
     @override
@@ -157,7 +167,7 @@ class SentSlowly(Meanwhile):
 
 def test_who_joins_has_the_same_weights(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, total=6, nuisance=SentSlowly(tmp_path, go_on))
-    ended = join(jobs, plan, tmp_path, train).ended("a", NEWCOMER, "b")
+    ended = join(jobs, plan, tmp_path, train).ended("a", JOINING_WORKER, "b")
     assert [one.error for one in ended] == [""] * 3, [one.said for one in ended]
     assert len({one.value.digest for one in ended}) == 1
 

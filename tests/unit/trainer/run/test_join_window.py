@@ -1,7 +1,7 @@
 """A worker dies at each point of a join: the others have lost no step, and no bit, of the training.
 
-The victim is the newcomer, or one of those who train. Which point it dies at is said by a name, and
-is the same in every run.
+The victim is the joining worker, or one of those who train. Which point it dies at is
+said by a name, and is the same in every run.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.run import Run
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
-from tests.unit.trainer.run.test_newcomers import AT, NEWCOMER, wait_for
+from tests.unit.trainer.run.test_joining_workers import AT, JOINING_WORKER, wait_for
 from tests.unit.trainer.run.test_worlds import assert_undisturbed
 
-MEMBER = "b"  # rank 2; the newcomer, which is rank 1, gets the state from it and from rank 0
-WORLD = 2  # that the newcomer joins
+MEMBER = "b"  # rank 2; the joining worker, which is rank 1, gets the state from it and from rank 0
+WORLD = 2  # that the joining worker joins
 
 
 class CountedThenGone:
@@ -97,7 +97,7 @@ HAS_THE_STATE = frozenset({"arrived", *TRAINING})
 
 @dataclass(frozen=True)
 class DieAt:
-    """The victim dies at a point of the world that the newcomer joins."""
+    """The victim dies at a point of the world that the joining worker joins."""
 
     victim: str
     point: str
@@ -106,7 +106,7 @@ class DieAt:
     def __call__(self, _run: Run, step: int, count: int) -> None:
         if this_is(self.victim):
             self._die_once_in_the_world()
-        if not this_is(NEWCOMER) and (step, count) == (AT, 0):
+        if not this_is(JOINING_WORKER) and (step, count) == (AT, 0):
             (self.folder / "held").touch()
             wait_for(self.folder / "go")
 
@@ -124,7 +124,10 @@ class DieAt:
 
 @pytest.mark.parametrize(
     ("victim", "point"),
-    [*((NEWCOMER, point) for point in OF_NEWCOMER), *((MEMBER, point) for point in OF_MEMBER)],
+    [
+        *((JOINING_WORKER, point) for point in OF_NEWCOMER),
+        *((MEMBER, point) for point in OF_MEMBER),
+    ],
 )
 def test_a_death_in_the_join_costs_the_others_nothing(
     jobs: Jobs, tmp_path: Path, victim: str, point: str
@@ -138,12 +141,12 @@ def test_a_death_in_the_join_costs_the_others_nothing(
     )
     job = jobs.start(train, plan, workers="ab")
     job.until((tmp_path / "held").exists)
-    job.bring_in(How.BOUNDARY, "a", NEWCOMER, "b")
+    job.bring_in(How.BOUNDARY, "a", JOINING_WORKER, "b")
     (tmp_path / "go").touch()
     job.until_dead(victim)
-    if victim == NEWCOMER:
-        says_that_it_trains = job.progress(NEWCOMER).world_number == WORLD
+    if victim == JOINING_WORKER:
+        says_that_it_trains = job.progress(JOINING_WORKER).world_number == WORLD
         assert says_that_it_trains == (point in HAS_THE_STATE)
-    survivors = [each for each in ("b", NEWCOMER, "a") if each != victim]
+    survivors = [each for each in ("b", JOINING_WORKER, "a") if each != victim]
     job.publish(How.ABORT, *survivors)
     assert_undisturbed(plan, job, *survivors)

@@ -19,7 +19,7 @@ from spotrun_trainer.step.step import Step
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs
 from tests.unit.trainer.run.scripts import FEATURES, dataset
-from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_joining_workers import wait_for
 from tests.unit.trainer.step.test_gradients import WrittenDown, bucketed, expect_last, layers
 
 Loss = Callable[[nn.Sequential], Tensor]
@@ -210,7 +210,9 @@ def test_an_optimizer_whose_turn_it_is_not_confuses_nobody() -> None:
         torch.testing.assert_close(one.value[0], alone, rtol=1e-5, atol=1e-5)
 
 
-def test_a_newcomer_sends_what_the_others_send_in_their_order(jobs: Jobs, tmp_path: Path) -> None:
+def test_a_joining_worker_sends_what_the_others_send_in_their_order(
+    jobs: Jobs, tmp_path: Path
+) -> None:
     job = jobs.start(train_with, two_optimizers, both, 8, Hold(tmp_path), workers="ab")
     job.until((tmp_path / "held").exists)
     job.bring_in(How.BOUNDARY, "a", "b", "n")

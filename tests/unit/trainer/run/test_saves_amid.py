@@ -20,7 +20,7 @@ from spotrun_trainer.checkpoint.staging import Staging
 from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train
-from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_joining_workers import wait_for
 from tests.unit.trainer.run.test_worlds import Hold
 
 HOUR_SECONDS = 3600.0

@@ -1,4 +1,4 @@
-"""Several processes send a newcomer the state, each a share of it, and it has the same bits."""
+"""Several processes send a joining worker a share of the state each; it has the same bits."""
 
 import os
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.processes.trainer_world import run_world
 
 CPU = torch.device("cpu")
 SOURCES = (1, 2, 0)  # of whom rank 1 is the first
-NEWCOMER = 3
+JOINING_WORKER = 3
 
 
 class Odd(nn.Module):
@@ -46,12 +46,12 @@ class Own:
 
 
 def tracked_by(rank: int, *, extra: bool = False) -> tuple[Tracked, Odd, torch.optim.Optimizer]:
-    """A model that has been trained for a step; the newcomer's has not."""
-    torch.manual_seed(rank == NEWCOMER)
+    """A model that has been trained for a step; the joining worker's has not."""
+    torch.manual_seed(rank == JOINING_WORKER)
     model = Odd(rank)
     used = [one for name, one in model.named_parameters() if extra or name != "one"]
     optimizer = torch.optim.AdamW(used, lr=0.1)
-    if rank != NEWCOMER:
+    if rank != JOINING_WORKER:
         for parameter in used:
             parameter.grad = torch.randn_like(parameter)
         optimizer.step()
@@ -63,47 +63,47 @@ def tracked_by(rank: int, *, extra: bool = False) -> tuple[Tracked, Odd, torch.o
 
 
 def transfer(differs: int | None) -> dict[str, Tensor]:
-    """Send the newcomer the state; returns what each has then."""
+    """Send the joining worker the state; returns what each has then."""
     rank_info = find_rank_info(os.environ, None)
     rank = rank_info.rank
     group = Group.form(rank_info, device=CPU)
     group.all_gather(torch.ones(1))
     tracked, _, _ = tracked_by(rank, extra=rank == differs)
-    if rank == NEWCOMER:
+    if rank == JOINING_WORKER:
         header = state_transfer.receive_header(group, SOURCES[0], CPU)
         state_transfer.receive(group, SOURCES, tracked, header, CPU)
     else:
         snapshot = state_transfer.take_snapshot(tracked, {})
         place = Place(SOURCES.index(rank), len(SOURCES))
-        state_transfer.send(group, NEWCOMER, snapshot, CPU, place).wait()
+        state_transfer.send(group, JOINING_WORKER, snapshot, CPU, place).wait()
     if differs is None:
-        group.all_gather(torch.ones(1))  # so nobody has left while the newcomer still receives
+        group.all_gather(torch.ones(1))  # so nobody has left while it still receives
     return {name: one.clone() for name, one in tracked.flatten().tensors.items()}
 
 
 def values(differs: int | None = None) -> list[Any]:
-    ended = run_world(NEWCOMER + 1, transfer, differs)
+    ended = run_world(JOINING_WORKER + 1, transfer, differs)
     assert [one.error for one in ended] == [""] * len(ended), [one.said for one in ended]
     return [one.value for one in ended]
 
 
 def test_all_of_it_has_the_bits_of_those_who_hold_it() -> None:
-    *sources, newcomer = values()
-    assert set(newcomer) == set(sources[0])
-    for name, tensor in newcomer.items():
+    *sources, joining_worker = values()
+    assert set(joining_worker) == set(sources[0])
+    for name, tensor in joining_worker.items():
         assert torch.equal(tensor, sources[SOURCES[0]][name]), name
 
 
 def test_what_may_differ_comes_whole_from_the_first() -> None:
-    newcomer = values()[NEWCOMER]
+    joining_worker = values()[JOINING_WORKER]
     for name in ("own/tensor", "model/seen"):
-        assert newcomer[name].tolist() == [SOURCES[0]] * 1000, name
+        assert joining_worker[name].tolist() == [SOURCES[0]] * 1000, name
 
 
 def test_who_holds_other_tensors_is_named() -> None:
     """Rank 2 gives its optimizer one parameter more: its ranges would be those of other tensors."""
-    ended = run_world(NEWCOMER + 1, transfer, 2)
-    assert "ranks [2] hold other weights" in ended[NEWCOMER].error
+    ended = run_world(JOINING_WORKER + 1, transfer, 2)
+    assert "ranks [2] hold other weights" in ended[JOINING_WORKER].error
 
 
 class Link:
@@ -123,6 +123,6 @@ def test_none_sends_more_than_its_share() -> None:
     links = [Link() for _ in range(8)]
     for number, link in enumerate(links):
         group: Any = link
-        state_transfer.send(group, NEWCOMER, snapshot, CPU, Place(number, len(links)))
+        state_transfer.send(group, JOINING_WORKER, snapshot, CPU, Place(number, len(links)))
     total = sum(link.num_bytes for link in links)
     assert max(link.num_bytes for link in links) < 1.2 * total / len(links)

@@ -72,25 +72,25 @@ def test_nothing_is_counted_twice_where_a_worker_is_lost_amid_a_step(jobs: Jobs)
     job = jobs.start(counted, DieAmid("b"), workers="abc")
     job.until_dead("b")
     job.bring_in(How.ABORT, *"anc")
-    newcomer, *others = job.ended(*"nac")
-    check(newcomer, others)
+    joining_worker, *others = job.ended(*"nac")
+    check(joining_worker, others)
 
 
 def test_nothing_is_counted_twice_where_a_worker_is_lost_at_its_commit(jobs: Jobs) -> None:
     job = jobs.start(counted, None, DieAt("a", 4), workers="abc")
     job.until_dead("a")
     job.bring_in(How.ABORT, *"bnc")
-    newcomer, *others = job.ended(*"nbc")
-    check(newcomer, others)
+    joining_worker, *others = job.ended(*"nbc")
+    check(joining_worker, others)
 
 
-def check(newcomer: Ended, others: list[Ended]) -> None:
+def check(joining_worker: Ended, others: list[Ended]) -> None:
     alone: Counts = run_alone(counted).value
     for ended in others:
         assert ended.error == "", ended.said
         assert ended.value == alone
-    assert newcomer.error == "", newcomer.said
-    assert newcomer.value == alone[-len(newcomer.value) :]
+    assert joining_worker.error == "", joining_worker.said
+    assert joining_worker.value == alone[-len(joining_worker.value) :]
 
 
 def several(model: nn.Module, batch: list[Tensor]) -> dict[str, Metric]:

@@ -92,7 +92,7 @@ def test_the_other_copy_goes_on_as_if_nobody_had_died(
     assert job.is_alive(mate)
 
 
-def test_a_broken_copy_is_completed_by_a_newcomer(jobs: Jobs, tmp_path: Path) -> None:
+def test_a_broken_copy_is_completed_by_a_joining_worker(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=Both(DieInForward("b1"), Hold(tmp_path, at=5)))
     job = jobs.start(train_and_show, plan, workers=FOUR)
     assert_like_alone(plan, job.ended(*complete_the_copy(job, "b1", tmp_path)))

@@ -22,7 +22,7 @@ from spotrun_trainer.process.ipc_files import WorldFile, write_world
 from spotrun_trainer.state.tracked import Tracked
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, dataset, train
-from tests.unit.trainer.run.test_newcomers import wait_for
+from tests.unit.trainer.run.test_joining_workers import wait_for
 from tests.unit.trainer.run.test_worlds_amid import alone, evaluating, two_phases
 
 
@@ -115,12 +115,12 @@ def test_who_is_told_to_end_in_an_evaluation_of_its_own_leaves_after_the_next_st
     job.bring_in(How.ABORT, *"bcn")
     job.until_dead("b")
     job.publish(How.ABORT, "c", "n")
-    leaver, stays, newcomer = job.ended("b", "c", "n")
+    leaver, stays, joining_worker = job.ended("b", "c", "n")
     assert "told to end, after step 3" in leaver.said
-    assert (stays.error, newcomer.error) == ("", ""), stays.said
+    assert (stays.error, joining_worker.error) == ("", ""), stays.said
     losses, means = alone(evaluating)
     assert (losses, means) == stays.value
-    assert losses[-len(newcomer.value[0]) :] == newcomer.value[0]
+    assert losses[-len(joining_worker.value[0]) :] == joining_worker.value[0]
 
 
 def evaluate_first() -> None:
@@ -181,7 +181,7 @@ def test_who_comes_when_the_training_was_stopped_completes_it_with_the_others(
 
 @dataclass(frozen=True)
 class DieGiving:
-    """A newcomer has got some of the state when the only one who has all of it dies."""
+    """A joining worker has got some of the state when the only one who has all of it dies."""
 
     folder: Path
 
@@ -202,7 +202,7 @@ class DieGiving:
         raise PeerLostError("it gives no more")
 
 
-def test_what_a_newcomer_has_got_of_a_state_is_not_what_a_training_begins_with(
+def test_what_a_joining_worker_has_got_of_a_state_is_not_what_a_training_begins_with(
     jobs: Jobs, tmp_path: Path
 ) -> None:
     plan = Plan(nuisance=DieGiving(tmp_path))
@@ -212,5 +212,5 @@ def test_what_a_newcomer_has_got_of_a_state_is_not_what_a_training_begins_with(
     (tmp_path / "go").touch()
     job.until_dead("a")
     job.publish(How.ABORT, "n")
-    (newcomer,) = job.ended("n")
-    assert "StrandedError" in newcomer.error, newcomer.said
+    (joining_worker,) = job.ended("n")
+    assert "StrandedError" in joining_worker.error, joining_worker.said

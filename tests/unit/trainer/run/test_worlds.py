@@ -216,7 +216,7 @@ def test_workers_leave_at_a_boundary(jobs: Jobs, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [("a",), ("a", "b")], ids=len)
 @pytest.mark.parametrize("members", [("a", "n"), ("n", "a"), ("m", "a", "n")], ids=str)
-def test_newcomers_join_at_a_boundary(
+def test_joining_workers_join_at_a_boundary(
     jobs: Jobs, tmp_path: Path, before: tuple[str, ...], members: tuple[str, ...]
 ) -> None:
     plan = replace(PLAN, nuisance=Hold(tmp_path))

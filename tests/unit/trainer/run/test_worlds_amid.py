@@ -152,16 +152,18 @@ def test_who_does_not_know_of_a_commit_within_a_step_ends_as_the_others_do(
 
 
 @pytest.mark.parametrize("number", [5, 6, 8], ids=["first", "second", "of the next step"])
-def test_a_newcomer_comes_to_one_who_is_a_commit_behind_the_others(jobs: Jobs, number: int) -> None:
+def test_a_joining_worker_comes_to_one_who_is_a_commit_behind_the_others(
+    jobs: Jobs, number: int
+) -> None:
     """They begin in the new world with different steps, or phases, of which one has no part."""
     job = jobs.start(two_phases, DoubtAt("b", number), workers="abc")
     job.until(lambda: all(job.progress(each).broken for each in "abc"))
     job.bring_in(How.ABORT, *"anbc")
-    *others, newcomer = job.ended(*"abcn")
-    for ended in (*others, newcomer):
+    *others, joining_worker = job.ended(*"abcn")
+    for ended in (*others, joining_worker):
         assert ended.error == "", ended.said
     assert [ended.value for ended in others] == [alone(two_phases)] * 3
-    for whole, own in zip(alone(two_phases), newcomer.value, strict=True):
+    for whole, own in zip(alone(two_phases), joining_worker.value, strict=True):
         assert whole[-len(own) :] == own
 
 
@@ -172,12 +174,12 @@ def test_a_spare_that_comes_for_one_who_died_joins_at_the_next_step(
     job = jobs.start(evaluating, DieAt("a", number), workers="ab")
     job.until_dead("a")
     job.bring_in(How.ABORT, "b", "n")
-    survivor, newcomer = job.ended("b", "n")
-    assert (survivor.error, newcomer.error) == ("", ""), newcomer.said
+    survivor, joining_worker = job.ended("b", "n")
+    assert (survivor.error, joining_worker.error) == ("", ""), joining_worker.said
     losses, means = alone(evaluating)
     assert (losses, means) == survivor.value
-    assert losses[-len(newcomer.value[0]) :] == newcomer.value[0]
-    assert means[-len(newcomer.value[1]) :] == newcomer.value[1]
+    assert losses[-len(joining_worker.value[0]) :] == joining_worker.value[0]
+    assert means[-len(joining_worker.value[1]) :] == joining_worker.value[1]
 
 
 @dataclass(frozen=True)

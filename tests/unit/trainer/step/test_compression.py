@@ -71,10 +71,10 @@ class World:
 
     def __init__(self, compression: Compression, size: int) -> None:
         self.compression = compression
-        self.exchanges = [self.newcomer() for _ in range(size)]
+        self.exchanges = [self.joining_worker() for _ in range(size)]
         self.meet()
 
-    def newcomer(self) -> Exchange:
+    def joining_worker(self) -> Exchange:
         return Exchange(self.compression.codec(SHAPES), SIZES)
 
     def meet(self) -> None:
@@ -171,14 +171,14 @@ def test_of_a_step_that_is_dropped_nothing_is_left(compression: Compression) -> 
 
 
 @each
-def test_a_newcomer_and_those_who_have_kept_something_get_the_same(
+def test_a_joining_worker_and_those_who_have_kept_something_get_the_same(
     compression: Compression,
 ) -> None:
     world = World(compression, 3)
     for step in range(3):
         world.sum(gradients(3, step))
         world.apply()
-    world.exchanges[1] = world.newcomer()
+    world.exchanges[1] = world.joining_worker()
     world.meet()
     world.sum(gradients(3, 4))  # which compares
 

@@ -1,4 +1,4 @@
-"""Newcomers get the state while the others compute the next step, and end as if nobody had come."""
+"""Joining workers get the state while the others compute, and end as if nobody had come."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +18,8 @@ from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_worlds import assert_undisturbed, undisturbed
 
 PLAN = Plan(total=6, with_batch_norm=True, with_dropout=True, clip=0.5, deterministic=True)
-NEWCOMER = "n"
-AT = 3  # the step that the others are in when the newcomer is warm
+JOINING_WORKER = "n"
+AT = 3  # the step that the others are in when the joining worker is warm
 
 
 def wait_for(file: Path) -> None:
@@ -43,7 +43,7 @@ class Meanwhile:
     def __call__(self, run: Run, step: int, count: int) -> None:
         if state_transfer.parts is PARTS:
             self._hold_what_is_sent()
-        if this_is(NEWCOMER):
+        if this_is(JOINING_WORKER):
             return
         if step == AT and count == 0:
             self.note("held")
@@ -82,7 +82,7 @@ def join(jobs: Jobs, plan: Plan, folder: Path, training: Callable[..., Trained] 
     """Two workers train, and a third is about to get the state."""
     job = jobs.start(training, plan, workers="ab")
     job.until((folder / "held").exists)
-    job.bring_in(How.BOUNDARY, "a", NEWCOMER, "b")
+    job.bring_in(How.BOUNDARY, "a", JOINING_WORKER, "b")
     (folder / "go").touch()
     return job
 
@@ -91,12 +91,12 @@ def test_the_state_is_sent_amid_the_next_forward_and_is_that_before_it(
     jobs: Jobs, tmp_path: Path
 ) -> None:
     plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_taken))
-    assert_undisturbed(plan, join(jobs, plan, tmp_path), "a", NEWCOMER, "b")
+    assert_undisturbed(plan, join(jobs, plan, tmp_path), "a", JOINING_WORKER, "b")
 
 
 def test_with_sums_in_any_order_all_have_the_same_state(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_taken), deterministic=False)
-    ended = join(jobs, plan, tmp_path).ended("a", NEWCOMER, "b")
+    ended = join(jobs, plan, tmp_path).ended("a", JOINING_WORKER, "b")
     assert [one.error for one in ended] == [""] * 3, ended[1].said
     assert len({one.value.digest for one in ended}) == 1
     assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
@@ -115,36 +115,36 @@ class DieGiving:
 
 
 @pytest.mark.parametrize("source", ["a", "b"])
-def test_one_of_those_who_give_dies_amid_it_and_the_newcomer_gets_all_of_it_anew(
+def test_one_of_those_who_give_dies_amid_it_and_the_joining_worker_gets_all_of_it_anew(
     jobs: Jobs, tmp_path: Path, source: str
 ) -> None:
     plan = replace(PLAN, nuisance=Meanwhile(tmp_path, DieGiving(source)))
     job = join(jobs, plan, tmp_path)
     job.until_dead(source)
     (other,) = {"a", "b"} - {source}
-    job.publish(How.ABORT, NEWCOMER, other)
-    assert_undisturbed(plan, job, NEWCOMER, other)
+    job.publish(How.ABORT, JOINING_WORKER, other)
+    assert_undisturbed(plan, job, JOINING_WORKER, other)
 
 
 def go_on(_meanwhile: Meanwhile) -> None:
-    """To where the newcomer is needed."""
+    """To where the joining worker is needed."""
 
 
 @dataclass(frozen=True)
 class DieTaking(Meanwhile):
-    """The newcomer dies amid it."""
+    """The joining worker dies amid it."""
 
     @override
     def __call__(self, run: Run, step: int, count: int) -> None:
         super().__call__(run, step, count)
-        if this_is(NEWCOMER):
+        if this_is(JOINING_WORKER):
             state_transfer.receive = lambda *_: die()
 
 
-def test_a_newcomer_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:
+def test_a_joining_worker_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:
     plan = replace(PLAN, nuisance=DieTaking(tmp_path, go_on))
     job = join(jobs, plan, tmp_path)
-    job.until_dead(NEWCOMER)
+    job.until_dead(JOINING_WORKER)
     job.publish(How.ABORT, "b", "a")
     assert_undisturbed(plan, job, "a", "b")
 
@@ -153,15 +153,15 @@ def until_told(meanwhile: Meanwhile) -> None:
     wait_for(meanwhile.folder / "told")
 
 
-def test_another_change_comes_amid_it_and_the_newcomer_begins_anew(
+def test_another_change_comes_amid_it_and_the_joining_worker_begins_anew(
     jobs: Jobs, tmp_path: Path
 ) -> None:
     plan = replace(PLAN, nuisance=Meanwhile(tmp_path, until_told))
     job = join(jobs, plan, tmp_path)
     job.until((tmp_path / "computing").exists)
-    job.publish(How.ABORT, NEWCOMER, "b", "a")
+    job.publish(How.ABORT, JOINING_WORKER, "b", "a")
     (tmp_path / "told").touch()
-    assert_undisturbed(plan, job, "a", NEWCOMER, "b")
+    assert_undisturbed(plan, job, "a", JOINING_WORKER, "b")
 
 
 def test_small_tensors_go_together_and_a_large_one_as_it_is() -> None:
