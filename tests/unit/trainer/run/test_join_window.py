@@ -77,7 +77,7 @@ TRAINING: dict[str, Deadly] = {
     "in the commit": lambda: after(membership, "_sum"),
     "committed": lambda: after(Membership, "commit"),
 }
-OF_NEWCOMER = MEETING | {
+OF_JOINING_WORKER = MEETING | {
     "about to take": lambda: before(state_transfer, "receive_header"),
     "with the header": lambda: before(state_transfer, "receive"),
     "not yet loaded": lambda: before(state_transfer, "_unpack"),
@@ -116,7 +116,7 @@ class DieAt:
         def told(context: Context, *args: Any) -> None:
             wait(context, *args)
             if context.rank_info.world_number == WORLD:
-                (OF_NEWCOMER | OF_MEMBER)[self.point]()
+                (OF_JOINING_WORKER | OF_MEMBER)[self.point]()
 
         if Context.wait_for_world.__name__ != told.__name__:
             Context.wait_for_world = told  # type: ignore[method-assign,assignment]
@@ -125,7 +125,7 @@ class DieAt:
 @pytest.mark.parametrize(
     ("victim", "point"),
     [
-        *((JOINING_WORKER, point) for point in OF_NEWCOMER),
+        *((JOINING_WORKER, point) for point in OF_JOINING_WORKER),
         *((MEMBER, point) for point in OF_MEMBER),
     ],
 )
