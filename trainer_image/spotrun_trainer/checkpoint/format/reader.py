@@ -82,7 +82,8 @@ def load(place: Storage, name: Name, tracked: Tracked, reader: Reader = ALONE) -
 
 def _is_held_alike(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> bool:
     """Whether this process holds just what one held that saved."""
-    if (num_parts, own.stages) != (reader.shards, reader.stages):
+    is_unsaid = own.stages == 1 and not own.content.parameters  # by a trainer that noted neither
+    if num_parts != reader.shards or (own.stages != reader.stages and not is_unsaid):
         return False
     if own.stages > 1 and own.content.parameters != tracked.parameters():
         return False  # the same number of stages, with other layers in them

@@ -44,11 +44,13 @@ class Training:
         }
 
 
-def save(folder: Path, stages: Sequence[Sequence[str]], *, names: bool = True) -> None:
+def save(
+    folder: Path, stages: Sequence[Sequence[str]], *, names: bool = True, are_told: bool = True
+) -> None:
     """Save the layers of stages, in a process each."""
     for stage, layers in enumerate(stages):
         tracked = Training(layers, filled=1).tracked
-        place = checkpoints(folder, stage, len(stages))
+        place = checkpoints(folder, stage, len(stages), are_told=are_told)
         parameters = tracked.parameters() if names else {}
         flat = tracked.flatten()
         place.save(NAME, flat, rank=stage, size=len(stages), extra={}, parameters=parameters)
@@ -56,8 +58,9 @@ def save(folder: Path, stages: Sequence[Sequence[str]], *, names: bool = True) -
         place.close()
 
 
-def checkpoints(folder: Path, stage: int, stages: int) -> Checkpoints:
-    return Checkpoints(folder, keep=1, attempt="x", shard=stage, shards=stages, stages=stages)
+def checkpoints(folder: Path, stage: int, stages: int, *, are_told: bool = True) -> Checkpoints:
+    told = stages if are_told else 1
+    return Checkpoints(folder, keep=1, attempt="x", shard=stage, shards=stages, stages=told)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +107,16 @@ def test_a_state_whose_parameters_have_no_names_is_dealt_to_no_stages(tmp_path: 
     save(tmp_path, ["abcd"], names=False)
     with pytest.raises(ValueError, match="it does not say which parameters optimizer has"):
         checkpoints(tmp_path, 0, 2).load(NAME, Training("ab").tracked)
+
+
+def test_as_many_stages_go_on_from_a_checkpoint_that_does_not_tell_of_stages(
+    tmp_path: Path,
+) -> None:
+    """As the trainer wrote them before it could deal layers to other stages."""
+    save(tmp_path, ["ab", "cd"], names=False, are_told=False)
+    expected = Training(LAYERS, filled=1).state()
+    for stage, layers in enumerate(["ab", "cd"]):
+        loaded = Training(layers)
+        checkpoints(tmp_path, stage, 2).load(NAME, loaded.tracked, rank=stage, size=1)
+        for name, tensors in loaded.state().items():
+            assert all(map(torch.equal, tensors, expected[name])), name
