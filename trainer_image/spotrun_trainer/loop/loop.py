@@ -175,6 +175,7 @@ class Loop:
             if restored is None:
                 check_nothing_is_missing(context)
                 context.step = self._samples = 0
+                self._batch_size.limit = None  # one found in a rehearsal is this process's alone
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)
                 return

@@ -38,7 +38,9 @@ class InnerSteps:
         parameters = _parameters(optimizer)
         gradients = [one.grad for one in parameters if one.grad is not None]
         if gradients:
-            torch._foreach_div_(gradients, weight)
+            # Gradients of losses without weight are zeros already.
+            known = torch.as_tensor(weight, device=gradients[0].device)
+            torch._foreach_div_(gradients, torch.where(known == 0, 1, known))
         if clip is not None:
             clip_grad_norm_(parameters, clip)
         optimizer.step()

@@ -240,6 +240,29 @@ def test_where_bits_would_depend_on_the_number_of_processes_it_is_refused(made: 
         step.inner_update(torch.optim.AdamW(model.parameters()))
 
 
+def test_microbatches_whose_size_changes_are_refused(made: Made) -> None:
+    run, model, _ = made
+    step = first_step(run)
+    step._context.batch = replace(step._context.batch, may_shrink=True)
+    x, _ = next(iter(step))
+    step.backward(model(x).sum(), mean_of=len(x))
+    with pytest.raises(ValueError, match=r'microbatch="auto" would change that'):
+        step.inner_update(torch.optim.AdamW(model.parameters()))
+
+
+def test_a_microbatch_without_weight_leaves_weights_finite(made: Made) -> None:
+    run, model, outer = made
+    inner = torch.optim.SGD(model.parameters(), lr=0.01)
+    step = first_step(run)
+    with step:
+        for number, (x, _) in enumerate(step):
+            step.backward((model(x) * number).sum(), weight=float(number))
+            step.inner_update(inner)
+        step.update(outer)
+        assert not step.skipped
+    assert bool(torch.isfinite(model.weight).all())
+
+
 def test_an_inner_optimizer_of_other_weights_is_refused(made: Made) -> None:
     run, model, _ = made
     other = torch.optim.AdamW(nn.Linear(2, 2).parameters())
