@@ -165,7 +165,7 @@ class BucketedGradients:
     def reduce(self) -> int:
         """Sum over all processes; the update waits for that."""
         self._reducer.finish(self.buckets)
-        if self._has_one_backward is None and self._has_taken:
+        if self._has_one_backward is None and self._has_taken and self._hooks:
             self._has_one_backward = True
         return sum(bucket.missing for bucket in self.buckets)
 

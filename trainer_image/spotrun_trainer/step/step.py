@@ -1,5 +1,6 @@
 """A step of the training, as scripts see it."""
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -214,6 +215,7 @@ class Step:
                 batch=(batch.global_batch, batch.microbatch),
             )
             return error
+        traceback.clear_frames(error.__traceback__)  # they hold the microbatch's activations
         try:
             context.finish_sums()
         except PeerLostError as lost:

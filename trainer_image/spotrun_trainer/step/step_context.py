@@ -162,7 +162,7 @@ class StepContext:
 
     def finish_sums(self) -> None:
         """Take part in the sums that others wait for, with gradients that all of them will drop."""
-        self._reducer.finish(())
+        self._reducer.finish((), are_dropped=True)
 
     def expect_last(self) -> None:
         """Note that the next backward is the last of a step or phase."""
@@ -212,6 +212,11 @@ class StepContext:
 
     def check_inner(self, optimizer: Optimizer) -> None:
         """Raise ValueError where a process cannot update by itself."""
+        if self.batch.may_shrink:
+            raise ValueError(
+                "step.inner_update takes a microbatch as the batch of an inner step, and "
+                'microbatch="auto" would change that with the number of processes: give a number'
+            )
         if self.deterministic or self.scaler is not None or self.group.replica is not None:
             raise ValueError(
                 "step.inner_update needs a whole copy of the model in each process, no "

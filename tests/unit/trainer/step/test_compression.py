@@ -1,13 +1,13 @@
 """Sums in fewer bytes: the same bits everywhere, and nothing of a gradient is lost for good."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
@@ -19,7 +19,8 @@ from spotrun_trainer.step.reduce.compression import (
     TopK,
     compression_of,
 )
-from spotrun_trainer.step.reduce.exchange import Exchange
+from spotrun_trainer.step.reduce.exchange import Exchange, Rounds
+from spotrun_trainer.step.reduce.gradient_buckets import Bucket, Reducer
 
 SHAPES = [torch.Size(one) for one in ((40, 30), (7,), (16, 4, 8), (3, 0), (2, 2), ())]
 SIZES = [shape.numel() for shape in SHAPES]
@@ -279,3 +280,68 @@ def test_where_there_can_be_none_it_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         compression_of(compress, **{"deterministic": False, "shards": 1, "tensor": 1, **about})
+
+
+@each
+def test_who_gives_up_sends_as_much_as_the_others_and_takes_no_memory_for_a_rest(
+    compression: Compression,
+) -> None:
+    world, given_ = World(compression, 2), gradients(2)
+    world.sum(given_)
+    world.apply()
+    kept = [one._rest.clone() for one in world.exchanges if one._rest is not None]
+    flats, marks = [one.clone() for one in given_], [torch.ones(len(SHAPES)) for _ in given_]
+    gives_up = [True, False]
+    rounds = [
+        exchange.begin(flat, mark, member, is_dropped=is_dropped)
+        for exchange, flat, mark, member, is_dropped in zip(
+            world.exchanges, flats, marks, world.members, gives_up, strict=True
+        )
+    ]
+    assert world.exchanges[0]._new_rest is flats[0]
+    lengths = []
+    while rounds:
+        lengths.append([len(one.message) for one in world.members])
+        complete(world.members)
+        rounds = [one for one in rounds if one.go_on()]
+        assert len(rounds) in {0, 2}, "both have as many rounds"
+    assert all(one == other for one, other in lengths)
+    world.drop()
+    assert all(
+        one._rest is not None and torch.equal(one._rest, before)
+        for one, before in zip(world.exchanges, kept, strict=True)
+    )
+
+
+class Sent(Bucket):
+    """A bucket whose sum takes two rounds, which are noted."""
+
+    def __init__(self, name: str, begun: list[str]) -> None:
+        super().__init__([nn.Parameter(torch.zeros(2))])
+        self._name, self._begun = name, begun
+
+    @override
+    def send(self, group: Group, *, is_dropped: bool = False) -> Pending:
+        return Rounds(self._rounds())
+
+    def _rounds(self) -> Iterator[Pending]:
+        for number in (1, 2):
+            self._begun.append(f"{self._name}{number}")
+            yield Done()
+
+
+def test_buckets_that_were_expected_are_summed_before_others_begin() -> None:
+    """A process that gives up takes part in the expected ones first, and then in the others."""
+    begun: list[str] = []
+    expected, more = Sent("expected", begun), Sent("more", begun)
+    reducer = Reducer(Group())
+    reducer.expect([expected])
+    reducer.finish([more, expected])
+    in_one_go, begun[:] = list(begun), []
+
+    expected.drop(), more.drop()
+    reducer.expect([expected])
+    reducer.finish((), are_dropped=True)
+    reducer.finish([more, expected])
+
+    assert in_one_go == begun == ["expected1", "expected2", "more1", "more2"]

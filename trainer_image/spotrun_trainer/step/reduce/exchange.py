@@ -67,11 +67,17 @@ class Exchange:
         self._rest: Tensor | None = None  # left out of all steps that were applied; None: zeros
         self._new_rest: Tensor | None = None  # the same, if the present step is applied
 
-    def begin(self, values: Tensor, marks: Tensor, group: Group) -> Rounds:
-        """Begin to sum over the group, in place."""
+    def begin(
+        self, values: Tensor, marks: Tensor, group: Group, *, is_dropped: bool = False
+    ) -> Rounds:
+        """Begin to sum over the group, in place.
+
+        Where all will drop the sum (`is_dropped`) its content does not matter, and no memory is
+        taken for what is left out: this process may just have run out of it.
+        """
         if self._rest is not None:
             values.add_(self._rest)
-        self._new_rest = torch.zeros_like(values)
+        self._new_rest = values if is_dropped else torch.zeros_like(values)
         self._is_sent = group.size > 1  # alone nothing needs to be left out any more
         if not self._is_sent:
             return Rounds(iter(()))

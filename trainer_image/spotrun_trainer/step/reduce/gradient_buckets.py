@@ -88,12 +88,13 @@ class Bucket:
         self._marks.copy_(self._known)
         return self.flat
 
-    def send(self, group: Group) -> Pending:
-        """Begin to sum it over the group, in place."""
+    def send(self, group: Group, *, is_dropped: bool = False) -> Pending:
+        """Begin to sum it over the group, in place; all drop the sum where that is known before."""
         flat = self.complete()
         if self._exchange is None:
             return group.all_reduce(flat)
-        return self._exchange.begin(flat[: -len(self._marks)], self._marks, group)
+        values = flat[: -len(self._marks)]
+        return self._exchange.begin(values, self._marks, group, is_dropped=is_dropped)
 
     def keep_rest(self, *, some_missing: bool) -> None:
         """Note that the sum is applied: what was left out of it is added to the next one."""
@@ -147,26 +148,33 @@ class Reducer:
             self._send(bucket)
             self._num_sent += 1
 
-    def finish(self, buckets: Sequence[Bucket]) -> None:
+    def finish(self, buckets: Sequence[Bucket], *, are_dropped: bool = False) -> None:
         """Return when these and all expected buckets are summed: other processes may wait for them.
 
         Unused buckets are waited for, too, because a collective still writes to their tensors.
+        Those that were expected come first, by themselves: a process that gives up a step takes
+        part in just these before it votes (`are_dropped`), and in the others behind them.
         """
-        both = dict.fromkeys((*self._due, *buckets))
+        due = dict.fromkeys(self._due)
+        more = [bucket for bucket in buckets if bucket not in due]
         self.expect(())
-        for bucket in both:
+        for several in (list(due), more):
+            self._finish(several, are_dropped=are_dropped)
+
+    def _finish(self, buckets: Sequence[Bucket], *, are_dropped: bool) -> None:
+        for bucket in buckets:
             if bucket.work is None:
-                self._send(bucket)
-        rounds = [bucket.work for bucket in both if isinstance(bucket.work, Rounds)]
+                self._send(bucket, is_dropped=are_dropped)
+        rounds = [bucket.work for bucket in buckets if isinstance(bucket.work, Rounds)]
         while rounds:  # the next round of each of them
             rounds = [one for one in rounds if one.go_on()]
-        for bucket in both:
+        for bucket in buckets:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
             bucket.work = Done()  # so that no other optimizer waits again
 
-    def _send(self, bucket: Bucket) -> None:
-        bucket.work = bucket.send(self.group)
+    def _send(self, bucket: Bucket, *, is_dropped: bool = False) -> None:
+        bucket.work = bucket.send(self.group, is_dropped=is_dropped)
 
 
 def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
