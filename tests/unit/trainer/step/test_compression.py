@@ -339,7 +339,8 @@ def test_buckets_that_were_expected_are_summed_before_others_begin() -> None:
     reducer.finish([more, expected])
     in_one_go, begun[:] = list(begun), []
 
-    expected.drop(), more.drop()
+    expected.drop()
+    more.drop()
     reducer.expect([expected])
     reducer.finish((), are_dropped=True)
     reducer.finish([more, expected])
