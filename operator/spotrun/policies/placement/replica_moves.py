@@ -35,6 +35,7 @@ _SHARDED_SUMS = 3
 of the weights (FSDP): at least weights forward, weights backward, gradients."""
 _LONGEST_HOURS = 24.0
 """The longest time of traffic that is weighed against a move: until then something else changes."""
+_SAID = 4  # reasons that a message names
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,15 @@ def moves(
         ready >= wanted,
         frozenset(worker.worker_id for one in away for worker in one.late),
         Away(frozenset(one.replica for one in away), frozenset(left)),
-        "; ".join(filter(None, reasons)),
+        _joined(reasons),
     )
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    """Name the first of them: of thousands of replicas each may have its own numbers."""
+    known = list(dict.fromkeys(filter(None, reasons)))
+    more = [f"and {len(known) - _SAID} more reasons"] if len(known) > _SAID else []
+    return "; ".join([*known[:_SAID], *more])
 
 
 def _stuck(

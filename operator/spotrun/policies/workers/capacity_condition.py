@@ -7,6 +7,7 @@ whom the scheduler finds no node.
 from collections import Counter
 from collections.abc import Iterable
 
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.placement.excluded_zones import why_left_out
@@ -37,7 +38,7 @@ def check_capacity(view: View, status: JobState) -> JobState:
     lack = (forbidden or no_node(view)) if placed < wanted else None
     if lack is not None:
         why = None if forbidden else _why_no_other_node(view, status, wanted)
-        message = f"of {wanted} workers {lack}" + (f"; {why}" if why else "")
+        message = (f"of {wanted} workers {lack}" + (f"; {why}" if why else ""))[:MAX_MESSAGE_CHARS]
         return state(view, status, kind, Reason.WAITING_FOR_CAPACITY, message, holds=False)
     stated = find(status, kind)
     was_lacking = stated is not None and stated.status is ConditionStatus.FALSE

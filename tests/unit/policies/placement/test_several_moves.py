@@ -1,0 +1,62 @@
+"""Several replicas that lack capacity at once, and such beside workers of an older version."""
+
+from dataclasses import replace
+
+from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
+from spotrun.api.names import ConditionType
+from spotrun.state.conditions import find
+from tests.support.jobs.broken_replicas import DRY, A, B, a_member
+from tests.support.jobs.builders import JobBuilder, a_job
+from tests.support.jobs.placed_workers import NO_NODE
+from tests.support.money.pool_builders import on_market
+
+
+def unnamed(job: JobBuilder, *worker_ids: int) -> JobBuilder:
+    """The same of pods of an older version, which name no replica."""
+    workers = {
+        name: replace(one, pod=replace(one.pod, replica=None)) if name in worker_ids else one
+        for name, one in job.workers.items()
+    }
+    return replace(job, workers=workers)
+
+
+def all_settled(job: JobBuilder) -> JobBuilder:
+    last = max(job.workers) + 1
+    settled = type(job.status.settled)().union(set(range(last)) - job.workers.keys())
+    return job.with_status(next_worker_id=last, settled=settled)
+
+
+# thousands --------------------------------------------------------------------------------------
+
+
+def stuck_replicas(number: int, stuck: int, **spec: object) -> JobBuilder:
+    """A job of so many replicas of two, of which the last each lack a worker in their zone."""
+    size = 2 * number
+    job = on_market(a_job(size, min=2, max=size, perReplica=2, **spec), DRY, B)
+    inside = range(size - 2 * stuck)
+    job = job.with_checkpoint().training(*inside)
+    for worker_id in range(size):
+        replica, is_lost = worker_id // 2 * 2, worker_id not in inside and worker_id % 2
+        pool, ready = (None if is_lost else A), not is_lost
+        facts = {"arrived": 1} if worker_id in inside else {"ready_for": 600 if ready else None}
+        facts |= NO_NODE if is_lost else {}
+        job = a_member(job, worker_id, pool, replica=replica, ready=ready, **facts)
+    return all_settled(job)
+
+
+def test_what_is_said_of_hundreds_that_move_is_short() -> None:
+    job = stuck_replicas(150, 50)
+    decision = job.decide()
+    stated = find(decision.status, ConditionType.CAPACITY_AVAILABLE)
+    assert stated is not None
+    assert "all of it moves to" in stated.message
+    assert len(stated.message) <= MAX_MESSAGE_CHARS
+
+
+def test_what_is_said_of_capacity_is_cut() -> None:
+    job = stuck_replicas(2, 1)
+    pod = replace(job.workers[3].pod, unschedulable="0/2 nodes are available. " * 500)
+    job = replace(job, workers={**job.workers, 3: replace(job.workers[3], pod=pod)})
+    stated = find(job.decide().status, ConditionType.CAPACITY_AVAILABLE)
+    assert stated is not None
+    assert len(stated.message) == MAX_MESSAGE_CHARS
