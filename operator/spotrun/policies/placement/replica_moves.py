@@ -6,6 +6,7 @@ one that is incomplete beside as many complete ones as are wanted is the one tha
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from spotrun.api.names import ZONE_LABELS
@@ -25,7 +26,7 @@ from spotrun.policies.placement.supply import (
     waits_seconds,
 )
 from spotrun.state.job_state import JobState
-from spotrun.state.replicas import by_replica, holds_all
+from spotrun.state.replicas import by_replica, by_slot, holds_all
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 from spotrun.state.world_members import training
@@ -72,37 +73,67 @@ def moves(
     if workers.per_replica == 1 or not size:
         return NO_MOVES
     replicas = by_replica(view.staying, workers)
-    wanted = size // workers.per_replica
-    moving: list[int] = []
-    away: list[_Stuck] = []
-    left = set[str]()
-    reasons = []
-    for stuck in _stuck(view, replicas, available, is_stable=stable_missing > 0):
-        others = (one for name, one in replicas.items() if name != stuck.replica)
-        if sum(holds_all(one, workers) for one in others) >= wanted:
-            moving.append(stuck.replica)  # it was begun
-            continue
-        moves_all, why = _is_moved(view, status, stuck)
+    whole = {name for name, one in replicas.items() if holds_all(one, workers)}
+    wanted = size // workers.per_replica - _unnamed(view)
+    stuck = _stuck(view, replicas, available, is_stable=stable_missing > 0)
+    moving = _begun(stuck, whole, wanted)
+    away, left, reasons = list[_Stuck](), set[str](), list[str]()
+    undecided = [one for one in stuck if one.replica not in moving]
+    for one in undecided if _is_lacking(view, size) else ():
+        moves_all, why = _is_moved(view, status, one)
         reasons.append(why)
         if moves_all:
-            moving.append(stuck.replica)
-            left |= set() if _may_stay_in_zone(view) else {stuck.home.zone}
-        elif not view.job.spec.placement.topology.is_required:
-            away.append(stuck)
-    complete = [
-        one for name, one in replicas.items() if name not in moving and holds_all(one, workers)
-    ]
-    if len(complete) >= wanted:
-        moving += [name for name, one in replicas.items() if not holds_all(one, workers)]
-    here = set(training(status))
-    ready = sum(all(w.is_ready or w.worker_id in here for w in one) for one in complete)
+            moving.add(one.replica)
+            left |= set() if _may_stay_in_zone(view) else {one.home.zone}
+            continue
+        if not view.job.spec.placement.topology.is_required:
+            away.append(one)
+    if len(whole - moving) >= wanted:
+        moving |= replicas.keys() - whole
+    leaving = frozenset(w.worker_id for name in moving for w in replicas[name])
     return Moves(
-        frozenset(w.worker_id for name in dict.fromkeys(moving) for w in replicas[name]),
-        ready >= wanted,
+        leaving,
+        _may_go(view, status, size, leaving),
         frozenset(worker.worker_id for one in away for worker in one.late),
         Away(frozenset(one.replica for one in away), frozenset(left)),
         _joined(reasons),
     )
+
+
+def _unnamed(view: View) -> int:
+    """Return how many whole models those hold whose pods name no replica: older ones are so."""
+    unnamed = (worker for worker in view.staying if worker.pod.replica is None)
+    return min(map(len, by_slot(unnamed, view.job.effective_workers)))
+
+
+def _begun(stuck: Sequence[_Stuck], whole: AbstractSet[int], wanted: int) -> set[int]:
+    """Return the replicas beside which there are enough others: their moves were begun."""
+    moving = set[int]()
+    left = len(whole)
+    for one in stuck:
+        others = left - (one.replica in whole)
+        if others >= wanted:
+            moving.add(one.replica)
+            left = others
+    return moving
+
+
+def _is_lacking(view: View, size: int) -> bool:
+    """Whether of some part of the model fewer workers than wanted have a node."""
+    workers = view.job.effective_workers
+    placed = by_slot((worker for worker in view.staying if worker.node is not None), workers)
+    return min(map(len, placed)) < size // workers.per_replica
+
+
+def _may_go(view: View, status: JobState, size: int, leaving: AbstractSet[int]) -> bool:
+    """Whether those who stay are ready to train without those who leave."""
+    workers, here = view.job.effective_workers, set(training(status))
+    able = (
+        worker
+        for worker in view.staying
+        if worker.worker_id not in leaving and (worker.is_ready or worker.worker_id in here)
+    )
+    return min(map(len, by_slot(able, workers))) >= size // workers.per_replica
 
 
 def _joined(reasons: Sequence[str]) -> str:
@@ -117,7 +148,7 @@ def _stuck(
 ) -> list[_Stuck]:
     found = []
     room = untried_room(view)
-    for replica, members in replicas.items():
+    for replica, members in sorted(replicas.items()):
         home = homes(view).get(replica)
         placed = [worker for worker in members if worker.node is not None]
         if home is None or holds_all(placed, view.job.effective_workers):
@@ -156,7 +187,7 @@ def _may_stay_in_zone(view: View) -> bool:
 
 
 def _is_moved(view: View, status: JobState, stuck: _Stuck) -> tuple[bool, str]:
-    """Whether the whole replica moves, and the arithmetic in words."""
+    """Whether the whole replica moves, and why in words."""
     per_replica = view.job.effective_workers.per_replica
     each = stuck.best.score.usd_per_hour
     there, once_usd = whereabouts(stuck.best), max(_move_usd(view, status, stuck), 0.0)

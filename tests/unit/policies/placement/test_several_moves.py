@@ -5,7 +5,7 @@ from dataclasses import replace
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType
 from spotrun.state.conditions import find
-from tests.support.jobs.broken_replicas import DRY, A, B, a_member
+from tests.support.jobs.broken_replicas import DRY, A, B, a_member, broken, late, let_go, made
 from tests.support.jobs.builders import JobBuilder, a_job
 from tests.support.jobs.placed_workers import NO_NODE
 from tests.support.money.pool_builders import on_market
@@ -24,6 +24,23 @@ def all_settled(job: JobBuilder) -> JobBuilder:
     last = max(job.workers) + 1
     settled = type(job.status.settled)().union(set(range(last)) - job.workers.keys())
     return job.with_status(next_worker_id=last, settled=settled)
+
+
+# workers of an older version --------------------------------------------------------------------
+
+
+def test_a_move_ends_though_others_name_no_replica() -> None:
+    job = unnamed(late(broken(A, B)), 0, 1)
+    for worker_id in (6, 7):
+        job = a_member(job, worker_id, B, replica=6, ready=True, ready_for=600)
+    job = all_settled(job)
+    assert (made(job), let_go(job)) == ([], [2, 4])
+
+
+def test_a_worker_that_completed_an_unnamed_replica_does_not_move() -> None:
+    job = a_member(broken(DRY, B), 3, A, replica=3, ready=True, ready_for=600)
+    job = all_settled(unnamed(job, 0, 1, 2))
+    assert (made(job), let_go(job)) == ([], [])
 
 
 # thousands --------------------------------------------------------------------------------------
