@@ -77,10 +77,11 @@ def moves(
     wanted = size // workers.per_replica - _unnamed(view)
     stuck = _stuck(view, replicas, available, is_stable=stable_missing > 0)
     moving = _begun(stuck, whole, wanted)
+    targets = frozenset(sorted(replicas)[max(wanted, 0) :])
     away, left, reasons = list[_Stuck](), set[str](), list[str]()
     undecided = [one for one in stuck if one.replica not in moving]
     for one in undecided if _is_lacking(view, size) else ():
-        moves_all, why = _is_moved(view, status, one)
+        moves_all, why = _is_moved(view, status, one, is_target=one.replica in targets)
         reasons.append(why)
         if moves_all:
             moving.add(one.replica)
@@ -186,7 +187,7 @@ def _may_stay_in_zone(view: View) -> bool:
     return topology.is_required and topology.key not in ZONE_LABELS
 
 
-def _is_moved(view: View, status: JobState, stuck: _Stuck) -> tuple[bool, str]:
+def _is_moved(view: View, status: JobState, stuck: _Stuck, *, is_target: bool) -> tuple[bool, str]:
     """Whether the whole replica moves, and why in words."""
     per_replica = view.job.effective_workers.per_replica
     each = stuck.best.score.usd_per_hour
@@ -194,6 +195,8 @@ def _is_moved(view: View, status: JobState, stuck: _Stuck) -> tuple[bool, str]:
     where = stuck.home.zone or stuck.home.near.value
     lacking = per_replica - len({worker.pod.slot for worker in stuck.placed})
     said = f"{where} has no capacity for {lacking} of the {per_replica} workers of a replica"
+    if is_target:  # else each of many copies would keep its nodes, and none would be whole
+        return False, f"{said}, and it stays: there are as many older replicas as are wanted"
     if not _can_be_paid(view, status, each * per_replica):
         return False, f"{said}, and budget.maxUsdPerHour cannot pay for a move of all"
     if view.job.spec.placement.topology.is_required:

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType
 from spotrun.state.conditions import find
-from tests.support.jobs.broken_replicas import DRY, A, B, a_member, broken, late, let_go, made
+from tests.support.jobs.broken_replicas import DRY, ZONE, A, B, a_member, broken, late, let_go, made
 from tests.support.jobs.builders import JobBuilder, a_job
 from tests.support.jobs.placed_workers import NO_NODE
 from tests.support.money.pool_builders import on_market
@@ -24,6 +26,33 @@ def all_settled(job: JobBuilder) -> JobBuilder:
     last = max(job.workers) + 1
     settled = type(job.status.settled)().union(set(range(last)) - job.workers.keys())
     return job.with_status(next_worker_id=last, settled=settled)
+
+
+# the target of a move lacks capacity as well ----------------------------------------------------
+
+
+def second_copy(*, is_late: bool, **spec: object) -> JobBuilder:
+    """A replica moves to zone b, and only one of its nodes came there."""
+    job = broken(A, B, **spec)
+    job = late(job) if is_late else broken(DRY, B, **spec)
+    job = a_member(job, 6, B, replica=6, ready=True, ready_for=600)
+    return all_settled(a_member(job, 7, None, replica=6, pools=("b",)))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_target_of_a_move_does_not_move_on(is_late: bool) -> None:
+    job = second_copy(is_late=is_late, placement={"replicaTopology": {"required": ZONE}})
+    assert (made(job), let_go(job)) == ([], []), "no third copy keeps its nodes"
+
+
+def test_what_it_lacks_comes_from_elsewhere_where_it_may() -> None:
+    job = second_copy(is_late=True)
+    assert (made(job), let_go(job)) == ([(1, 6, ("a",))], [7])
+
+
+def test_it_waits_where_nowhere_else_is_capacity() -> None:
+    job = second_copy(is_late=False)
+    assert (made(job), let_go(job)) == ([], [])
 
 
 # workers of an older version --------------------------------------------------------------------
