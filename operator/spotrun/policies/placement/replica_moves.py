@@ -80,13 +80,16 @@ def moves(
     targets = frozenset(sorted(replicas)[max(wanted, 0) :])
     away, left, reasons = list[_Stuck](), set[str](), list[str]()
     undecided = [one for one in stuck if one.replica not in moving]
+    to_come = _to_come(view, size) + sum(len(o.placed) for o in stuck if o.replica in moving)
     for one in undecided if _is_lacking(view, size) else ():
-        moves_all, why = _is_moved(view, status, one, is_target=one.replica in targets)
+        to_come += len(one.placed)
+        moves_all, why = _is_moved(view, status, one, to_come, is_target=one.replica in targets)
         reasons.append(why)
         if moves_all:
             moving.add(one.replica)
             left |= set() if _may_stay_in_zone(view) else {one.home.zone}
             continue
+        to_come -= len(one.placed)
         if not view.job.spec.placement.topology.is_required:
             away.append(one)
     if len(whole - moving) >= wanted:
@@ -135,6 +138,11 @@ def _may_go(view: View, status: JobState, size: int, leaving: AbstractSet[int]) 
         if worker.worker_id not in leaving and (worker.is_ready or worker.worker_id in here)
     )
     return min(map(len, by_slot(able, workers))) >= size // workers.per_replica
+
+
+def _to_come(view: View, size: int) -> int:
+    """Return how many nodes are still to come, if nobody leaves."""
+    return size - sum(worker.node is not None for worker in view.staying)
 
 
 def _joined(reasons: Sequence[str]) -> str:
@@ -187,8 +195,10 @@ def _may_stay_in_zone(view: View) -> bool:
     return topology.is_required and topology.key not in ZONE_LABELS
 
 
-def _is_moved(view: View, status: JobState, stuck: _Stuck, *, is_target: bool) -> tuple[bool, str]:
-    """Whether the whole replica moves, and why in words."""
+def _is_moved(
+    view: View, status: JobState, stuck: _Stuck, to_come: int, *, is_target: bool
+) -> tuple[bool, str]:
+    """Whether the whole replica moves, so that so many nodes are to come, and why in words."""
     per_replica = view.job.effective_workers.per_replica
     each = stuck.best.score.usd_per_hour
     there, once_usd = whereabouts(stuck.best), max(_move_usd(view, status, stuck), 0.0)
@@ -197,7 +207,7 @@ def _is_moved(view: View, status: JobState, stuck: _Stuck, *, is_target: bool) -
     said = f"{where} has no capacity for {lacking} of the {per_replica} workers of a replica"
     if is_target:  # else each of many copies would keep its nodes, and none would be whole
         return False, f"{said}, and it stays: there are as many older replicas as are wanted"
-    if not _can_be_paid(view, status, each * per_replica):
+    if not _can_be_paid(view, status, each * to_come):
         return False, f"{said}, and budget.maxUsdPerHour cannot pay for a move of all"
     if view.job.spec.placement.topology.is_required:
         return True, f"{said}: all of it moves to {there}"

@@ -1,14 +1,17 @@
 """Several replicas that lack capacity at once, and such beside workers of an older version."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType
+from spotrun.money.charges import Charge, Charges
+from spotrun.money.units import UsdPerHour
 from spotrun.state.conditions import find
 from tests.support.jobs.broken_replicas import DRY, ZONE, A, B, a_member, broken, late, let_go, made
-from tests.support.jobs.builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job, ago
 from tests.support.jobs.placed_workers import NO_NODE
 from tests.support.money.pool_builders import on_market
 
@@ -106,3 +109,29 @@ def test_what_is_said_of_capacity_is_cut() -> None:
     stated = find(job.decide().status, ConditionType.CAPACITY_AVAILABLE)
     assert stated is not None
     assert len(stated.message) == MAX_MESSAGE_CHARS
+
+
+# money ------------------------------------------------------------------------------------------
+
+
+BESIDE_4, BESIDE_6 = (1, 4, ("b",)), (1, 6, ("b",))
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas"),
+    [
+        ("3.6", [(slot, new, ("b",)) for new in (7, 9) for slot in (0, 1)]),
+        ("3.5", [BESIDE_6, (0, 8, ("b",)), (1, 8, ("b",))]),
+        ("3.3", [BESIDE_6, (0, 8, ("b",)), (1, 8, ("b",))]),
+        ("3.2", [BESIDE_4, BESIDE_6]),
+    ],
+)
+def test_as_many_move_at_once_as_the_budget_pays_for(
+    limit: str, replicas: list[tuple[int, int, tuple[str, ...]]]
+) -> None:
+    job = stuck_replicas(4, 2, budget={"maxUsdPerHour": limit})
+    job = all_settled(job.without(5).without(7))
+    rate = UsdPerHour(Decimal("0.4"))
+    book = {n: Charges([Charge(ago(3600), rate, is_spot=True)]) for n in job.workers}
+    job = job.with_status(accumulators=replace(job.status.accumulators, rates=book))
+    assert (made(job), let_go(job)) == (replicas, [])
