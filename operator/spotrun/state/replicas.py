@@ -104,14 +104,18 @@ def new_parts(staying: Sequence[Worker], workers: Workers, number: int) -> list[
         replica: {slot_of(worker, workers) for worker in members}
         for replica, members in by_replica(staying, workers).items()
     }
-    found = []
+    parts = {name: there for name, there in parts.items() if len(there) < workers.per_replica}
+    found, new = [], -1
     for _ in range(number):
         slot = counts.index(min(counts))
         counts[slot] += 1
         open_ones = [replica for replica, there in parts.items() if slot not in there]
-        new = min((-1, *(replica - 1 for replica in parts if replica < 0)))
         replica = min(open_ones, key=lambda one: (one < 0, -len(parts[one]), one), default=new)
-        parts.setdefault(replica, set()).add(slot)
+        new -= replica == new
+        there = parts.setdefault(replica, set())
+        there.add(slot)
+        if len(there) == workers.per_replica:
+            del parts[replica]
         found.append(Part(slot, replica))
     return found
 

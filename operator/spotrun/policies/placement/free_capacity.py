@@ -38,6 +38,10 @@ def lacked_seconds(view: View) -> float:
 
 def untried_room(view: View) -> Counter[str]:
     """Count the same, where no worker of the job was found a node in vain."""
+    return view.once_unlimited("untried room", (), lambda: _untried_room(view))
+
+
+def _untried_room(view: View) -> Counter[str]:
     waiting = (w.pod for w in view.staying if w.node is None and w.pod.unschedulable)
     tried = {name for pod in waiting for name in pod.pools}
     return Counter(

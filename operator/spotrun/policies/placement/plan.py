@@ -48,8 +48,12 @@ class Plan:
 
 def plan(view: View, status: JobState, size: int) -> Plan:
     """Share out the positions of a world of that size."""
-    parts = (status.pace, status.progress, status.checkpoint, status.world, status.unused)
-    return view.once(("plan", size), parts, lambda: _plan(view, status, size))
+    return view.once(("plan", size), depends_on(status), lambda: _plan(view, status, size))
+
+
+def depends_on(status: JobState) -> tuple[object, ...]:
+    """Return the parts of a status on which a plan depends."""
+    return (status.pace, status.progress, status.checkpoint, status.world, status.unused)
 
 
 def retiring(view: View, status: JobState, size: int) -> frozenset[int]:

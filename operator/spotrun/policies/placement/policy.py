@@ -4,13 +4,21 @@ Pacing says how many stable (on-demand or reserved) workers are needed; the rest
 over from the other without a stall: the old worker trains until the new one is ready.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.policies.placement.capacity_swap import stays_wake_after_seconds
-from spotrun.policies.placement.plan import Plan, asked_for, plan, remaining, why_forbidden
+from spotrun.policies.placement.plan import (
+    Plan,
+    asked_for,
+    depends_on,
+    plan,
+    remaining,
+    why_forbidden,
+)
 from spotrun.policies.placement.pool_choice import acceptable
 from spotrun.policies.placement.ranking import describe
 from spotrun.policies.placement.replica_homes import homes
@@ -37,8 +45,13 @@ def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
     return tuple(place for _, place in missing_parts(view, status, size))
 
 
-def missing_parts(view: View, status: JobState, size: int) -> list[tuple[Part, Placed]]:
+def missing_parts(view: View, status: JobState, size: int) -> Sequence[tuple[Part, Placed]]:
     """Return the same with the part of a replica that each of them will hold."""
+    what, parts = ("missing parts", size), depends_on(status)
+    return view.once(what, parts, lambda: _missing_parts(view, status, size))
+
+
+def _missing_parts(view: View, status: JobState, size: int) -> list[tuple[Part, Placed]]:
     if why_forbidden(view):
         return []
     too_many = _in_full_slots(view, status, size)

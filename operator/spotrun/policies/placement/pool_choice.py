@@ -193,10 +193,15 @@ def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:
     """One GPU model per world: a step runs at its slowest worker."""
     if view.job.spec.placement.homogeneous is not Homogeneous.ACCELERATOR or not ranked:
         return ranked
-    pools = [view.job.market.pool(w.node.pool) for w in view.staying if w.node is not None]
-    there = Counter(pool.accelerator for pool in pools if pool is not None).most_common(1)
+    there = view.once_unlimited("models", (), lambda: _models(view)).most_common(1)
     model = there[0][0] if there else ranked[0].pool.accelerator
     return [one for one in ranked if one.pool.accelerator == model]
+
+
+def _models(view: View) -> Counter[str]:
+    """Count the workers that stay by the GPU model of their nodes."""
+    pools = (view.job.market.pool(w.node.pool) for w in view.staying if w.node is not None)
+    return Counter(pool.accelerator for pool in pools if pool is not None)
 
 
 def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.transfer import Place, gb_per_link
@@ -54,9 +55,11 @@ def home_zones(view: View, ranked: Sequence[Ranked]) -> frozenset[str]:
 
 def main_zone(view: View, ranked: Sequence[Ranked]) -> str:
     """The zone in which most workers are, or while there are none the one of the best pool."""
-    there = Counter(w.node.zone for w in view.staying if w.node is not None and w.node.zone)
-    if there:
-        return there.most_common(1)[0][0]
+    zones = Counter[str]()
+    for place, number in _there(view).items():
+        zones[place.zone] += number
+    if zones:
+        return zones.most_common(1)[0][0]
     return next((zone for one in ranked for zone in one.pool.zones), "")
 
 
@@ -93,10 +96,19 @@ def _interruption_usd(view: View, status: JobState, usd_per_hour: float) -> floa
 
 
 def _homes(view: View, ranked: Sequence[Ranked]) -> frozenset[Place]:
-    nodes = [worker.node for worker in view.staying if worker.node is not None]
-    there = frozenset(Place(node.region, node.zone) for node in nodes if node.zone)
-    first = [Place(one.pool.region, zone) for one in ranked for zone in one.pool.zones][:1]
-    return there or frozenset(first)
+    there = _there(view)
+    first = (Place(one.pool.region, zone) for one in ranked for zone in one.pool.zones)
+    return frozenset(there or islice(first, 1))
+
+
+def _there(view: View) -> Counter[Place]:
+    """Count the workers that stay by the place of their nodes."""
+
+    def look() -> Counter[Place]:
+        nodes = (worker.node for worker in view.staying if worker.node is not None)
+        return Counter(Place(node.region, node.zone) for node in nodes if node.zone)
+
+    return view.once_unlimited("workers by place", (), look)
 
 
 def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:

@@ -58,7 +58,7 @@ def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
     others = _asked_now(view, found, worker).difference(worker.pod.pools)
     if not others or is_late:
         return bool(others)
-    room = view.once("untried room", (), lambda: untried_room(view))
+    room = untried_room(view)
     return any(room[name] > 0 for name in others)
 
 

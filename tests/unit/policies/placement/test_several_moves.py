@@ -1,5 +1,6 @@
 """Several replicas that lack capacity at once, and such beside workers of an older version."""
 
+from cProfile import Profile
 from dataclasses import replace
 from decimal import Decimal
 
@@ -109,6 +110,17 @@ def test_what_is_said_of_capacity_is_cut() -> None:
     stated = find(job.decide().status, ConditionType.CAPACITY_AVAILABLE)
     assert stated is not None
     assert len(stated.message) == MAX_MESSAGE_CHARS
+
+
+def calls(number: int) -> int:
+    """Return how many functions one decision calls where half of so many replicas are stuck."""
+    job, profile = stuck_replicas(number, number // 2), Profile()
+    profile.runcall(job.decide)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_a_decision_of_twice_as_many_replicas_takes_about_twice_as_long() -> None:
+    assert calls(200) < 2.5 * calls(100)
 
 
 # money ------------------------------------------------------------------------------------------
