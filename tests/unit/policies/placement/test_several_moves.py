@@ -3,6 +3,7 @@
 from cProfile import Profile
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,23 @@ from spotrun.api.names import ConditionType
 from spotrun.money.charges import Charge, Charges
 from spotrun.money.units import UsdPerHour
 from spotrun.state.conditions import find
-from tests.support.jobs.broken_replicas import DRY, ZONE, A, B, a_member, broken, late, let_go, made
+from tests.support.jobs.broken_replicas import (
+    DRY,
+    ZONE,
+    A,
+    B,
+    a_member,
+    broken,
+    late,
+    let_go,
+    made,
+    said,
+)
 from tests.support.jobs.builders import JobBuilder, a_job, ago
 from tests.support.jobs.placed_workers import NO_NODE
 from tests.support.money.pool_builders import on_market
+
+ZONES = tuple(enumerate("cdefgh", 1))
 
 
 def unnamed(job: JobBuilder, *worker_ids: int) -> JobBuilder:
@@ -88,7 +102,9 @@ def stuck_replicas(number: int, stuck: int, **spec: object) -> JobBuilder:
     for worker_id in range(size):
         replica, is_lost = worker_id // 2 * 2, worker_id not in inside and worker_id % 2
         pool, ready = (None if is_lost else A), not is_lost
-        facts = {"arrived": 1} if worker_id in inside else {"ready_for": 600 if ready else None}
+        facts: dict[str, Any] = (
+            {"arrived": 1} if worker_id in inside else {"ready_for": 600 if ready else None}
+        )
         facts |= NO_NODE if is_lost else {}
         job = a_member(job, worker_id, pool, replica=replica, ready=ready, **facts)
     return all_settled(job)
@@ -101,6 +117,19 @@ def test_what_is_said_of_hundreds_that_move_is_short() -> None:
     assert stated is not None
     assert "all of it moves to" in stated.message
     assert len(stated.message) <= MAX_MESSAGE_CHARS
+
+
+def test_four_reasons_are_named() -> None:
+    dry = [replace(DRY, name=f"dry-{n}", zones=(f"us-east-1{zone}",)) for n, zone in ZONES]
+    job = on_market(a_job(14, min=2, max=14, perReplica=2), A, *dry, B)
+    job = job.with_checkpoint().training(0, 1)
+    for worker_id in (0, 1):
+        job = a_member(job, worker_id, A, replica=0, ready=True, arrived=1)
+    for (n, _), pool in zip(ZONES, dry, strict=True):
+        job = a_member(job, 2 * n, pool, replica=2 * n, ready=True, ready_for=600)
+    why = said(all_settled(job))[1]
+    assert why.count("has no capacity for 1 of the 2 workers of a replica") == 4
+    assert why.endswith("; and 2 more reasons")
 
 
 def test_what_is_said_of_capacity_is_cut() -> None:
