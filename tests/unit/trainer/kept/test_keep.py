@@ -64,7 +64,7 @@ def test_restarted_processes_go_on_where_they_were(undisturbed: Callable[..., st
     assert {one["digest"] for one in after} == {undisturbed(9)}
 
 
-@pytest.mark.parametrize("joining worker", [0, 1])
+@pytest.mark.parametrize("joining_worker", [0, 1])
 def test_a_joining_worker_gets_the_state_from_a_peer(
     joining_worker: int, undisturbed: Callable[..., str]
 ) -> None:

@@ -72,10 +72,11 @@ class ErrAmidForward:
         if (step, count) != (3, 0):
             return
         model: Any = next(one for one in run._context.things if isinstance(one, nn.Module))
+        blocks = list(model.blocks.children())
         if this_is(self.lost):
-            model.blocks["0"].register_forward_hook(lambda *_: die())
+            blocks[0].register_forward_hook(lambda *_: die())
         if this_is(self.mate):
-            model.blocks["1"].register_forward_pre_hook(lambda *_: self._take(run))
+            blocks[1].register_forward_pre_hook(lambda *_: self._take(run))
 
     def _take(self, run: Run) -> None:
         replica = run._context.group.replica

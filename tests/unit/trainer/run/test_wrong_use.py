@@ -326,9 +326,9 @@ def test_a_place_that_is_not_built_is_refused_before_the_device_is_touched(
     )
     touched: list[object] = []
     monkeypatch.setattr("torch.cuda.set_device", touched.append)
-    monkeypatch.setenv("SPOTRUN_CHECKPOINT", "s3://your-bucket/a")
+    monkeypatch.setenv("SPOTRUN_CHECKPOINT", "ftp://your-server/a")
 
-    with pytest.raises(ValueError, match="cannot be kept in s3://your-bucket/a"):
+    with pytest.raises(ValueError, match="cannot be kept in ftp://your-server/a"):
         Run(device="cuda")
     assert touched == []
 

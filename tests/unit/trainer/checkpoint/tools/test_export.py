@@ -252,7 +252,8 @@ from spotrun_trainer.checkpoint.tools.progress import Progress
 
 def add(self, count):
     print("writing", flush=True)
-    time.sleep(600)
+    while True:  # a signal that comes just before a sleep does not end that
+        time.sleep(0.01)
 
 safetensors_files.write_all = lambda write, piece: add(None, 0)
 """
