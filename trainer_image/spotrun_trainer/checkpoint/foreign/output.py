@@ -1,22 +1,25 @@
 """The file or folder that an export makes: under another name until it is whole."""
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_OURS = {"model.safetensors", "model.safetensors.index.json", ".metadata"}
-
 
 @contextmanager
-def made_whole(output: Path, *, is_folder: bool, force: bool, num_bytes: int) -> Iterator[Path]:
+def made_whole(
+    output: Path, *, files: re.Pattern[str] | None, force: bool, num_bytes: int
+) -> Iterator[Path]:
     """Yield a path beside the output, which becomes the output at the end, and else is removed.
 
-    Raises ValueError where something is there that must not be replaced, or too little space.
+    A folder is known as an export by the names of its files; None makes a file. Raises ValueError
+    where something is there that must not be replaced, or too little space.
     """
-    _check(output, is_folder=is_folder, force=force)
+    is_folder = files is not None
+    _check(output, files, force=force)
     output.parent.mkdir(parents=True, exist_ok=True)
     if (free := shutil.disk_usage(output.parent).free) < num_bytes:
         raise ValueError(
@@ -28,7 +31,9 @@ def made_whole(output: Path, *, is_folder: bool, force: bool, num_bytes: int) ->
         if is_folder:
             made.mkdir()
         yield made
-        _check(output, is_folder=is_folder, force=force)  # it may have come meanwhile
+        _check(output, files, force=force)  # it may have come meanwhile
+        if files is not None:
+            _check_replaced(output, made, files)
         for path in [*made.iterdir(), made] if is_folder else [made]:
             _sync(path)
         if is_folder and output.exists():
@@ -43,7 +48,8 @@ def made_whole(output: Path, *, is_folder: bool, force: bool, num_bytes: int) ->
     _sync(output.parent)
 
 
-def _check(output: Path, *, is_folder: bool, force: bool) -> None:
+def _check(output: Path, files: re.Pattern[str] | None, *, force: bool) -> None:
+    is_folder = files is not None
     if not output.name:
         raise ValueError(f"{output} is no name for an export: give one in a folder")
     if output.is_symlink() or (output.exists() and output.is_dir() != is_folder):
@@ -53,17 +59,28 @@ def _check(output: Path, *, is_folder: bool, force: bool) -> None:
         return
     if not force:
         raise ValueError(f"{output} is there already: --force replaces it")
-    if is_folder and not _is_export(output):
+    if files is not None and not _is_export(output, files):
         raise ValueError(
-            f"{output} has other files than an export's, which --force would remove: choose "
+            f"{output} has other files than such an export's, which --force would remove: choose "
             "another name"
         )
 
 
-def _is_export(folder: Path) -> bool:
+def _is_export(folder: Path, files: re.Pattern[str]) -> bool:
     entries = list(folder.iterdir())
     are_files = all(one.is_file() and not one.is_symlink() for one in entries)
-    return are_files and not _OURS.isdisjoint(one.name for one in entries)
+    return are_files and any(files.fullmatch(one.name) for one in entries)
+
+
+def _check_replaced(output: Path, made: Path, files: re.Pattern[str]) -> None:
+    """See that nothing is lost but weights: the folder may be a model that was downloaded."""
+    there = {one.name for one in output.iterdir()} if output.exists() else set[str]()
+    lost = there - {one.name for one in made.iterdir()}
+    for name in sorted(one for one in lost if not files.fullmatch(one)):
+        raise ValueError(
+            f"{output} has {name}, which is not in this export, and which --force would remove: "
+            "choose another name"
+        )
 
 
 def _sync(path: Path) -> None:

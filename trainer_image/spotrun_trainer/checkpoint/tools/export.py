@@ -1,5 +1,6 @@
 """`spotrun export`: the model of a checkpoint as other programs read it."""
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -24,8 +25,8 @@ class _Form:
     """The form of an export: its name, and the function that writes it."""
 
     ending: str  # of the name, where none is given
-    is_folder: bool
     write: _Write
+    files: re.Pattern[str] | None = None  # the names by which a folder is known
 
 
 def run_export(chosen: Namespace) -> int:
@@ -36,9 +37,7 @@ def run_export(chosen: Namespace) -> int:
         saved, name=chosen.object, optimizer=chosen.with_optimizer, prefix=chosen.prefix
     )
     output = Path(chosen.output or f"{saved.name}{form.ending}")
-    with made_whole(
-        output, is_folder=form.is_folder, force=chosen.force, num_bytes=content.bytes
-    ) as made:
+    with made_whole(output, files=form.files, force=chosen.force, num_bytes=content.bytes) as made:
         if chosen.verify:
             with Progress(f"verifying {saved.name}", saved.bytes) as progress:
                 saved.verify(progress.add)
@@ -62,18 +61,18 @@ def _form(chosen: Namespace) -> _Form:
     if kind == "hf":
         return _hf_form(chosen)
     if kind == "torch":
-        return _Form(".pt", is_folder=False, write=torch_file.write)
+        return _Form(".pt", torch_file.write)
     if kind == "dcp":
         from spotrun_trainer.checkpoint.foreign.writing import dcp  # noqa: PLC0415 - takes long
 
-        return _Form("-dcp", is_folder=True, write=dcp.write)
+        return _Form("-dcp", dcp.write, dcp.FILES)
     if chosen.shard_size:
 
         def write(folder: Path, content: Chosen, told: Callable[[int], object]) -> None:
             safetensors_files.write_folder(folder, content, chosen.shard_size, told)
 
-        return _Form("-safetensors", is_folder=True, write=write)
-    return _Form(".safetensors", is_folder=False, write=safetensors_files.write_file)
+        return _Form("-safetensors", write, safetensors_files.FILES)
+    return _Form(".safetensors", safetensors_files.write_file)
 
 
 def _hf_form(chosen: Namespace) -> _Form:
@@ -85,7 +84,7 @@ def _hf_form(chosen: Namespace) -> _Form:
     def write(folder: Path, content: Chosen, told: Callable[[int], object]) -> None:
         hf.write(folder, content, size, config, told)
 
-    return _Form("-hf", is_folder=True, write=write)
+    return _Form("-hf", write, safetensors_files.FILES)
 
 
 def _note(chosen: Namespace, content: Chosen) -> None:

@@ -180,7 +180,7 @@ def test_nothing_but_an_export_is_replaced(folder: Path, said: Run) -> None:
         Path(name).mkdir()
     Path("home/thesis.txt").touch()
     flags = ["--format", "hf", "--force", "--output"]
-    assert "has other files than an export's" in said(2, *flags, "home")
+    assert "has other files than such an export's" in said(2, *flags, "home")
     assert "is there, and is no file" in said(2, *["--format", "torch", *flags[2:]], "home")
     assert Path("home/thesis.txt").exists()
     Path("link").rmdir()
@@ -190,6 +190,37 @@ def test_nothing_but_an_export_is_replaced(folder: Path, said: Run) -> None:
     said(0, "--format", "hf", "--output", "empty")
 
     assert beside(folder) == {"home", "link", "empty"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "why"),
+    [
+        ("hf", [".metadata", "__0_0.distcp"], "has other files than such an export's"),
+        ("dcp", [".metadata", "__0_0.distcp", "__1_0.distcp"], "out has __1_0.distcp, which is"),
+        ("hf", ["model.safetensors", "tokenizer.json"], "out has tokenizer.json, which is not in"),
+        ("dcp", ["model.safetensors"], "has other files than such an export's"),
+        ("dcp", [".metadata", "model.safetensors"], "out has model.safetensors, which is not in"),
+    ],
+)
+def test_what_another_made_is_not_replaced(
+    folder: Path, said: Run, kind: str, there: list[str], why: str
+) -> None:
+    Path("out").mkdir()
+    for name in there:
+        Path("out", name).touch()
+    assert why in said(2, "--format", kind, "--force", "--output", "out")
+    assert {one.name for one in Path("out").iterdir()} == {*there}
+    assert beside(folder) == {"out"}
+
+
+def test_an_export_is_replaced_by_one_of_another_number_of_files(folder: Path, said: Run) -> None:
+    flags = ["--format", "hf", "--force", "--output", "out"]
+    said(0, *flags, "--shard-size", "100")
+    assert len(list(Path("out").iterdir())) > 2
+    said(0, *flags)
+    assert [one.name for one in Path("out").iterdir()] == ["model.safetensors"]
+    said(0, *flags, "--shard-size", "100")
+    assert not Path("out/model.safetensors").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Its planner asks for each tensor when it writes it. Large ones are planned as ch
 several processes are, so that only one chunk is in memory; every loader puts chunks together.
 """
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,8 @@ from spotrun_trainer.checkpoint.foreign.source import pieces
 from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import DTYPES
 
+FILES = re.compile(r"\.metadata")
+"""The name of what every such folder has; other processes than one make other data files."""
 CHUNK_BYTES = 64 << 20
 """Each chunk is an archive of its own, and takes a call to load."""
 

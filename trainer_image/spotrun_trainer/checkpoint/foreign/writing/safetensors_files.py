@@ -5,6 +5,7 @@ Weights that are tied are written once, under the first of their names, as `save
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from spotrun_trainer.state.flatten import Spec
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+FILES = re.compile(r"model(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors|model\.safetensors\.index\.json")
+"""The names of what a folder has, however many files there are."""
 
 
 def write_file(path: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
