@@ -17,7 +17,6 @@ from tests.support.api.manifest_cases import (
 )
 
 _DURATION = 'must be a duration in h, m, s and ms, largest unit first, like "90s" or "1h30m"'
-
 FORMS = (
     Case(
         "days in a duration",
@@ -67,6 +66,25 @@ FORMS = (
     ),
     Case("an odd size", "must be a quantity", {"checkpoint.volume.emptyDir.sizeLimit": "2GB"}),
     Case("a file as uri", "must be a place in S3", {"checkpoint.uri": "file:///a"}, SCHEDULE),
+    *(
+        Case(
+            name,
+            f"(this is {shown})",
+            {"checkpoint.uri": uri},
+            SCHEDULE,
+            server="must be a place in S3",
+        )
+        for name, uri, shown in (
+            ("a query in a uri", "s3://bucket/a?sig=x", "'s3://bucket/a?...'"),
+            ("a key in a uri", "s3://A:b/c@bucket/a", "'s3://...@bucket/a'"),
+            ("a variable in a uri", "s3://bucket/$(POD_IP)", "'s3://bucket/$(POD_IP)'"),
+            ("a fragment in a uri", "s3://bucket/a#b", "'s3://bucket/a#b'"),
+            ("a uri upwards", "s3://bucket/a/../b", "'s3://bucket/a/../b'"),
+            ("a uri that ends upwards", "gs://bucket/..", "'gs://bucket/..'"),
+            ("an account without a container", "az://account", "'az://account'"),
+            ("an account and no container", "az://account/", "'az://account/'"),
+        )
+    ),
     Case("a lower-case day", "must be a day or", {"schedule.windows.0.days": ["mon"]}, SCHEDULE),
     Case("25 o'clock", "must be a time of day", {"schedule.windows.0.from": "25:00"}, SCHEDULE),
     Case("24:00 begins nothing", '"23:59"', {"schedule.windows.0.from": "24:00"}, SCHEDULE),

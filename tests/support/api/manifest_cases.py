@@ -180,6 +180,7 @@ VALID: dict[str, Manifest] = {
         {"checkpoint.volume.emptyDir": {"medium": "Memory", "sizeLimit": "1.5Gi"}}
     ),
     "an empty emptyDir": job({"checkpoint.volume.emptyDir": {}}),
+    "checkpoints in Azure": job({"checkpoint.uri": "az://account/container/a@b=c,..d/.e%20"}),
     "a moment as deadline": job({"deadline.finishBefore": "2028-02-29T23:59:59.123456+05:30"}),
     "a name of 50 characters": job({"/metadata.name": "a" * 50}),
     "an empty selector": job({"placement.poolSelector": {}}),

@@ -49,8 +49,12 @@ class Text(str):
             raise ValueError(f"Too long: may not be more than {cls.max_length} bytes")
         # fullmatch, for `$` in Python also matches before a final newline.
         if cls._compiled.fullmatch(text) is None or not value.holds():
-            raise ValueError(f"{cls.hint} (this is {text!r})")
+            raise ValueError(f"{cls.hint} (this is {value.shown()})")
         return value
+
+    def shown(self) -> str:
+        """Return what a message may show of it; subclasses hide secrets."""
+        return repr(self)
 
     def holds(self) -> bool:
         """Whether text that matches the pattern is valid; subclasses check the rest."""

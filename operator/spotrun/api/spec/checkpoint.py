@@ -1,8 +1,10 @@
 """Checkpoints: their place, their interval and their number."""
 
+import re
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import override
 
 from spotrun.api.field_types.amounts import Quantity
 from spotrun.api.field_types.bounded import DnsName
@@ -10,6 +12,9 @@ from spotrun.api.field_types.text_values import AutoOrDuration, Text
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
 
+_PATH = "(/[!%->@-~]*)?"
+"""Printable, without the characters that begin a query or a fragment, or that a kubelet expands."""
+_UPWARDS = "/[.][.]?(/|$)"
 _Named = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -17,13 +22,25 @@ class ObjectStoreUri(Text):
     """A place in an object store."""
 
     __slots__ = ()
-    pattern = "(s3|gs|az)://[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](/[!-~]*)?"
+    pattern = (
+        f"(s3|gs)://[a-z0-9][a-z0-9._-]{{1,61}}[a-z0-9]{_PATH}"
+        f"|az://[a-z0-9]{{3,24}}/[a-z0-9][a-z0-9-]{{1,61}}[a-z0-9]{_PATH}"
+    )
     max_length = 1024
+    further_cel = f"!self.matches('{_UPWARDS}')"
     hint = (
         'must be a place in S3, Google Cloud Storage or Azure, like "s3://bucket/prefix", '
-        '"gs://bucket/prefix" or "az://account/container/prefix"; for a directory use '
-        "checkpoint.volume"
+        '"gs://bucket/prefix" or "az://account/container/prefix", without "..", "?" and "$"; '
+        "credentials come from the pod, and for a directory use checkpoint.volume"
     )
+
+    @override
+    def holds(self) -> bool:
+        return re.search(_UPWARDS, self) is None
+
+    @override
+    def shown(self) -> str:
+        return repr(re.sub(r"(?s)[?].*", "?...", re.sub(r"(?s)//.*@", "//...@", self)))
 
 
 class PersistentVolumeClaim(Model):

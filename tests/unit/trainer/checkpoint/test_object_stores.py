@@ -41,6 +41,17 @@ def test_what_is_no_place_is_refused_with_what_to_write(text: str) -> None:
         open_storage(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["s3://KEY:SECRET@bucket/a", "s3://KEY:SEC/RET@bucket", "az://a/c/d?sv=1&sig=SECRET"]
+)
+def test_credentials_are_refused_and_not_shown(text: str) -> None:
+    for other in (text, text.replace("://", "x://")):  # of a scheme that is none
+        with pytest.raises(ValueError, match=r"bucket/prefix|only paths") as found:
+            open_storage(other)
+        assert "SEC" not in str(found.value)
+        assert "RET" not in str(found.value)
+
+
 def test_an_image_without_the_client_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,5 +1,6 @@
 """Addresses of places in object stores."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,17 +23,27 @@ class Address(NamedTuple):
         bucket, _, prefix = rest.partition("/")
         parts = [one for one in prefix.split("/") if one]
         is_complete = bool(bucket) and (bool(account) or scheme != "az")
-        if not is_complete or {".", ".."} & {*parts} or set("?#@") & set(account + bucket):
+        if not is_complete or {".", ".."} & {*parts} or _has_more(account + bucket, text):
             raise ValueError(
-                f"{text} is no place in an object store: write s3://bucket/prefix, "
-                "gs://bucket/prefix or az://account/container/prefix; credentials come from the "
-                "environment, or from the identity of the pod"
+                f"{without_secrets(text)} is no place in an object store: write "
+                "s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix; "
+                "credentials come from the environment, or from the identity of the pod"
             )
         return cls(scheme, account, bucket, "/".join(parts))
 
     def __str__(self) -> str:  # type: ignore[explicit-override]  # typing has it from 3.12 on
         parts = [one for one in (self.account, self.bucket, self.prefix) if one]
         return f"{self.scheme}://{'/'.join(parts)}"
+
+
+def _has_more(names: str, text: str) -> bool:
+    """Whether credentials, a query or a fragment are in it; a secret key may have slashes."""
+    return bool(set("@:") & set(names) or set("?#") & set(text))
+
+
+def without_secrets(text: str) -> str:
+    """Return what a message may show of an address: no credentials, and no query."""
+    return re.sub(r"(?s)[?].*", "?...", re.sub(r"(?s)//.*@", "//...@", text))
 
 
 def is_address(where: str | Path) -> bool:

@@ -23,6 +23,7 @@ from spotrun_trainer.checkpoint.format.storage import (
     Told,
     pieces,
 )
+from spotrun_trainer.checkpoint.places.addresses import without_secrets
 from spotrun_trainer.checkpoint.places.folder_note import FolderNote
 
 __all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]
@@ -44,8 +45,8 @@ def open_place(where: str | Path) -> Path:
     if scheme == "file" and rest.startswith("/"):
         return Path(rest)
     raise ValueError(
-        f"checkpoints cannot be kept in {text}: only paths, file:/// addresses of them, and places "
-        "in object stores (s3://, gs://, az://)"
+        f"checkpoints cannot be kept in {without_secrets(text)}: only paths, file:/// addresses of "
+        "them, and places in object stores (s3://, gs://, az://)"
     )
 
 
