@@ -5,15 +5,18 @@ import sys
 from itertools import pairwise
 from typing import Any
 
+import obstore
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
+from obstore.store import MemoryStore
 
 from spotrun_trainer.checkpoint.places import is_address, open_storage
 from spotrun_trainer.checkpoint.places.addresses import Address
 from spotrun_trainer.checkpoint.places.objects import MOST_PARTS, PART_BYTES, part_bytes
 from spotrun_trainer.checkpoint.places.read_ahead import GAP_BYTES, PIECE_BYTES, cut
+from spotrun_trainer.checkpoint.places.small_objects import create
 from spotrun_trainer.checkpoint.places.store_errors import CutOffError, DeniedError, as_os_error
 
 ADDRESSES = {
@@ -110,6 +113,16 @@ def answer(status: int, code: str) -> str:
         f"Generic S3 error: Error performing PUT http://s/b/k in 1ms - Server returned non-2xx "
         f"status code: {status} Whatever: <Error><Code>{code}</Code><AWSAccessKeyId>AKIA1</Error>"
     )
+
+
+def test_an_object_that_is_there_and_gone_again_is_not_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def put(*_arguments: object, **_named: object) -> None:
+        raise AlreadyExistsError("x")
+
+    monkeypatch.setattr(obstore, "put", put)
+    assert not create(MemoryStore(), "OWNER", "s3://b/OWNER", b"a")
 
 
 ABSENT = FileNotFoundError(answer(404, "NoSuchKey"))

@@ -77,12 +77,14 @@ def read(store: ObjectStore, path: str, where: str) -> bytes:
 def create(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
     """Write a small object unless it exists; returns False if another one does.
 
-    It may be our own, written by a request whose answer was lost.
+    It may be our own, written by a request whose answer was lost. Another one may be gone again.
     """
     try:
         again(lambda: obstore.put(store, path, content, mode="create"), where)
     except FileExistsError:
-        return read(store, path, where) == content
+        with suppress(FileNotFoundError):
+            return read(store, path, where) == content
+        return False
     except OSError as error:
         if error.errno != errno.ENOTSUP:
             raise
