@@ -3,10 +3,11 @@
 import json
 import os
 import pickle
+import resource
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 import torch
 from torch import nn
 from torch.distributed.checkpoint.filesystem import FileSystemReader
+from typing_extensions import override
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
+from spotrun_trainer.checkpoint.foreign.reading import inert_pickle
 from spotrun_trainer.checkpoint.foreign.reading.loading import load_into
 from spotrun_trainer.checkpoint.foreign.reading.opening import open_source
 from tests.unit.trainer.checkpoint.foreign.test_reading import (
@@ -94,7 +97,7 @@ INDICES: dict[str, tuple[object, str]] = {
     "a path to elsewhere": ({"weight": "../x.safetensors"}, "names a file '../x.safe.*none in it"),
     "an absolute path": ({"weight": "/etc/passwd"}, "names a file '/etc/passwd'"),
     "the folder itself": ({"weight": ".."}, r"names a file '\.\.'"),
-    "no name": ({"weight": 3}, "names a file '3'"),
+    "no name": ({"weight": 3}, "names a file 3, which"),
     "a list": (["weight"], "has no weight_map"),
     "a file that is not there": ({"weight": "y.safetensors"}, "y.safetensors is not there"),
     "a tensor that is not there": ({"z": "model-1.safetensors"}, "a tensor 'z' that no file has"),
@@ -151,6 +154,24 @@ def with_place(index: Any, **values: object) -> None:
             vars(place).update(values)
 
 
+class Sides:
+    """Lists that share others, as the sides of a tensor: their text has millions of brackets."""
+
+    def __init__(self) -> None:
+        self.sides = list[Any]()
+        for _ in range(20):
+            self.sides = [self.sides, self.sides]
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return torch.Size, (self.sides,)
+
+
+def rename(index: Any, name: object) -> None:
+    place = next(iter(index.storage_data))
+    object.__setattr__(place, "fqn", name)
+
+
 FORGED: dict[str, tuple[Callable[[Any], object], str]] = {
     "a path to elsewhere": (lambda m: with_place(m, relative_path="../x"), "names a file '../x'"),
     "an absolute path": (lambda m: with_place(m, relative_path="/etc/passwd"), "'/etc/passwd'"),
@@ -168,6 +189,12 @@ FORGED: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a chunk outside": (lambda m: with_chunk(m, sizes=torch.Size([4, 4])), "chunks outside of it"),
     "a size of text": (lambda m: with_size(m, "ab"), "is no index of a checkpoint"),
+    "a size of lists": (lambda m: with_size(m, Sides()), r"\[\.\.\.\].* is no shape"),
+    "a file of lists": (
+        lambda m: with_place(m, relative_path=Sides().sides),
+        r"names a file .*\[\.\.\.\].*, which is none in it",
+    ),
+    "a name of lists": (lambda m: rename(m, (1, (2, 3))), r"\(1, \(2, 3\)\) is no name"),
     "no chunk": (lambda m: m.state_dict_metadata["weight"].chunks.clear(), "0 of 12 elements are"),
     "a list of tensors": (lambda m: setattr(m, "state_dict_metadata", []), "is no dict"),
     "no places": (lambda m: m.storage_data.clear(), "a chunk of 'weight' is nowhere"),
@@ -237,6 +264,22 @@ def test_a_large_index_is_not_read(tmp_path: Path) -> None:
     os.truncate(tmp_path / ".metadata", 300 << 20)  # no block of it is on the disk
     with pytest.raises(ValueError, match="has more than 256 MiB"):
         load(tmp_path)
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Give this process 48 GiB of addresses; a table for the largest index would take 64."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (48 << 30, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_pickle_takes_no_more_memory_than_it_has_content() -> None:
+    assert inert_pickle.read(b"\x80\x02Nr\xff\xff\xff\xff.") is None
+    with pytest.raises(ValueError, match="it has a bytearray"):
+        inert_pickle.read(b"\x80\x05\x96" + struct.pack("<Q", 1 << 40) + b".")
 
 
 def test_a_recursive_pickle_ends(tmp_path: Path) -> None:

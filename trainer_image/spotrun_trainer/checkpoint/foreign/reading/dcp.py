@@ -21,6 +21,7 @@ from spotrun_trainer.checkpoint.foreign.reading.file_ranges import (
     file_in,
     is_size,
     read_small,
+    shown,
 )
 from spotrun_trainer.checkpoint.format.manifest import MOST_DIMENSIONS
 from spotrun_trainer.parallel.division import Box
@@ -92,7 +93,7 @@ def _specs(entries: Iterable[tuple[Any, Any]]) -> Iterable[tuple[str, tuple[Spec
             for one in record.state["chunks"]
         ]
         if type(name) is not str or not all(box.is_within(spec.shape) for box in boxes):
-            raise ValueError(f"{str(name)[:80]!r} has chunks outside of it")
+            raise ValueError(f"{shown(name)} has chunks outside of it")
         if dtype in DTYPES:  # what is of other types can be asked for by nobody
             yield name, (spec, boxes)
 
@@ -106,6 +107,8 @@ def _places(
         if record.state.get("transform_descriptors"):
             raise ValueError("its files are compressed, which is not supported")
         where = file_in(folder, record.state["relative_path"])
+        if type(index.state["fqn"]) is not str:
+            raise ValueError(f"{shown(index.state['fqn'])} is no name")
         offset, length = _sizes_of([record.state["offset"], record.state["length"]])
         yield (index.state["fqn"], _sizes(index.state["offset"])), (where, offset, length)
 
@@ -127,9 +130,9 @@ def _sizes(record: Any) -> tuple[int, ...]:  # noqa: ANN401 - may be anything
 
 def _sizes_of(sizes: Any) -> tuple[int, ...]:  # noqa: ANN401 - may be anything
     if not isinstance(sizes, (list, tuple)) or len(sizes) > MOST_DIMENSIONS:
-        raise ValueError(f"{str(sizes)[:80]} is no shape")
+        raise ValueError(f"{shown(sizes)} is no shape")
     if not all(is_size(one) for one in sizes):
-        raise ValueError(f"{str(sizes)[:80]} is no shape")
+        raise ValueError(f"{shown(sizes)} is no shape")
     return tuple(sizes)
 
 

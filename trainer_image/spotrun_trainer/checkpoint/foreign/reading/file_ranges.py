@@ -1,6 +1,7 @@
 """Tensors whose elements lie in files, in row-major order, as a whole or in parts."""
 
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import Spec
 
 _MOST_BYTES = 2**60
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 80
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,13 @@ def read_small(file: Path, most_bytes: int) -> bytes:
 def file_in(folder: Path, name: object) -> Path:
     """Return a file of a folder whose name was read; raises ValueError for a path to elsewhere."""
     if not isinstance(name, str) or name in {"", ".", ".."} or {"/", "\\", "\0"} & set(name):
-        raise ValueError(f"{folder} names a file {str(name)[:80]!r}, which is none in it")
+        raise ValueError(f"{folder} names a file {shown(name)}, which is none in it")
     return folder / name
+
+
+def shown(value: object) -> str:
+    """Return what a message shows of a value that was read, whose whole text may be endless."""
+    return _SHORT.repr(value)[:82]
 
 
 def is_size(value: object) -> bool:
