@@ -56,6 +56,7 @@ class StoreProxy:
     faults: list[Fault] = field(default_factory=list)
     log: list[tuple[str, str]] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)  # that were asked for
+    hidden: set[str] = field(default_factory=set)  # headers of answers, in lower case
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)  # noqa: S311 - no secrets
@@ -85,7 +86,7 @@ class StoreProxy:
             headers = {
                 key: value
                 for key, value in answer.headers.items()
-                if key.lower() not in {"transfer-encoding", "connection", "date"}
+                if key.lower() not in {"transfer-encoding", "connection", "date", *self.hidden}
             }
         if action == "lose_answer":
             return _abort(incoming)

@@ -26,6 +26,7 @@ from tests.unit.trainer.checkpoint.states import (
 )
 from tests.unit.trainer.run.scripts import Plan, train
 
+NAMED = Name.parse(NAME)
 LATER = "step-20.g1"
 
 
@@ -49,6 +50,21 @@ def test_what_passes_is_tried_again(
         opened.load(NAME, target)
     assert same(target.flatten(), before)
     assert fault.struck or method == "POST"  # the state is too small for parts
+
+
+@pytest.mark.parametrize("hidden", ["", "etag"])
+def test_a_range_that_is_cut_off_is_read_again(
+    address: str, proxy: StoreProxy, hidden: str
+) -> None:
+    place, content = open_storage(address), bytes(range(256)) * 4096
+    place.write(NAMED, "rank-0.safetensors", content, 0)
+    proxy.faults.append(fault := Fault("cut_answer", "GET", "safetensors$", times=2))
+    proxy.hidden.add(hidden)
+    target = bytearray(len(content))
+    with place.opened(NAMED, "rank-0.safetensors", [(0, len(content))]) as opened:
+        opened.read_into(0, memoryview(target))
+    assert target == content
+    assert fault.struck == 2
 
 
 def test_the_marker_whose_answer_was_lost_counts(address: str, proxy: StoreProxy) -> None:

@@ -180,8 +180,10 @@ class OpenObject:
         return again(lambda: obstore.head(self._store, self._path), self._where)["size"]
 
     def _fetch(self, start: int, stop: int) -> obstore.Bytes:
-        with as_os_error(self._where):
-            return obstore.get_range(self._store, self._path, start=start, end=stop)
+        # obstore goes on where it was cut off, but only if the store gives objects an ETag.
+        return again(
+            lambda: obstore.get_range(self._store, self._path, start=start, end=stop), self._where
+        )
 
 
 def part_bytes(size: int) -> int:
