@@ -5,15 +5,19 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from devcluster.s3.server import Server
 from spotrun_trainer.checkpoint import open_storage
+from spotrun_trainer.checkpoint.foreign.reading.loading import load_into
+from spotrun_trainer.checkpoint.foreign.reading.opening import open_source
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.ownership import Claim, FolderInUseError, Ownership
 from spotrun_trainer.checkpoint.tools.command_line import main
+from spotrun_trainer.checkpoint.tools.export_flags import FORMATS
 from spotrun_trainer.parallel.division import Box
 from tests.faults.store_proxy import StoreProxy
 from tests.support.processes.trainer_world import run_alone, run_world
@@ -162,3 +166,15 @@ def parts_of_uploads(folder: Path) -> list[Path]:
     """Return what the server keeps of uploads that were neither completed nor given up."""
     kept = folder / ".sgwtmp" / "multipart"
     return [one for one in kept.rglob("*") if one.is_file()] if kept.exists() else []
+
+
+def test_a_model_is_exported_from_a_store(address: str, tmp_path: Path) -> None:
+    save(address, (training := small_training()).flatten(), size=2)
+    model: Any = training._things["model"]
+    for kind in FORMATS:
+        output = str(tmp_path / f"out.{kind}")
+        assert main(["export", address, "--format", kind, "--output", output]) == 0
+        loaded: Any = small_training(seed=2)._things["model"]
+        load_into(loaded, open_source(Path(output)))
+        for name, one in model.state_dict().items():
+            assert torch.equal(loaded.state_dict()[name], one)

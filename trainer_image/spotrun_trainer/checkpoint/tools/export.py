@@ -11,6 +11,7 @@ from spotrun_trainer.checkpoint.foreign.chosen import Chosen, choose
 from spotrun_trainer.checkpoint.foreign.output import made_whole
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.writing import hf, safetensors_files, torch_file
+from spotrun_trainer.checkpoint.places import is_address
 from spotrun_trainer.checkpoint.tools.found import find
 from spotrun_trainer.checkpoint.tools.progress import Progress
 from spotrun_trainer.checkpoint.tools.texts import size_text
@@ -31,6 +32,10 @@ class _Form:
 
 def run_export(chosen: Namespace) -> int:
     """Write the model of a checkpoint in another format."""
+    if is_address(chosen.output or ""):
+        raise ValueError(
+            "exports are made on a disk: give --output a path, and copy to the store what was made"
+        )
     form = _form(chosen)
     saved = Saved(*find(chosen.checkpoint))
     content = choose(

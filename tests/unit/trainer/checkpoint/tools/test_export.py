@@ -233,6 +233,7 @@ def test_an_export_is_replaced_by_one_of_another_number_of_files(folder: Path, s
         (["--format", "hf", "--config", "."], ". has no config.json: --config names the folder"),
         (["--format", "torch", "--with-optimizer", "adam"], "no optimizer was tracked as adam"),
         (["--format", "torch", "--output", ".."], ".. is there, and is no file"),
+        (["--format", "torch", "--output", "s3://bucket/m.pt"], "exports are made on a disk"),
     ],
 )
 def test_errors_say_what_to_try(folder: Path, said: Run, flags: list[str], complaint: str) -> None:
