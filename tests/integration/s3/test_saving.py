@@ -48,11 +48,14 @@ def test_it_is_loaded_bit_by_bit_by_any_number_of_processes(address: str) -> Non
     assert same(target.flatten(), before)
 
 
-def test_a_training_goes_on_with_another_number_of_processes(address: str, bucket: str) -> None:
+def test_a_training_goes_on_with_another_number_of_processes(
+    s3: Server, address: str, bucket: str
+) -> None:
+    env = s3.environment()
     plan = Plan(total=3, checkpoint=address, every="1 steps", deterministic=True)
-    for ended in run_world(2, train, plan):
+    for ended in run_world(2, train, plan, env=env):
         assert ended.error == "", ended.said
-    alone = run_alone(train, Plan(total=5, checkpoint=address, deterministic=True))
+    alone = run_alone(train, Plan(total=5, checkpoint=address, deterministic=True), env=env)
     assert alone.error == "", alone.said
     assert len(alone.value.losses) == 2
     assert f"going on from step-3.g0, which was in s3://{bucket}/team/job" in alone.said
