@@ -11,6 +11,7 @@ from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.failures.backoff import pause_after
 from spotrun.policies.failures.joining_workers import noted
 from spotrun.state.actions import Announce
+from spotrun.state.conditions import find, read_reason
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.statements import Condition
 
@@ -52,23 +53,18 @@ def _placement(old: JobState, new: JobState) -> Iterable[Announce]:
     known = old.decisions
     for one in new.decisions:
         if one.what in _PLACEMENTS and one not in known:
-            yield Announce(_reason(one.what, Reason.PLACED), one.why)
+            yield Announce(read_reason(one.what, Reason.PLACED), one.why)
 
 
 def _schedule(old: JobState, new: JobState) -> Iterable[Announce]:
-    kind = ConditionType.ON_SCHEDULE
-    before, now = _condition(old, kind), _condition(new, kind)
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
-        yield Announce(_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True)
+    if now := _turned(old, new, ConditionType.ON_SCHEDULE, ConditionStatus.FALSE):
+        yield Announce(
+            read_reason(now.reason, Reason.DEADLINE_AT_RISK), now.message, is_warning=True
+        )
 
 
 def _idleness(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = (_condition(status, ConditionType.IDLE) for status in (old, new))
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.TRUE:
+    if now := _turned(old, new, ConditionType.IDLE, ConditionStatus.TRUE):
         yield Announce(Reason.NOTHING_USED, now.message, is_warning=True)
 
 
@@ -79,7 +75,7 @@ def _interruption(old: JobState, new: JobState) -> Iterable[Announce]:
     last, more = now.last, now.count - before - 1
     where = f" on node {last.node}" if last.node else ""
     others = f", and {more} more" if more else ""
-    reason = _reason(last.reason, Reason.NODE_LOST)
+    reason = read_reason(last.reason, Reason.NODE_LOST)
     yield Announce(reason, f"worker {last.worker}{where} was taken away{others}", is_warning=True)
 
 
@@ -91,7 +87,7 @@ def _failure(old: JobState, new: JobState) -> Iterable[Announce]:
         return
     code = f", exit code {now.last_exit_code}" if now.last_exit_code is not None else ""
     message = f"failure {now.failures}{code}; the next attempt is at {Time.of(now.retry_at)}"
-    yield Announce(_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
+    yield Announce(read_reason(now.last_reason, Reason.EXIT_CODE), message, is_warning=True)
 
 
 def _rejection(old: JobState, new: JobState) -> Iterable[Announce]:
@@ -108,26 +104,21 @@ def _joining_workers(old: JobState, new: JobState) -> Iterable[Announce]:
     if before is not None and pause_after(now.failures) == pause_after(before.failures):
         return
     decision = next(one for one in reversed(new.decisions) if one.what == "HoldBack")
-    reason = _reason(decision.numbers.get("reason"), Reason.EXIT_CODE)
+    reason = read_reason(decision.numbers.get("reason"), Reason.EXIT_CODE)
     yield Announce(
         reason, f"{decision.why}; the next attempt is at {Time.of(now.retry_at)}", is_warning=True
     )
 
 
 def _refusal(old: JobState, new: JobState) -> Iterable[Announce]:
-    kind = ConditionType.TEMPLATE_ACCEPTED
-    before, now = _condition(old, kind), _condition(new, kind)
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
-        yield Announce(_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True)
+    if now := _turned(old, new, ConditionType.TEMPLATE_ACCEPTED, ConditionStatus.FALSE):
+        yield Announce(
+            read_reason(now.reason, Reason.TEMPLATE_REFUSED), now.message, is_warning=True
+        )
 
 
 def _writes(old: JobState, new: JobState) -> Iterable[Announce]:
-    before, now = (_condition(status, ConditionType.WRITTEN) for status in (old, new))
-    if now is None or (before is not None and before.status is now.status):
-        return
-    if now.status is ConditionStatus.FALSE:
+    if now := _turned(old, new, ConditionType.WRITTEN, ConditionStatus.FALSE):
         yield Announce(Reason.WRITE_FAILED, now.message, is_warning=True)
 
 
@@ -137,28 +128,30 @@ def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:
     if not new.suspended_by:
         yield Announce(Reason.TRAINING, "the job goes on")
         return
-    found = _condition(new, ConditionType.SUSPENDED)
-    reason = _reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
+    found = find(new, ConditionType.SUSPENDED)
+    reason = read_reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
     words = found.message if found else reason.purpose
     yield Announce(reason, words, is_warning=reason is Reason.IDLE)
 
 
 def _recovery(old: JobState, new: JobState) -> Iterable[Announce]:
     if new.phase is Phase.RECOVERING and old.phase is Phase.RUNNING:
-        reason = _reason(new.reason, Reason.WAITING_FOR_WORKERS)
+        reason = read_reason(new.reason, Reason.WAITING_FOR_WORKERS)
         yield Announce(reason, new.message or "fewer workers than min are left", is_warning=True)
 
 
 def _end(old: JobState, new: JobState) -> Iterable[Announce]:
     if new.phase in _OVER and old.phase not in _OVER:
         failed = new.phase is Phase.FAILED
-        reason = _reason(new.reason, Reason.EXIT_CODE if failed else Reason.COMPLETED)
+        reason = read_reason(new.reason, Reason.EXIT_CODE if failed else Reason.COMPLETED)
         yield Announce(reason, new.message or "the job is over", is_warning=failed)
 
 
-def _condition(status: JobState, kind: ConditionType) -> Condition | None:
-    return next((c for c in status.conditions if c.type == kind.value), None)
-
-
-def _reason(text: str | None, otherwise: Reason) -> Reason:
-    return next((reason for reason in Reason if reason.value == text), otherwise)
+def _turned(
+    old: JobState, new: JobState, kind: ConditionType, to: ConditionStatus
+) -> Condition | None:
+    """Return a condition that has this status now, and had another one or was not there."""
+    before, now = find(old, kind), find(new, kind)
+    if now is None or now.status is not to:
+        return None
+    return now if before is None or before.status is not to else None
