@@ -41,7 +41,8 @@ class Chaos:
         self.num_stranded = 0  # who had to be started again instead of waiting for a mate
         self.bursts = Counter[str]()
         self._folder = folder
-        self._points = POINTS if shard == 1 else (*POINTS, *POINTS_IN_PASSES)
+        self._is_sharded = shard > 1
+        self._points = (*POINTS, *POINTS_IN_PASSES) if self._is_sharded else POINTS
         self._dice = random.Random(seed)  # noqa: S311
         self._job = Job(folder, train, folder, None, 0.0, shard)
         self._workers = Workers(shard)
@@ -72,7 +73,10 @@ class Chaos:
         for worker in (*self._workers.usable, *self._asleep):
             self._job.signal(worker, signal.SIGKILL)
         self._job.close()
-        return [*self._wrong, *self._job.errors]
+        # Of these a next world was formed without them before anybody looked: all trained on.
+        stranded = [said for said in self._job.errors if self._is_sharded and STRANDED in said]
+        self.num_stranded += len(stranded)
+        return [*self._wrong, *(said for said in self._job.errors if said not in stranded)]
 
     def _likely(self) -> dict[Callable[[], None], int]:
         """Return each event that may happen now with its weight: losses and joins have the most."""
