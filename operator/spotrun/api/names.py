@@ -186,6 +186,19 @@ ENV_CHECKPOINT_EVERY: Final = Name(
 ENV_CHECKPOINT_KEEP: Final = Name(
     "SPOTRUN_CHECKPOINT_KEEP", "the number of checkpoints to keep if the script gives none"
 )
+ENV_LOCAL: Final = Name(
+    "SPOTRUN_LOCAL", "the folder of the local tier of checkpoints, in the worker's memory or disk"
+)
+ENV_LOCAL_BYTES: Final = Name("SPOTRUN_LOCAL_BYTES", "the most that the local tier may hold")
+ENV_LOCAL_EVERY: Final = Name(
+    "SPOTRUN_LOCAL_EVERY", "the interval between saves in the local tier: auto, or 30s"
+)
+ENV_LOCAL_MEDIUM: Final = Name(
+    "SPOTRUN_LOCAL_MEDIUM", "Memory where the local tier counts as the worker's memory"
+)
+ENV_NODE: Final = Name(
+    "SPOTRUN_NODE", "the worker's node: copies of the local tier go to another one"
+)
 ENV_GRACE_SECONDS: Final = Name(
     "SPOTRUN_GRACE_SECONDS", "the time that a training process may take to end after SIGTERM"
 )

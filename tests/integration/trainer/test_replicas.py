@@ -34,3 +34,27 @@ async def test_the_mate_of_a_lost_worker_is_completed_and_goes_on(place: Place) 
     assert len(states) == len({(step, part) for step, part, _ in states}), "one state of each part"
     slots = sorted(pod["metadata"]["labels"]["spotrun.dev/slot"] for pod in pods)
     assert slots.count("0") == 2
+
+
+async def test_the_only_copy_goes_on_from_its_local_tier(place: Place) -> None:
+    """One node of the only copy is lost: nobody has its part but its neighbour's memory."""
+    await place.add_nodes("c")
+    durable = await place.claim()
+    local = {"medium": "Memory", "sizeLimit": "64Mi", "every": "1s"}
+    checkpoint = {**durable, "every": "1h", "local": local}
+    sizes = {"min": 2, "max": 2, "perReplica": 2}
+    await place.start("parts.py", place.folder, *FOR_LONG, sizes=sizes, checkpoint=checkpoint)
+    async with place.operator():
+        before = await place.until_trace(lambda lines: len(lines) > 300)
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        after = await place.until_trains(2, after=before)
+        job = await place.job()
+    survivor = {line["pid"] for line in before if line["rank"] == 1}
+    done = max(line["step"] for line in place.trace() if line["pid"] in survivor)
+    first = min(line["step"] for line in after)
+    print(f"{done} steps were done, the next ones are from {first} on")
+    assert 1 < first <= done + 1, "it began anew"
+    assert job["status"]["world"]["entry"] == "Restart"
+    assert not any(place.checkpoints.rglob("COMPLETE")), "nothing is durable yet"
+    states = {(line["step"], line["part"], line["weights"]) for line in place.trace()}
+    assert len(states) == len({(step, part) for step, part, _ in states}), "one state of each part"

@@ -36,6 +36,7 @@ from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog
 from spotrun_trainer.checkpoint import make_writable
+from spotrun_trainer.checkpoint.tiers.server import serve_tier
 from spotrun_trainer.hooks.python_path import show_fatal_errors, watch_processes
 from spotrun_trainer.process.addresses import split_address
 from spotrun_trainer.process.dns import wait_shortly
@@ -166,6 +167,7 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     watch_processes(os.environ)
     show_fatal_errors(os.environ)
     offer_memory(os.environ)
+    serve_tier(os.environ, settings.address, settings.directory)
     interpreters = begin_ahead(os.environ, trace)
     watch_output(os.environ)
     stopping = Stopping(settings.grace_seconds, spared=lambda: interpreters.pids)

@@ -19,9 +19,9 @@ from spotrun_trainer.checkpoint.errors import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
-from spotrun_trainer.checkpoint.folder_check import make_writable
 from spotrun_trainer.checkpoint.interval import interval_seconds
 from spotrun_trainer.checkpoint.places import open_storage
+from spotrun_trainer.checkpoint.places.folder_check import make_writable
 from spotrun_trainer.checkpoint.saver import Saved
 
 __all__ = [

@@ -11,6 +11,7 @@ from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reader import Reader, load
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
+from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
@@ -32,12 +33,12 @@ class Checkpoints:
 
     Where `shards` ranks hold one copy of the model together, this one has part `shard`: it saves
     and loads that, and a checkpoint is complete with all parts. In each of `stages` equal groups of
-    these are other layers.
+    these are other layers. Where the place is not shared each rank saves its part by itself.
     """
 
     def __init__(
         self,
-        place: str | Path,
+        place: str | Path | Storage,
         *,
         keep: int,
         attempt: str = "",
@@ -45,17 +46,18 @@ class Checkpoints:
         shard: int = 0,
         shards: int = 1,
         stages: int = 1,
+        is_shared: bool = True,
     ) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint is kept, not {keep}")
-        self._place = open_storage(place)
+        self._place = open_storage(place) if isinstance(place, str | Path) else place
         self._keep = keep
         self._attempt = attempt
         self._shard = shard
         self._shards = shards
         self._stages = stages
         self._alone = secrets.token_hex(8)
-        self._saver = Saver(self._place, patience_seconds)
+        self._saver = Saver(self._place, patience_seconds, is_shared=is_shared)
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
 
     @property
@@ -100,6 +102,11 @@ class Checkpoints:
             stages=self._stages,
         )
         self._saver.save(part, flat)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether another save would wait until the one before is written."""
+        return self._saver.is_writing
 
     def before_change(self) -> None:
         """Return once what is being saved is copied; to be called right before an update."""

@@ -52,8 +52,10 @@ class _Job:
 class Saver:
     """One rank's saves: one is staged and written at a time, any number wait for other ranks."""
 
-    def __init__(self, place: Storage, patience_seconds: float) -> None:
+    def __init__(self, place: Storage, patience_seconds: float, *, is_shared: bool = True) -> None:
+        """Save into a place; where it is not shared, the other ranks' parts lie elsewhere."""
         self._place = place
+        self._is_shared = is_shared
         self._patience_seconds = patience_seconds
         self._buffer = HostBuffer()
         self._speed = SaveSpeed()
@@ -82,6 +84,11 @@ class Saver:
             self._thread = threads.start(
                 self._run, name="checkpoint", end=self._end, seconds=EXIT_SECONDS
             )
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether another save would wait for the one before."""
+        return self._writing is not None
 
     def before_change(self) -> None:
         """Return when the tensors of the save in flight may change."""
@@ -162,7 +169,10 @@ class Saver:
                 outcome = _saved(job)
             else:
                 manifest = write_part(self._place, job.part, bytes_of(memory))
-                completion = Completion(self._place, job.part, manifest)
+                if self._is_shared:
+                    completion = Completion(self._place, job.part, manifest)
+                else:
+                    outcome = _saved(job)
                 self._speed.note(job.part.bytes, stopwatch.unhindered_seconds())
         except Exception as error:  # any error at all: finished() raises it
             outcome = _failed(job, self._place, error)

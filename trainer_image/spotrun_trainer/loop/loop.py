@@ -15,7 +15,7 @@ from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop import completion, reproducibility, state_sync
+from spotrun_trainer.loop import completion, state_sync
 from spotrun_trainer.loop.dealing import Balance, Dealing
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
@@ -23,6 +23,7 @@ from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
+from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
@@ -165,7 +166,8 @@ class Loop:
             restored = None
             if context.checkpoints is not None:
                 self._saving.take_place()
-                restored = restore(
+                self._saving.local.meet()
+                restored = self._saving.local.restore(context.checkpoints) or restore(
                     context.rank_info,
                     context.group,
                     context.checkpoints,
@@ -179,23 +181,28 @@ class Loop:
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)
                 return
-        is_found = context.rank_info.restore is None  # perhaps an earlier job's, as its orders were
+        # Perhaps an earlier job's, as its orders were.
+        is_found = context.rank_info.restore is None and restored.is_durable
         if context.group.rank == 0:
-            where = f", which was in {restored.where}" if is_found else ""
+            is_named = is_found or not restored.is_durable
+            where = f", which was in {restored.where}" if is_named else ""
             say(f"going on from {restored.name}{where}")
         with naming(restored.where):
             self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
-        self._saving.restored(restored.name, context.step)
+        if restored.is_durable:
+            self._saving.restored(restored.name, context.step)
 
     def pack(self) -> dict[str, Any]:
         """Return what a joining worker needs beside the tracked state."""
         settled, stop = phase_results.pack(self.settled), self._votes.stop
-        return {**self._extra(), "settled": settled, "stop": stop}
+        kept = self._saving.local.pack()
+        return {**self._extra(), "settled": settled, "stop": stop, "kept": kept}
 
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on from another process's `pack()`."""
         self._saving.before_change()  # a save of another state may be in flight
         self._go_on(extra)
+        self._saving.local.unpack(extra.get("kept"))
         self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
@@ -218,6 +225,7 @@ class Loop:
         """Let the first process keep other trainings out, also while it takes or evaluates."""
         if self._context.rank_info.elastic:
             self._saving.keep_place()
+        self._saving.local.meet()
 
     def arrived(self) -> None:
         """Train on in a new group, with the same state."""
@@ -353,10 +361,14 @@ class Loop:
         self._report()
         self._saving.look(self.voter.step_seconds)
         # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
-        is_wanted = votes.leave or (votes.save and not self._streak.steps)
-        if is_wanted and not votes.hopeless and completion.are_weights_finite(self._context):
-            self.voter.orders = context.orders()
-            self._saving.begin(self._extra())
+        is_wanted = not votes.hopeless and (votes.leave or (votes.save and not self._streak.steps))
+        is_wanted_locally = self._saving.local.is_wanted(votes) and not self._streak.steps
+        if (is_wanted or is_wanted_locally) and completion.are_weights_finite(self._context):
+            if is_wanted_locally:
+                self._saving.local.begin(self._extra())
+            if is_wanted:
+                self.voter.orders = context.orders()
+                self._saving.begin(self._extra())
         if votes.leave and (
             context.interrupt.reason() is not None or not context.rank_info.elastic
         ):

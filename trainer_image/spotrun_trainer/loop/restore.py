@@ -23,6 +23,7 @@ class Restored(NamedTuple):
     name: str
     extra: dict[str, Any]
     where: str  # the checkpoints are
+    is_durable: bool = True  # else it is in the local tier
 
 
 def restore(

@@ -38,6 +38,10 @@ class SaveSchedule:
         self._saved_before, self._saved_at = self._saved_at, self._clock()
         self._excess_seconds = 0.0
 
+    def hurry(self) -> None:
+        """Let the next save by seconds be due at once."""
+        self._saved_at = self._saved_before = float("-inf")
+
     def dropped(self) -> None:
         """Note that the last save was abandoned, so the next one is due as before it."""
         self._saved_at = self._saved_before

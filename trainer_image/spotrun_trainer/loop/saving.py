@@ -12,6 +12,7 @@ from spotrun_trainer.checkpoint import (
 )
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.checkpoint_owner import owner_of
+from spotrun_trainer.loop.local_saving import LocalSaving
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.telemetry.console import say
 
@@ -34,6 +35,7 @@ class Saving:
         place = context.place
         self._storage = open_storage(place) if place is not None else None
         self._owner = owner_of(context, self._storage) if self._storage is not None else None
+        self.local = LocalSaving(context)
         self.is_complete = False  # and its last checkpoint is durable
 
     @property
@@ -122,9 +124,11 @@ class Saving:
         """Return once tensors may change."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.before_change()
+        self.local.before_change()
 
     def look(self, step_seconds: float) -> None:
         """Note saves that have become durable."""
+        self.local.step_took(step_seconds)
         self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
         if self._context.checkpoints is None or not self.is_in_flight:

@@ -43,6 +43,16 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
             tensor.detach().copy_(piece.view_as(tensor))
 
 
+def texts_of_all(group: Group, text: str, device: torch.device) -> list[str]:
+    """Return a text of each process, by rank."""
+    own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
+    lengths = group.all_gather(torch.tensor([len(own)], device=device)).flatten().tolist()
+    padded = own.new_zeros(max(lengths))
+    padded[: len(own)] = own
+    rows = group.all_gather(padded).tolist()
+    return [bytes(row[:size]).decode() for row, size in zip(rows, lengths, strict=True)]
+
+
 def check_stages(names: Sequence[str], group: Group, device: torch.device) -> None:
     """Raise ValueError, on all stages of a copy, if two of them have a parameter of one name."""
     stages = group.along("pp")

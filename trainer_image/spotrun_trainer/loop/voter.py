@@ -31,7 +31,11 @@ class Voter:
         is_ordered = context.orders() > self.orders
         is_leaving = context.interrupt.reason() is not None
         is_hopeless = is_leaving and not self._saving.fits(context.interrupt.seconds_left())
+        local = self._saving.local.vote(number)
         return StepVote(
+            local=local.due,
+            local_busy=local.busy,
+            local_failed=local.failed,
             save=int(is_ordered or self._saving.is_due(number)),
             leave=int(is_leaving),
             hopeless=int(is_hopeless),

@@ -22,6 +22,9 @@ class StepVote:
     save: int = 0  # write a checkpoint at the end of this step
     leave: int = 0  # this process ends after this step: SIGTERM, or its time is over
     hopeless: int = 0  # it ends so soon that a checkpoint would not be durable in time
+    local: int = 0  # save in the local tier at the end of this step
+    local_busy: int = 0  # the last save there is not done, on this process
+    local_failed: int = 0  # it has failed, on this process
     stop: int = 0  # the training is to end here: run.stop()
     change: int = 0  # another world is to be entered together after this step
     too_large: int = 0  # a microbatch did not fit into memory: nothing is applied
@@ -50,7 +53,8 @@ def sum_votes(votes: Sequence[StepVote]) -> StepVote:
 
 def without_plans(total: StepVote) -> StepVote:
     """Return the votes that count in another world, where all processes vote again on actions."""
-    return replace(total, save=0, leave=0, hopeless=0, change=0)
+    plans = ("save", "leave", "hopeless", "local", "local_busy", "local_failed", "change")
+    return replace(total, **dict.fromkeys(plans, 0))
 
 
 def have_equal_state(total: StepVote, own: StepVote, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from spotrun.act.manifests import local_tier
 from spotrun.act.manifests.affinity import affinity, tolerations
 from spotrun.act.manifests.injection import image_for, inject
 from spotrun.act.manifests.plain_json import Manifest, plain
@@ -9,7 +10,6 @@ from spotrun.act.manifests.replica_affinity import with_replica
 from spotrun.act.manifests.security import container_security, pod_security
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api import names
-from spotrun.api.field_types.text_values import AutoOrDuration
 from spotrun.api.spec.checkpoint import Checkpoint
 from spotrun.api.spec.template import TRAINER
 from spotrun.observe.template_defaults import processes
@@ -183,6 +183,7 @@ def _training(
     address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     ours: list[Manifest] = [
         address,
+        *local_tier.node(job),
         *({"name": str(k), "value": str(v)} for k, v in values.items()),
     ]
     reserved = {variable["name"] for variable in ours}
@@ -218,9 +219,9 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
     place = job.spec.checkpoint
     if place is not None:
         values[names.ENV_CHECKPOINT] = _place_of(job, place)
-        values[names.ENV_CHECKPOINT_EVERY] = _seconds_or_auto(place.every)
+        values[names.ENV_CHECKPOINT_EVERY] = local_tier.seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
-    return values
+    return values | local_tier.settings(job)
 
 
 def _place_of(job: JobSnapshot, checkpoint: Checkpoint) -> str:
@@ -239,10 +240,6 @@ def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:
     if signal := annotations.get(names.ANNOTATION_NOTICE_SIGNAL):
         values[names.ENV_NOTICE_SIGNAL] = signal
     return values
-
-
-def _seconds_or_auto(every: AutoOrDuration) -> str:
-    return "auto" if every.duration is None else f"{every.duration.exact_seconds}s"
 
 
 def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:
@@ -276,6 +273,7 @@ def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:
     place = job.spec.checkpoint
     if place is not None and place.volume is not None:
         found.append(_volume("checkpoints", CHECKPOINTS, place.volume.manifest()))
+    found += [_volume("local", local_tier.PATH, one) for one in local_tier.sources(job)]
     return found
 
 

@@ -133,6 +133,26 @@ class Volume(Model):
     )
 
 
+class LocalTier(Model):
+    """A first tier: the newest steps in the workers' own memory or disks, each on two nodes."""
+
+    medium: Medium = Field(
+        Medium.MEMORY,
+        description='The storage: Memory, the default, counted as the worker\'s, or "" for the '
+        "node's disk.",
+    )
+    size_limit: Quantity | None = Field(
+        None,
+        description="The most it may hold on a worker, e.g. 20Gi. It takes four times a worker's "
+        "part of the state: two steps, and as much of a neighbour. Default: what the node has.",
+    )
+    every: AutoOrDuration = Field(
+        AutoOrDuration("Auto"),
+        description="Default Auto: the interval that pays off by the measured cost of such a save. "
+        "Or a duration, e.g. 30s.",
+    )
+
+
 class Checkpoint(Model):
     """The place of checkpoints, and the interval between them."""
 
@@ -155,6 +175,13 @@ class Checkpoint(Model):
     )
     keep: Annotated[int, Field(ge=1, le=1000)] = Field(
         3, description="Default 3. The number of checkpoints that are kept; older ones are deleted."
+    )
+
+    local: LocalTier | None = Field(
+        None,
+        description="Keeps the newest steps in the workers' own memory or disks too, each part on "
+        "two nodes, so that a start of all processes after the loss of one node goes on from "
+        "seconds ago. For scripts with Run. Default: none.",
     )
 
     rules = (

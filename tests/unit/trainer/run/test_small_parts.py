@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.loop import reproducibility
+from spotrun_trainer.process import reproducibility
 from spotrun_trainer.loop.evaluation.evaluate import plan
 from spotrun_trainer.loop.local_first import run_first
 from spotrun_trainer.loop.save_schedule import SaveSchedule, parse

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from spotrun_trainer.checkpoint.folder_check import make_writable
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import (
     MARKER,
@@ -24,6 +23,7 @@ from spotrun_trainer.checkpoint.format.storage import (
     pieces,
 )
 from spotrun_trainer.checkpoint.places.addresses import without_secrets
+from spotrun_trainer.checkpoint.places.folder_check import make_writable
 from spotrun_trainer.checkpoint.places.folder_note import FolderNote
 
 __all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]

@@ -1,0 +1,87 @@
+"""Messages between workers about their local tiers, signed with the secret of a world.
+
+Both sides begin with a random number. Each message is JSON, and its signature covers both numbers,
+the side that speaks, the count of its messages and the content: so a message of somebody without
+the secret, of another connection, or one that is repeated, is refused. Content of files follows a
+message as it is; it is compared with hashes that came signed. Nothing is encrypted, as nothing is
+that the processes of a world send each other.
+"""
+
+import hmac
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+MESSAGE_BYTES = 16_384
+_NONCE_BYTES = 16
+_LENGTH = struct.Struct("!I")
+_COUNT = struct.Struct("!Q")
+_SIGNATURE_BYTES = 32
+
+
+class ChannelError(OSError):
+    """The other side is no worker of this world, or speaks another language."""
+
+
+class Channel:
+    """One side of a connection."""
+
+    def __init__(
+        self, connection: socket.socket, world_secrets: Sequence[str], *, is_server: bool
+    ) -> None:
+        """Exchange the random numbers; of several secrets the first message decides which it is."""
+        if not all(world_secrets):
+            raise ChannelError("there is no secret to sign with, outside of a world")
+        self.connection = connection
+        self._keys = [one.encode() for one in world_secrets]
+        self._sides = (b"server", b"client") if is_server else (b"client", b"server")
+        self._sent = self._received = 0
+        own = secrets.token_bytes(_NONCE_BYTES)
+        connection.sendall(own)
+        other = self.read(_NONCE_BYTES)
+        self._nonces = own + other if is_server else other + own
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message."""
+        body = json.dumps(message, separators=(",", ":")).encode()
+        signature = self._signature(self._keys[0], self._sides[0], self._sent, body)
+        self._sent += 1
+        self.connection.sendall(_LENGTH.pack(len(body)) + body + signature)
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next message; raises ChannelError if it is not the other side's."""
+        (length,) = _LENGTH.unpack(self.read(_LENGTH.size))
+        if length > MESSAGE_BYTES:
+            raise ChannelError(f"a message has at most {MESSAGE_BYTES} bytes, not {length}")
+        body, signature = self.read(length), self.read(_SIGNATURE_BYTES)
+        for key in self._keys:
+            expected = self._signature(key, self._sides[1], self._received, body)
+            if hmac.compare_digest(signature, expected):
+                self._keys = [key]
+                break
+        else:
+            raise ChannelError("the signature of a message is not of this world")
+        self._received += 1
+        message = json.loads(body)
+        if not isinstance(message, dict):
+            raise ChannelError("a message is a JSON object")
+        return message
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes."""
+        content = bytearray(size)
+        self.read_into(memoryview(content))
+        return bytes(content)
+
+    def read_into(self, target: memoryview) -> None:
+        """Fill the target; raises ChannelError if the connection ends before."""
+        while target:
+            if not (count := self.connection.recv_into(target)):
+                raise ChannelError("the other side has ended the connection")
+            target = target[count:]
+
+    def _signature(self, key: bytes, side: bytes, count: int, body: bytes) -> bytes:
+        return hmac.digest(key, self._nonces + side + _COUNT.pack(count) + body, "sha256")

@@ -1,0 +1,89 @@
+"""A worker's folder of the local tier: parts of its own processes, and copies of a neighbour's."""
+
+import errno
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from typing_extensions import override
+
+from spotrun_trainer.checkpoint.format.manifest import (
+    data_file,
+    manifest_file,
+    read_manifest,
+    sha256_of,
+)
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.storage import Told
+from spotrun_trainer.checkpoint.places.directory import Place
+from spotrun_trainer.checkpoint.tiers.newest import Held
+from spotrun_trainer.checkpoint.tiers.settings import Settings
+from spotrun_trainer.telemetry.container_usage import memory_left
+
+SPARE_BYTES = 256 << 20
+"""Memory that is left for the training: its own use goes up and down."""
+
+
+class Folder(Place):
+    """The files of a worker's tier; several processes of the worker, and its agent, write there."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.folder)
+        self._limit_bytes = settings.limit_bytes
+        self._is_memory = settings.is_memory
+
+    def held(self) -> list[Held]:
+        """List the parts that are whole by their lengths."""
+        return [
+            held
+            for name in self.names()
+            for file in sorted(one.name for one in self.files(name))
+            if file.endswith(".json") and (held := self._held(name, file)) is not None
+        ]
+
+    def keep(self, names: Collection[Name]) -> None:
+        """Delete all checkpoints but these."""
+        for name in self.names():
+            if name not in names:
+                self.remove(name)
+
+    def check_room(self, size: int) -> None:
+        """Raise OSError, with what is there and what is missing, if so many bytes do not fit."""
+        used = sum(file.bytes for name in self.names() for file in self.files(name))
+        if self._limit_bytes is not None and used + size > self._limit_bytes:
+            raise _no_room(self.root, size, f"{_mib(used)} of {_mib(self._limit_bytes)} are used")
+        there = os.statvfs(self.root)
+        if size > (free := there.f_bavail * there.f_frsize):
+            raise _no_room(self.root, size, f"{_mib(free)} are free")
+        if self._is_memory and size + SPARE_BYTES > (left := memory_left(os.getpid())):
+            raise _no_room(self.root, size, f"{_mib(left)} are left of the container's memory")
+
+    @override
+    def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
+        self.check_room(sum(map(len, content)))
+        super().write_data(name, file, content, told)
+
+    def _held(self, name: Name, file: str) -> Held | None:
+        try:
+            text = self.read(name, file)
+            manifest = read_manifest(text)
+            length = self.path(name, data_file(manifest.rank)).stat().st_size
+        except (OSError, ValueError):  # not whole
+            return None
+        if length != manifest.file_bytes or file != manifest_file(manifest.rank):
+            return None
+        return Held(name, manifest.attempt, manifest.rank, manifest.size, sha256_of(text))
+
+
+def _no_room(root: Path, size: int, why: str) -> OSError:
+    return OSError(
+        errno.ENOSPC,
+        f"a part of {_mib(size)} does not fit, {why}: a worker needs four times the size of its "
+        "own part, for two steps and as much of a neighbour; raise checkpoint.local.sizeLimit, and "
+        "with medium Memory the container's memory",
+        str(root),
+    )
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,161 @@
+"""Saving in the local tier, and a start from it: the training's side of `checkpoint/tiers/`."""
+
+from typing import Any
+
+import torch
+
+from spotrun_trainer.checkpoint import (
+    Checkpoints,
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+)
+from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.tiers.newest import Found
+from spotrun_trainer.checkpoint.tiers.settings import read_settings
+from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
+from spotrun_trainer.elastic.world_context import Context
+from spotrun_trainer.loop.restore import Restored, naming
+from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.loop.state_sync import texts_of_all
+from spotrun_trainer.step.vote import StepVote
+from spotrun_trainer.telemetry.console import say
+
+_WHERE = "the local tier"
+
+
+class LocalSaving:
+    """One process's saves in the local tier; without one nothing happens."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._tier = _tier_of(context)
+        self._met_in = -1  # the world
+
+    def meet(self) -> None:
+        """Learn, in each world once, where the other workers have their folders."""
+        context = self._context
+        if self._tier is None or self._has_met:
+            return
+        said = texts_of_all(context.group, self._tier.introduce(), context.device)
+        self._tier.meet(
+            said,
+            context.rank_info.rank,
+            context.rank_info.local_size,
+            secret=context.rank_info.secret,
+            attempt=context.attempt(),
+        )
+        self._met_in = context.rank_info.world_number
+
+    def vote(self, step: int) -> Vote:
+        """Return this process's vote at the end of a step."""
+        if self._tier is None or not self._has_met:
+            return Vote()
+        return self._tier.vote(step, decides=self._context.group.rank == 0)
+
+    def is_wanted(self, votes: StepVote) -> bool:
+        """Whether all processes save now; notes what all of them have by these votes."""
+        if self._tier is None:
+            return False
+        vote = Vote(votes.local, votes.local_busy, votes.local_failed)
+        if (name := self._tier.conclude(vote)) is not None:
+            self._context.trace.mark("kept", step=name.step)
+        return self._tier.is_wanted(vote)
+
+    def begin(self, extra: dict[str, Any]) -> None:
+        """Begin to save the step that was done last."""
+        assert self._tier is not None, "it is wanted"
+        context = self._context
+        with context.meter.span("checkpoint"):
+            self._tier.save(
+                f"step-{context.step}.g{context.rank_info.world_number}",
+                context.tracked.flatten(),
+                rank=context.group.rank,
+                size=context.group.size,
+                extra=extra,
+                parameters=context.tracked.parameters(),
+            )
+
+    def before_change(self) -> None:
+        """Return once tensors may change."""
+        if self._tier is not None:
+            self._tier.before_change()
+
+    def step_took(self, seconds: float) -> None:
+        """Note the length of a step: steps beside a save show its cost."""
+        if self._tier is not None:
+            self._tier.step_took(seconds)
+
+    def pack(self) -> str | None:
+        """Return what a joining worker needs: the step that all others have."""
+        complete = self._tier.complete if self._tier is not None else None
+        return None if complete is None else str(complete)
+
+    def unpack(self, complete: str | None) -> None:
+        """Go on from another process's `pack()`."""
+        if self._tier is not None and complete is not None:
+            self._tier.complete = Name.parse(complete)
+
+    def restore(self, checkpoints: Checkpoints) -> Restored | None:
+        """Load the newest step that all workers' folders have together, if no checkpoint is newer.
+
+        What cannot be loaded is deleted on all workers, and then the checkpoint counts. Without one
+        the processes have to be started again: tensors hold a part of what was read.
+        """
+        if self._tier is None:
+            return None
+        durable = self._newest_durable(checkpoints)
+        found = self._find(self._tier, durable)
+        if found is None:
+            return None
+        extra, why = self._try_load(self._tier, found)
+        if why is None:
+            # Not noted as durable, so the next checkpoint is as urgent as it was.
+            self._context.reporter.update(step=found.name.step, restored=str(found.name))
+            return Restored(str(found.name), extra, _WHERE, is_durable=False)
+        say(f"{found.name} of {_WHERE} is not loaded: {why}")
+        self._tier.forget()
+        if not durable:
+            raise DamagedCheckpointError(f"{found.name} of {_WHERE} cannot be loaded: {why}")
+        return None
+
+    @property
+    def _has_met(self) -> bool:
+        return self._met_in == self._context.rank_info.world_number
+
+    def _newest_durable(self, checkpoints: Checkpoints) -> str:
+        context, name = self._context, self._context.rank_info.restore
+        if name is None and context.group.rank == 0:
+            name = checkpoints.newest()
+        return context.group.text_from(0, name or "", device=context.device)
+
+    def _find(self, tier: LocalTier, durable: str) -> Found | None:
+        context = self._context
+        held = tier.held() if context.rank_info.local_rank == 0 else "[]"
+        return tier.find(texts_of_all(context.group, held, context.device), durable)
+
+    def _try_load(self, tier: LocalTier, found: Found) -> tuple[dict[str, Any], str | None]:
+        """Return the values beside the state, or why some process could not load it."""
+        context, extra, why = self._context, dict[str, Any](), ""
+        group = context.group
+        try:
+            with naming(_WHERE):
+                extra = tier.load(found, context.tracked, rank=group.rank, size=group.size)
+        except (DamagedCheckpointError, UnreadableCheckpointError) as error:
+            why = str(error)
+        failures = torch.tensor([float(bool(why))], device=context.device)
+        group.all_reduce(failures).wait()
+        return extra, (why or "another rank could not read it") if failures.item() else None
+
+
+def _tier_of(context: Context) -> LocalTier | None:
+    """Return the local tier of a TrainingJob's worker; it needs a durable place behind it."""
+    settings, rank_info = read_settings(context.env), context.rank_info
+    if settings is None or context.place is None or not rank_info.elastic:
+        return None
+    return LocalTier(
+        settings,
+        SaveSchedule(settings.every),
+        shard=rank_info.shard,
+        shards=rank_info.shards,
+        stages=rank_info.stages,
+    )
