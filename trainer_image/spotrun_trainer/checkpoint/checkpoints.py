@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.digests import CRC32, SHA256
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reader import Reader, load
@@ -56,6 +57,7 @@ class Checkpoints:
         self._shard = shard
         self._shards = shards
         self._stages = stages
+        self._is_shared = is_shared
         self._alone = secrets.token_hex(8)
         self._saver = Saver(self._place, patience_seconds, is_shared=is_shared)
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
@@ -100,6 +102,7 @@ class Checkpoints:
             else None,
             shards=self._shards,
             stages=self._stages,
+            hashed_by=SHA256 if self._is_shared else CRC32,
         )
         self._saver.save(part, flat)
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.process import reproducibility
 from spotrun_trainer.loop.evaluation.evaluate import plan
 from spotrun_trainer.loop.local_first import run_first
 from spotrun_trainer.loop.save_schedule import SaveSchedule, parse
 from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import Interrupt
 from spotrun_trainer.process.ipc_files import read_progress

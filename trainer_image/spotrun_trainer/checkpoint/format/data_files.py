@@ -1,10 +1,10 @@
 """The data files of a checkpoint, opened to be read: errors name the file that they are in."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError, UnreadableCheckpointError
+from spotrun_trainer.checkpoint.format.digests import DIGESTS
 from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.storage import OpenFile, Storage
@@ -16,10 +16,10 @@ CHUNK_BYTES = 4 << 20
 class Stream:
     """A file read from its start, hashed as it goes."""
 
-    def __init__(self, file: OpenFile) -> None:
+    def __init__(self, file: OpenFile, hashed_by: str) -> None:
         self._file = file
         self._offset = 0
-        self._digest = hashlib.sha256()
+        self._digest = DIGESTS[hashed_by]()
 
     def skip(self, size: int) -> None:
         """Read so many bytes."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, TypeVar
 
+from spotrun_trainer.checkpoint.format.digests import CRC32, DIGITS, SHA256
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
 from spotrun_trainer.state.flatten import DTYPES, JSON, Spec
@@ -25,7 +26,7 @@ MOST_RANKS = 1_000_000
 MOST_DIMENSIONS = 64  # as torch has it
 _T = TypeVar("_T")
 _MOST_BYTES = 2**60
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_HEX = re.compile(r"[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,12 @@ class Manifest:
     size: int
     header_bytes: int
     file_bytes: int
-    sha256: str
+    digest: str  # of the data file
     slices: tuple[Slice, ...]
     content: Content | None = None  # of the first rank of each part
     shards: int = 1  # ranks that hold one copy of the model
     stages: int = 1  # groups of these that hold other layers each
+    hashed_by: str = SHA256
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def write_manifest(manifest: Manifest) -> bytes:
         "size": manifest.size,
         "header_bytes": manifest.header_bytes,
         "file_bytes": manifest.file_bytes,
-        "sha256": manifest.sha256,
+        manifest.hashed_by: manifest.digest,
         "slices": [[one.tensor, one.start, one.stop] for one in manifest.slices],
     }
     if manifest.shards > 1:
@@ -110,17 +112,19 @@ def read_manifest(text: bytes) -> Manifest:
     """Read a manifest; raises ValueError with what is wrong about it."""
     document = _load(text)
     size = _whole(document, "size", MOST_RANKS)
+    hashed_by = CRC32 if CRC32 in document else SHA256
     return Manifest(
         attempt=_of_type(document, "attempt", str),
         rank=_whole(document, "rank", size - 1),
         size=size,
         header_bytes=_whole(document, "header_bytes", SMALL_BYTES),
         file_bytes=_whole(document, "file_bytes"),
-        sha256=_hash(document.get("sha256")),
+        digest=_hash(document.get(hashed_by), DIGITS[hashed_by]),
         slices=tuple(map(_slice, _of_type(document, "slices", list))),
         content=_content(document) if "tensors" in document else None,
         shards=_whole(document, "shards", size) if "shards" in document else 1,
         stages=_whole(document, "stages", size) if "stages" in document else 1,
+        hashed_by=hashed_by,
     )
 
 
@@ -210,7 +214,7 @@ def _of_type(document: dict[str, Any], key: str, kind: type[_T]) -> _T:
     return value
 
 
-def _hash(value: object) -> str:
-    if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise ValueError(f"a hash has 64 hexadecimal digits, not {str(value)[:80]}")
+def _hash(value: object, digits: int = DIGITS[SHA256]) -> str:
+    if not isinstance(value, str) or len(value) != digits or not _HEX.fullmatch(value):
+        raise ValueError(f"a hash has {digits} hexadecimal digits, not {str(value)[:80]}")
     return value

@@ -149,11 +149,11 @@ def verify(
             blaming(place, name, data_file(manifest.rank)),
             opened(place, name, manifest) as file,
         ):
-            stream = Stream(file)
+            stream = Stream(file, manifest.hashed_by)
             for start in range(0, manifest.file_bytes, TOLD_BYTES):
                 stream.skip(size := min(TOLD_BYTES, manifest.file_bytes - start))
                 told(size)
-            if stream.hexdigest() != manifest.sha256:
+            if stream.hexdigest() != manifest.digest:
                 raise ValueError("its content is not what was written (its hash differs)")
 
 

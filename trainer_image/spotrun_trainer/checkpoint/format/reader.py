@@ -133,11 +133,11 @@ def _read_data(place: Storage, name: Name, manifest: Manifest, flat: Flat) -> No
         blaming(place, name, data_file(manifest.rank)),
         opened(place, name, manifest) as file,
     ):
-        stream = Stream(file)
+        stream = Stream(file, manifest.hashed_by)
         stream.skip(manifest.header_bytes)
         for one in manifest.slices:
             _fill(flat.tensors[one.tensor], one, stream)
-        if stream.hexdigest() != manifest.sha256:
+        if stream.hexdigest() != manifest.digest:
             raise ValueError("its content is not what was written (its hash differs)")
 
 

@@ -3,13 +3,13 @@
 The file is written from the staged bytes as they lie, and hashed on the way.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.codes import CODES
+from spotrun_trainer.checkpoint.format.digests import DIGESTS, SHA256
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
     Manifest,
@@ -37,6 +37,7 @@ class Part:
     content: Content | None  # of the first rank of each part of the model
     shards: int = 1  # ranks that hold one copy of the model
     stages: int = 1  # groups of these that hold other layers each
+    hashed_by: str = SHA256
 
     @property
     def bytes(self) -> int:
@@ -53,11 +54,12 @@ def write_part(place: Storage, part: Part, staged: memoryview) -> str:
         size=part.size,
         header_bytes=len(head),
         file_bytes=len(head) + len(staged),
-        sha256=_write_data(place, part, head, staged),
+        digest=_write_data(place, part, head, staged),
         slices=part.slices,
         content=part.content,
         shards=part.shards,
         stages=part.stages,
+        hashed_by=part.hashed_by,
     )
     text = write_manifest(manifest)
     if (size := max(len(head), len(text))) > SMALL_BYTES:
@@ -70,7 +72,7 @@ def write_part(place: Storage, part: Part, staged: memoryview) -> str:
 
 
 def _write_data(place: Storage, part: Part, head: bytes, staged: memoryview) -> str:
-    digest = hashlib.sha256()
+    digest = DIGESTS[part.hashed_by]()
     content = (memoryview(head), staged)
     place.write_data(part.name, data_file(part.rank), content, digest.update)
     return digest.hexdigest()

@@ -19,6 +19,7 @@ from spotrun_trainer.checkpoint.format.storage import (
     MARKER,
     SMALL_BYTES,
     FileFacts,
+    OpenFile,
     Told,
     pieces,
 )
@@ -119,7 +120,7 @@ class Place:
     @contextmanager
     def opened(
         self, name: Name, file: str, _reads: Sequence[tuple[int, int]] = ()
-    ) -> Iterator["OpenDescriptor"]:
+    ) -> Iterator[OpenFile]:
         """Open a file to be read."""
         descriptor = self.open(name, file)
         try:

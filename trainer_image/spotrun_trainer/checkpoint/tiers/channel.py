@@ -9,10 +9,12 @@ that the processes of a world send each other.
 
 import hmac
 import json
+import os
 import secrets
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 MESSAGE_BYTES = 16_384
@@ -30,17 +32,26 @@ class Channel:
     """One side of a connection."""
 
     def __init__(
-        self, connection: socket.socket, world_secrets: Sequence[str], *, is_server: bool
+        self,
+        connection: socket.socket,
+        world_secrets: Sequence[str],
+        seconds: float,
+        *,
+        is_server: bool,
     ) -> None:
-        """Exchange the random numbers; of several secrets the first message decides which it is."""
+        """Exchange the random numbers; of several secrets the first message decides which it is.
+
+        `seconds` is the longest pause of the other side.
+        """
         if not all(world_secrets):
             raise ChannelError("there is no secret to sign with, outside of a world")
         self.connection = connection
+        self._wait_in_the_kernel(seconds)
         self._keys = [one.encode() for one in world_secrets]
         self._sides = (b"server", b"client") if is_server else (b"client", b"server")
         self._sent = self._received = 0
         own = secrets.token_bytes(_NONCE_BYTES)
-        connection.sendall(own)
+        self.write(own)
         other = self.read(_NONCE_BYTES)
         self._nonces = own + other if is_server else other + own
 
@@ -49,7 +60,12 @@ class Channel:
         body = json.dumps(message, separators=(",", ":")).encode()
         signature = self._signature(self._keys[0], self._sides[0], self._sent, body)
         self._sent += 1
-        self.connection.sendall(_LENGTH.pack(len(body)) + body + signature)
+        self.write(_LENGTH.pack(len(body)) + body + signature)
+
+    def write(self, content: bytes) -> None:
+        """Send bytes as they are."""
+        with _in_time("takes"):
+            self.connection.sendall(content)
 
     def receive(self) -> dict[str, Any]:
         """Return the next message; raises ChannelError if it is not the other side's."""
@@ -79,9 +95,37 @@ class Channel:
     def read_into(self, target: memoryview) -> None:
         """Fill the target; raises ChannelError if the connection ends before."""
         while target:
-            if not (count := self.connection.recv_into(target)):
+            with _in_time("says"):
+                count = self.connection.recv_into(target, 0, socket.MSG_WAITALL)
+            if not count:
                 raise ChannelError("the other side has ended the connection")
             target = target[count:]
 
+    def send_file(self, descriptor: int, start: int, count: int) -> None:
+        """Send a range of a file."""
+        while count:
+            with _in_time("takes"):
+                sent = os.sendfile(self.connection.fileno(), descriptor, start, count)
+            if not sent:
+                raise ChannelError("a file became shorter while it was sent")
+            start, count = start + sent, count - sent
+
+    def _wait_in_the_kernel(self, seconds: float) -> None:
+        """Let a call take all bytes at once: Python's time-outs ask before each piece."""
+        self.connection.setblocking(True)
+        pause = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.connection.setsockopt(socket.SOL_SOCKET, option, pause)
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
     def _signature(self, key: bytes, side: bytes, count: int, body: bytes) -> bytes:
         return hmac.digest(key, self._nonces + side + _COUNT.pack(count) + body, "sha256")
+
+
+@contextmanager
+def _in_time(does: str) -> Iterator[None]:
+    """Say what a pause of the kernel's time-out means."""
+    try:
+        yield
+    except BlockingIOError as error:
+        raise ChannelError(f"the other side {does} nothing any more") from error

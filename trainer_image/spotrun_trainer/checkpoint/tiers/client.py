@@ -30,9 +30,7 @@ def connected(address: str, secret: str) -> Iterator[Channel]:
     """Connect to the agent that serves another worker's folder."""
     try:
         with socket.create_connection(split_address(address), CONNECT_SECONDS) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            yield Channel(connection, [secret], is_server=False)
+            yield Channel(connection, [secret], ANSWER_SECONDS, is_server=False)
     except (ChannelError, ConnectionError, TimeoutError, socket.gaierror) as error:
         raise OSError(errno.EHOSTUNREACH, f"cannot be reached: {error}", address) from error
 
@@ -56,8 +54,8 @@ def put(channel: Channel, address: str, copy: Copy) -> None:
         described = {"data": size, "manifest": len(manifest), "sha256": sha256_of(manifest)}
         channel.send({**request, **described})
         _accepted(channel, address)
-        channel.connection.sendfile(file, 0, size)
-        channel.connection.sendall(manifest)
+        channel.send_file(file.fileno(), 0, size)
+        channel.write(manifest)
         _accepted(channel, address)
 
 

@@ -67,9 +67,7 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
-                connection.settimeout(IDLE_SECONDS)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                channel = Channel(connection, self._secrets(), is_server=True)
+                channel = Channel(connection, self._secrets(), IDLE_SECONDS, is_server=True)
                 while True:
                     self._answer(channel, channel.receive())
         except (OSError, ValueError) as error:  # a peer that has gone, or is none
@@ -96,7 +94,7 @@ class Server:
             channel.send(_refusal(error))
             return
         channel.send({"bytes": len(content)})
-        channel.connection.sendall(content)
+        channel.write(content)
 
     def _send_data(self, channel: Channel, request: dict[str, Any], name: Name, rank: int) -> None:
         try:
@@ -110,7 +108,7 @@ class Server:
             count = min(_whole(request, "count", 1 << 60), size - start)
             channel.send({"bytes": size})
             if count:
-                channel.connection.sendfile(file, start, count)
+                channel.send_file(file.fileno(), start, count)
 
     def _put(self, channel: Channel, request: dict[str, Any], name: Name, rank: int) -> None:
         copy = _Copy(
@@ -137,6 +135,7 @@ class Server:
             folder.make(name)
             descriptor = folder.create(name, data_file(rank))
         with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.truncate(copy.data_bytes)  # so that it counts as used from now on
             channel.send({"ready": True})
             buffer = memoryview(bytearray(_PIECE_BYTES))
             for start in range(0, copy.data_bytes, _PIECE_BYTES):

@@ -209,7 +209,7 @@ class LocalTier:
         parameters: Mapping[str, Sequence[Sequence[str]]],
     ) -> None:
         """Begin to save, in all processes."""
-        self._begun, self._is_busy = Name.parse(name), True
+        self._begun, self._is_busy, self._has_failed = Name.parse(name), True, False
         self._checkpoints.save(name, flat, rank=rank, size=size, extra=extra, parameters=parameters)
         self._schedule.begun()
 
@@ -245,6 +245,10 @@ class LocalTier:
         self.complete = None
         self._folder.keep(())
 
+    def close(self) -> None:
+        """End the thread that saves."""
+        self._checkpoints.close()
+
     @property
     def _peers(self) -> Peers:
         assert self._folder.peers is not None, "they were met"
@@ -255,8 +259,9 @@ class LocalTier:
         try:
             saved = self._checkpoints.finished()
         except CheckpointError as error:  # training is unharmed, and checkpoints go on
-            self._is_busy, self._has_failed = False, True
-            self._say_once(str(error))
+            if self._begun is not None:  # else it was of a world that is over
+                self._is_busy, self._has_failed = False, True
+                self._say_once(str(error))
             return
         if saved is not None and self._begun is not None and saved.name == str(self._begun):
             self._is_busy = False
