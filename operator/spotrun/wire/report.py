@@ -65,7 +65,8 @@ class Progress:
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
-    restored: str | None = None  # the checkpoint it went on from, where its world named none
+    # What it went on from, where its world named none, or the local tier had a newer step.
+    restored: str | None = None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ PRINTED = {
         "scaling_oscillations",
     },
     "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
+    "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
     "writes": {"writes_per_worker", "idle_writes", "writes_per_removed_worker"},
 }
 
@@ -63,6 +64,8 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
         assert figures["join_window_steps_lost"]["value"] == 0
     if name == "storage":
         assert (figures["store_lost"]["value"], figures["store_corrupt"]["value"]) == (0, 0)
+    if name == "tiers":
+        assert (figures["tier_lost"]["value"], figures["tier_corrupt"]["value"]) == (0, 0)
     if name == "writes":  # counted, so true whatever else the machine does
         assert figures["idle_writes"]["value"] == 0
         lives = figures["writes_per_worker"]

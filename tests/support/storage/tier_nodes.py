@@ -3,7 +3,6 @@
 The training processes are played by the test's own process, which holds one part for each node.
 """
 
-import multiprocessing
 import shutil
 import time
 from collections.abc import Sequence
@@ -19,10 +18,10 @@ from spotrun_trainer.checkpoint.tiers.settings import Endpoint, Settings
 from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.state.tracked import Tracked
+from tests.support.processes.trainer_world import SERVER
 
 SECRET = "of this world"  # noqa: S105
 PATIENCE_SECONDS = 60.0
-_FORKS = multiprocessing.get_context("fork")
 
 
 class Node:
@@ -34,8 +33,8 @@ class Node:
         settings = Settings(
             folder, "auto", limit_bytes, is_memory=True, endpoint=Endpoint(name, "")
         )
-        answers, answer = _FORKS.Pipe(duplex=False)
-        self._agent = _FORKS.Process(target=_serve, args=(settings, answer), daemon=True)
+        answers, answer = SERVER.Pipe(duplex=False)
+        self._agent = SERVER.Process(target=_serve, args=(settings, answer), daemon=True)
         self._agent.start()
         self.settings = replace(settings, endpoint=Endpoint(name, answers.recv()))
 
@@ -47,7 +46,10 @@ class Node:
 
 
 class World:
-    """One process for each node; all of them have the whole state, and save a part each."""
+    """One process for each state, all of which are equal, and each saves a part of it.
+
+    Nodes beyond these have no process that saves; they keep copies.
+    """
 
     def __init__(
         self, nodes: Sequence[Node], states: Sequence[Tracked], number: int, *, shards: int = 1
@@ -60,19 +62,25 @@ class World:
             for rank, node in enumerate(nodes)
         ]
         self._states = states
+        self.size = len(states)
         said = [tier.introduce() for tier in self.tiers]
         for rank, tier in enumerate(self.tiers):
             tier.meet(said, rank, 1, secret=SECRET, attempt=f"world {number}")
 
     def begin(self, step: int, *, lost: int | None = None) -> str:
         """Begin to save a step, in all processes but one that is lost."""
-        name = f"step-{step}.g{self.number}"
-        for rank, (tier, state) in enumerate(zip(self.tiers, self._states, strict=True)):
-            size, extra = len(self.tiers), {"step": step}
-            if rank != lost:
-                tier.save(name, state.flatten(), rank=rank, size=size, extra=extra, parameters={})
+        name = self.call(step, lost=lost)
         for tier in self.tiers:
             tier.before_change()
+        return name
+
+    def call(self, step: int, *, lost: int | None = None) -> str:
+        """Do the same, and return before tensors may change."""
+        name = f"step-{step}.g{self.number}"
+        for rank, (tier, state) in enumerate(zip(self.tiers, self._states, strict=False)):
+            flat, extra = state.flatten(), {"step": step}
+            if rank != lost:
+                tier.save(name, flat, rank=rank, size=self.size, extra=extra, parameters={})
         return name
 
     def vote(self) -> Vote:
@@ -100,8 +108,8 @@ class World:
 
     def load(self, found: Found) -> None:
         """Load it, in all processes."""
-        for rank, (tier, state) in enumerate(zip(self.tiers, self._states, strict=True)):
-            tier.load(found, state, rank=rank, size=len(self.tiers))
+        for rank, (tier, state) in enumerate(zip(self.tiers, self._states, strict=False)):
+            tier.load(found, state, rank=rank, size=self.size)
 
     def close(self) -> None:
         """End the threads."""

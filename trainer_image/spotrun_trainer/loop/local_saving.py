@@ -109,8 +109,6 @@ class LocalSaving:
             return None
         extra, why = self._try_load(self._tier, found)
         if why is None:
-            # Not noted as durable, so the next checkpoint is as urgent as it was.
-            self._context.reporter.update(step=found.name.step, restored=str(found.name))
             return Restored(str(found.name), extra, _WHERE, is_durable=False)
         say(f"{found.name} of {_WHERE} is not loaded: {why}")
         self._tier.forget()
@@ -149,8 +147,10 @@ class LocalSaving:
 
 def _tier_of(context: Context) -> LocalTier | None:
     """Return the local tier of a TrainingJob's worker; it needs a durable place behind it."""
-    settings, rank_info = read_settings(context.env), context.rank_info
-    if settings is None or context.place is None or not rank_info.elastic:
+    rank_info = context.rank_info
+    if context.place is None or not rank_info.elastic:
+        return None
+    if (settings := read_settings(context.env)) is None:
         return None
     return LocalTier(
         settings,

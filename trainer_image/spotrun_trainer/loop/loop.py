@@ -189,8 +189,7 @@ class Loop:
             say(f"going on from {restored.name}{where}")
         with naming(restored.where):
             self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
-        if restored.is_durable:
-            self._saving.restored(restored.name, context.step)
+        self._saving.restored(restored, context.step)
 
     def pack(self) -> dict[str, Any]:
         """Return what a joining worker needs beside the tracked state."""

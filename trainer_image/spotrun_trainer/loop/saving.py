@@ -13,6 +13,7 @@ from spotrun_trainer.checkpoint import (
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.checkpoint_owner import owner_of
 from spotrun_trainer.loop.local_saving import LocalSaving
+from spotrun_trainer.loop.restore import Restored
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.telemetry.console import say
 
@@ -186,11 +187,16 @@ class Saving:
             self.drop()
             self._schedule.dropped()
 
-    def restored(self, name: str, step: int) -> None:
-        """Note that the training began at a checkpoint, which need not be saved again."""
-        self._durable, self._begun_step = name, step
-        if self._context.rank_info.restore is None:  # the operator did not know of it
-            self._context.reporter.update(step=step, checkpoint=name, restored=name)
+    def restored(self, found: Restored, step: int) -> None:
+        """Note what the training began at; a checkpoint need not be saved again."""
+        named, reporter = self._context.rank_info.restore, self._context.reporter
+        if not found.is_durable:
+            self._durable = named
+            reporter.update(step=step, restored=found.name)
+            return
+        self._durable, self._begun_step = found.name, step
+        if named is None:  # the operator did not know of it
+            reporter.update(step=step, checkpoint=found.name, restored=found.name)
 
     def what_is_durable(self) -> str:
         """Return a phrase for the log: the checkpoint that a next start goes on from."""

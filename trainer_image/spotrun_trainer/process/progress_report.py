@@ -48,7 +48,7 @@ class TrainerProgress:
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
-    restored: str | None = None  # the one that training went on from, where the world named none
+    restored: str | None = None  # what training went on from, if its world did not name it
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends

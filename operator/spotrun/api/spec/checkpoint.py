@@ -138,7 +138,7 @@ class LocalTier(Model):
 
     medium: Medium = Field(
         Medium.MEMORY,
-        description='The storage: Memory, the default, counted as the worker\'s, or "" for the '
+        description="Default Memory, which counts as the worker's memory. Or an empty text: the "
         "node's disk.",
     )
     size_limit: Quantity | None = Field(

@@ -68,7 +68,8 @@ def _has_stepped(progress: Progress | None, status: JobState) -> bool:
         return False
     if not world.is_active:  # how the world that still trains was entered is not kept
         return progress.step_seconds is not None
-    restored = step_of(world.restore) if world.restore is not None else 0
+    named = (one for one in (world.restore, progress.restored) if one is not None)
+    restored = max(map(step_of, named), default=0)
     return world.entry is not Entry.RESTART or progress.step > restored
 
 
