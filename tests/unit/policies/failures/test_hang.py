@@ -108,6 +108,16 @@ def test_the_clock_starts_with_the_first_step_after_what_was_restored(
     assert left(job) == expected
 
 
+@pytest.mark.parametrize(("step", "expected"), [(150, None), (151, -399.0)])
+def test_a_newer_step_of_the_local_tier_is_no_step_of_this_world(
+    step: int, expected: float | None
+) -> None:
+    progress = Progress(1, step, restored="step-150.g0")
+    job = standing(999.0).with_world("0", restore="step-100.g0")
+    job = job.with_worker(0, ready=True, arrived=1, progress=progress, progress_for=999.0)
+    assert left(job) == expected
+
+
 @pytest.mark.parametrize(("step_seconds", "expected"), [(None, None), (1.0, -399.0)])
 def test_while_the_next_world_is_prepared_the_last_one_can_hang(
     step_seconds: float | None, expected: float | None

@@ -14,7 +14,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.storage import Told
+from spotrun_trainer.checkpoint.format.storage import FileFacts, Told
 from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.tiers.newest import Held
 from spotrun_trainer.checkpoint.tiers.settings import Settings
@@ -31,6 +31,14 @@ class Folder(Place):
         super().__init__(settings.folder)
         self._limit_bytes = settings.limit_bytes
         self._is_memory = settings.is_memory
+
+    @override
+    def files(self, name: Name) -> list[FileFacts]:
+        """List the files of a checkpoint; none if another process is deleting it just now."""
+        try:
+            return super().files(name)
+        except FileNotFoundError:
+            return []
 
     def held(self) -> list[Held]:
         """List the parts that are whole by their lengths."""

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from spotrun_trainer.checkpoint import DamagedCheckpointError, UnreadableCheckpointError
+from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.tiers.client import connected
+from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.storage.tier_nodes import SECRET, Node, World
 from tests.unit.trainer.checkpoint.states import same, small_training
@@ -84,6 +86,15 @@ def test_two_steps_lie_in_a_folder_at_most(nodes: Nodes) -> None:
         for node in nodes:
             lying = {one.name for one in node.settings.folder.iterdir()}
             assert lying <= {f"step-{number}.g1", f"step-{number - 1}.g1"}
+
+
+def test_a_step_may_be_deleted_while_somebody_looks_for_room(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(nodes[0].settings)
+    monkeypatch.setattr(Folder, "names", lambda _self: [Name(4, 1)])
+    folder.check_room(1)
+    assert folder.held() == []
 
 
 def test_a_folder_that_is_too_small_says_so_and_keeps_what_it_has(
