@@ -45,6 +45,15 @@ def ask(address: str, secret: str, request: dict[str, object]) -> dict[str, obje
         return channel.receive()
 
 
+def save_and_lose_the_first(nodes: Nodes, folder: Path) -> None:
+    """Save step 5 on all nodes, and replace the first one."""
+    world = World(nodes, trainings(3), 1)
+    world.begin(5)
+    assert not world.until_done().failed
+    nodes[0].lose()
+    nodes[0] = Node(folder, "replacement")
+
+
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_any_one_node_may_be_lost(lost: int, nodes: Nodes, tmp_path: Path) -> None:
     states = trainings(3)
@@ -115,11 +124,7 @@ def test_a_folder_that_is_too_small_says_so_and_keeps_what_it_has(
 
 
 def test_a_copy_that_was_changed_is_not_loaded(nodes: Nodes, tmp_path: Path) -> None:
-    world = World(nodes, trainings(3), 1)
-    world.begin(5)
-    assert not world.until_done().failed
-    nodes[0].lose()
-    nodes[0] = Node(tmp_path, "replacement")
+    save_and_lose_the_first(nodes, tmp_path)
     file = nodes[1].settings.folder / "step-5.g1" / "rank-0.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -132,11 +137,7 @@ def test_a_copy_that_was_changed_is_not_loaded(nodes: Nodes, tmp_path: Path) -> 
 
 
 def test_a_holder_that_is_gone_is_an_error_that_names_it(nodes: Nodes, tmp_path: Path) -> None:
-    world = World(nodes, trainings(3), 1)
-    world.begin(5)
-    assert not world.until_done().failed
-    nodes[0].lose()
-    nodes[0] = Node(tmp_path, "replacement")
+    save_and_lose_the_first(nodes, tmp_path)
     after = World(nodes, trainings(3), 2)
     found = after.find()
     assert found is not None
