@@ -28,6 +28,8 @@ AHEAD_BYTES = 64 << 20
 @contextmanager
 def connected(address: str, secret: str) -> Iterator[Channel]:
     """Connect to the agent that serves another worker's folder."""
+    if not address:  # its log says why
+        raise OSError(errno.EHOSTUNREACH, "that worker serves no local tier")
     try:
         with socket.create_connection(split_address(address), CONNECT_SECONDS) as connection:
             yield Channel(connection, [secret], ANSWER_SECONDS, is_server=False)

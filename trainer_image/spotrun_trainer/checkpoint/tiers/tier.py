@@ -229,7 +229,10 @@ class LocalTier:
     def find(self, said: Sequence[str], at_least: str) -> Found | None:
         """Return the newest step that all workers have together; `said` is `held` of each rank."""
         every = len(said) // len(self._peers.endpoints)  # processes of a worker see the same
-        folders = [[_read_held(each) for each in json.loads(one)] for one in said[::every]]
+        folders = [
+            [_read_held(each) for each in json.loads(one)] if worker.address else []
+            for worker, one in zip(self._peers.endpoints, said[::every], strict=True)
+        ]
         return newest(folders, at_least=Name.parse(at_least) if at_least else None)
 
     def load(self, found: Found, tracked: Tracked, *, rank: int, size: int) -> dict[str, Any]:
