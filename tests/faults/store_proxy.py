@@ -46,6 +46,17 @@ class Fault:
         return True
 
 
+@dataclass(frozen=True)
+class Passed:
+    """A request that came by, with what its bodies had."""
+
+    method: str
+    path: str  # with its query
+    sent_bytes: int
+    got_bytes: int
+    status: int
+
+
 @dataclass
 class StoreProxy:
     """Faults, and every request that came by."""
@@ -55,6 +66,7 @@ class StoreProxy:
     url: str = ""
     faults: list[Fault] = field(default_factory=list)
     log: list[tuple[str, str]] = field(default_factory=list)
+    passed: list[Passed] = field(default_factory=list)  # the server has answered these
     ranges: list[str] = field(default_factory=list)  # that were asked for
     hidden: set[str] = field(default_factory=set)  # headers of answers, in lower case
 
@@ -88,6 +100,9 @@ class StoreProxy:
                 for key, value in answer.headers.items()
                 if key.lower() not in {"transfer-encoding", "connection", "date", *self.hidden}
             }
+        got = 0 if incoming.method == "HEAD" else len(content)
+        seen = Passed(incoming.method, incoming.path_qs, len(body), got, answer.status)
+        self.passed.append(seen)
         if action == "lose_answer":
             return _abort(incoming)
         if action == "cut_answer" and len(content) > 1:

@@ -12,13 +12,13 @@ from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin_tables import built_in_tables
 from spotrun.money.forecast import Mark, forecast, usd_per
 from spotrun.money.ledger import Segment, cost, idle
+from spotrun.money.other_costs.transfer import Place, ring_usd
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import Catalog
 from spotrun.money.price_table import PriceTable
 from spotrun.money.savings import goodput, lost_work, saved_usd
 from spotrun.money.shares import Resources, share_of
-from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.observe.nodes.cloud_labels import Identity
 from spotrun.observe.pools.membership import pool_name

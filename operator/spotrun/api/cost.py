@@ -9,15 +9,9 @@ from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.bounded import Count, ListedWorkerIds, Long, ShortText
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
-from spotrun.api.names import Choice
+from spotrun.api.names import Pricing
 from spotrun.api.old_names import reading
-
-
-class Pricing(Choice):
-    """Whether the sums include everything."""
-
-    COMPLETE = "Complete", "every worker's price is known"
-    PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
+from spotrun.api.status_parts.storage_cost import StorageCost, StorageSums
 
 
 class Waste(Model):
@@ -119,6 +113,11 @@ class Cost(Model):
         None,
         description="Traffic of gradients between zones, in USD, estimated from their size and the "
         "list price of the cloud; not in usd, and absent where that price is not known.",
+    )
+    storage: StorageCost | None = Field(
+        None,
+        description="Checkpoints in an object store; not in usd, but in budgetUsedPercent. Absent "
+        "without checkpoint.uri.",
     )
     goodput: Percent | None = Field(
         None,
@@ -305,4 +304,5 @@ class Accumulators(Model):
     transfer_usd: Amount | None = Field(
         None, description="Estimated traffic between zones up to asOf, in USD."
     )
+    storage: StorageSums | None = Field(None, description="Sums of checkpoint storage.")
     as_of: Time | None = Field(None, description="The moment up to which these count.")

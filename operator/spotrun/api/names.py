@@ -237,6 +237,13 @@ class SuspendedBy(Choice):
     IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter; look, then resume it"
 
 
+class Pricing(Choice):
+    """Whether the sums include everything."""
+
+    COMPLETE = "Complete", "every worker's price is known"
+    PARTIAL = "Partial", "a price or a speed is unknown, and what it concerns is not in the sums"
+
+
 class ConditionType(Choice):
     """The conditions of a TrainingJob."""
 

@@ -13,7 +13,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
-from spotrun.api.scaling import ScalingStatus
+from spotrun.api.status_parts.scaling import ScalingStatus
 
 
 class Allowed(Model):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.cost import Pricing
 from spotrun.api.field_types.amounts import Percent
-from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
+from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM, Pricing
 from spotrun.metrics.per_job_numbers import Figure, Value, families
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.stored.cost import NO_COST, Accumulators, Cost, PoolCost

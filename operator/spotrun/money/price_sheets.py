@@ -7,22 +7,31 @@ The simple one, of which region and zone may be left out or empty (then it holds
 
 OpenCost's has no column for the kind of capacity, and refuses rows with more columns than it knows:
 so what it says of a type is its price on demand, and never that of spot.
+
+A third one has the prices of object stores, for checkpoints: by the name of a store (s3, gs, az,
+the host of an endpoint) or the address of a bucket, in a region or everywhere:
+
+    store,region,usdPerGbMonth,usdPerThousandPuts,usdPerThousandGets,usdPerGbMoved
+    s3,eu-west-1,0.023,0.005,0.0004,0.02
 """
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import INSTANCE_TYPE_LABELS
+from spotrun.money.other_costs.storage_prices import StoragePrice, StorageRow
 from spotrun.money.price_rows import GpuRow, PriceRow, model_of, read_price
 from spotrun.money.units import UsdPerHour
 
-Row = PriceRow | GpuRow
+Row = PriceRow | GpuRow | StorageRow
 _ByColumn = Mapping[str, str]  # the cells, by the column's name in lower case
 _SIMPLE = frozenset({"instancetype", "capacity", "usdperhour"})
 _OPENCOST = frozenset({"instanceid", "assetclass", "instanceidfield", "marketpricehourly"})
+_STORAGE = frozenset({"store", "usdpergbmonth"})
 _CAPACITIES = {capacity.lower(): capacity for capacity in Capacity}
 
 
@@ -42,21 +51,25 @@ def read_sheet(text: str) -> Sheet:
     read = _schema(columns)
     rows: list[Row] = []
     refused: list[str] = []
-    seen: dict[tuple[object, ...], tuple[int, UsdPerHour]] = {}
+    seen: dict[tuple[object, ...], tuple[int, Row]] = {}
     for number, line in lines:
         try:
             row = read(_by_column(columns, _cells(line)))
         except ValueError as error:
             refused.append(f"line {number}: {error}")
             continue
-        first, price = seen.setdefault(row.about, (number, row.usd_per_hour))
-        if price == row.usd_per_hour:
+        first, known = seen.setdefault(row.about, (number, row))
+        if known == row:
             rows.append(row)
         else:
             refused.append(
-                f"line {number}: says another price than line {first} for the same nodes"
+                f"line {number}: says another price than line {first} for the same {_things(row)}"
             )
     return Sheet(tuple(rows), tuple(refused))
+
+
+def _things(row: Row) -> str:
+    return "store" if isinstance(row, StorageRow) else "nodes"
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -79,9 +92,12 @@ def _schema(columns: list[str]) -> Callable[[_ByColumn], Row]:
         return _simple
     if set(columns) >= _OPENCOST:
         return _opencost
+    if set(columns) >= _STORAGE:
+        return _storage
     raise ValueError(
-        "the first line must name the columns instanceType,region,zone,capacity,usdPerHour, or "
-        f"those of OpenCost's price sheet (they are {','.join(columns) or 'missing'})"
+        "the first line must name the columns instanceType,region,zone,capacity,usdPerHour, those "
+        "of OpenCost's price sheet, or store,region,usdPerGbMonth,usdPerThousandPuts,"
+        f"usdPerThousandGets,usdPerGbMoved (they are {','.join(columns) or 'missing'})"
     )
 
 
@@ -134,6 +150,26 @@ def _which(cells: _ByColumn) -> tuple[str, str]:
         "names no node that can be found: give InstanceType and no InstanceID, or as "
         f"InstanceIDField metadata.name or metadata.labels.{INSTANCE_TYPE_LABELS[0]} "
         f"(it is {id_field!r})"
+    )
+
+
+def _storage(cells: _ByColumn) -> StorageRow:
+    if not cells["store"]:
+        raise ValueError("store is empty: say s3, gs, az, the host of an endpoint, or s3://bucket")
+
+    def price(column: str) -> Decimal:
+        text = cells.get(column.lower(), "")
+        return _price({column: text}, column, column).decimal if text else Decimal(0)
+
+    return StorageRow(
+        store=cells["store"].rstrip("/"),
+        region=cells.get("region", ""),
+        price=StoragePrice(
+            usd_per_gb_month=_price(cells, "usdpergbmonth", "usdPerGbMonth").decimal,
+            usd_per_thousand_puts=price("usdPerThousandPuts"),
+            usd_per_thousand_gets=price("usdPerThousandGets"),
+            usd_per_gb_moved=price("usdPerGbMoved"),
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
+from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice
 from spotrun.money.price_history import Quote
 from spotrun.money.price_rows import Offering, read_price
 from spotrun.money.price_table import PriceTable
@@ -46,6 +47,11 @@ class Catalog:
             return Quote(UsdPerHour.of(pool_usd_per_hour), _FROM_POOL)
         found = (table.look_up(wanted) or _kept(table, last) for table in self.tables)
         return next((quote for quote in found if quote is not None), None)
+
+    def storage(self, bucket: Bucket) -> StoragePrice | None:
+        """Return the price of a bucket, from the first table that has one."""
+        found = (table.storage_price(bucket) for table in self.tables)
+        return next((price for price in found if price is not None), None)
 
     def on_demand(self, wanted: Offering) -> Quote | None:
         """Return the price of the same node on demand, from the tables."""

@@ -1,12 +1,13 @@
 """Price tables: prices of nodes from a sheet, the package or a cloud."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Self
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice, StorageRow
 from spotrun.money.price_history import EVER, Quote
 from spotrun.money.price_rows import GpuRow, Offering, PriceRow, model_of
 from spotrun.money.price_sheets import read_sheet
@@ -22,18 +23,20 @@ class PriceTable:
     source: str
     rows: tuple[PriceRow, ...] = ()
     gpus: tuple[GpuRow, ...] = ()  # where there are any, the rows price nodes without theirs
+    storage: tuple[StorageRow, ...] = ()
     refused: tuple[str, ...] = ()  # lines that were not understood, and why
     as_of: datetime | None = None  # of rows that have no date of their own
     good_for: timedelta | None = None
 
     @classmethod
     def parse(cls, text: str, source: str, as_of: datetime | None = None) -> Self:
-        """Read a sheet in OpenCost's or the simple schema; ValueError if it is neither."""
+        """Read a sheet in one of the schemas of `price_sheets`; ValueError if it has none."""
         sheet = read_sheet(text)
         return cls(
             source=source,
             rows=tuple(row for row in sheet.rows if isinstance(row, PriceRow)),
             gpus=tuple(row for row in sheet.rows if isinstance(row, GpuRow)),
+            storage=tuple(row for row in sheet.rows if isinstance(row, StorageRow)),
             refused=sheet.refused,
             as_of=as_of,
         )
@@ -52,6 +55,17 @@ class PriceTable:
             as_of=row.as_of or self.as_of,
             good_for=self.good_for,
         )
+
+    def storage_price(self, bucket: Bucket) -> StoragePrice | None:
+        """Return the price in the most specific row for a bucket; None if there is none.
+
+        A row without a region is about a bucket in any, and one that names a region is not about a
+        bucket of which that is unknown.
+        """
+        prices = {row.about: row.price for row in self.storage}
+        keys = ((store, region) for store in bucket.stores for region in (bucket.region, ""))
+        price = next((prices[key] for key in keys if key in prices), None)
+        return price and replace(price, source=self.source, as_of=self.as_of)
 
     def _row(self, wanted: Offering) -> PriceRow | None:
         """Return the first matching row, the most specific ones first: a named node before all."""

@@ -29,6 +29,7 @@ from spotrun.observe.jobs.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, cl
 from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
 from spotrun.observe.nodes.facts import Nodes
 from spotrun.observe.pools.caches import Listeners, PoolCaches
+from spotrun.observe.prices.bucket_prices import storage_price
 from spotrun.observe.prices.node_prices import Prices
 from spotrun.observe.prices.tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.sync import Following
@@ -171,6 +172,7 @@ class Caches(Following):
         """Add the surroundings of a job: pools, autoscalers, neighbours, and its turn."""
         seen = replace(
             self.usage.added_to(seen),
+            storage_price=storage_price(seen, self.prices.catalog),
             market=self.pools.market_for(seen),
             requests=replace(self.pools.requests_of(seen), claimed=seen.claimed),
             turned_down=self.pools.turned_down(seen),

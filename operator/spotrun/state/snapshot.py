@@ -10,6 +10,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.spec.workers import Workers
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.money.other_costs.storage_prices import StoragePrice
 from spotrun.money.price_history import PriceHistory
 from spotrun.money.price_rows import Offering
 from spotrun.money.shares import Resources
@@ -245,6 +246,7 @@ class JobSnapshot:
     turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
+    storage_price: StoragePrice | None = None  # of checkpoint.uri; None: unknown
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
     annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
     script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it

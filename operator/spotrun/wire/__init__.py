@@ -9,6 +9,7 @@ from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer,
 from spotrun.wire.batch_words import batch_change
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
+    MOST_FAILURE_CHARACTERS,
     MOST_METRIC,
     MOST_METRICS,
     MOST_SUSPECTS,
@@ -24,6 +25,7 @@ from spotrun.wire.report import (
     step_of,
     write_report,
 )
+from spotrun.wire.store_use import StoreUse, read_store_use, store_use_content
 from spotrun.wire.version import OldWireError
 from spotrun.wire.words import (
     LAST_WORDS_BYTES,
@@ -36,6 +38,7 @@ from spotrun.wire.words import (
 __all__ = [
     "LAST_WORDS_BYTES",
     "MESSAGE_CHARACTERS",
+    "MOST_FAILURE_CHARACTERS",
     "MOST_METRIC",
     "MOST_METRICS",
     "MOST_STEPS",
@@ -52,6 +55,7 @@ __all__ = [
     "Orders",
     "Progress",
     "Report",
+    "StoreUse",
     "Utilization",
     "World",
     "batch_change",
@@ -61,7 +65,9 @@ __all__ = [
     "read_last_words",
     "read_metrics",
     "read_report",
+    "read_store_use",
     "step_of",
+    "store_use_content",
     "write_answer",
     "write_last_words",
     "write_report",

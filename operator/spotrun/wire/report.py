@@ -15,6 +15,7 @@ from spotrun.wire.reading import (
     one_line,
     whole,
 )
+from spotrun.wire.store_use import StoreUse, read_store_use, store_use_content
 from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 
 REPORT_BYTES = 16_384
@@ -22,6 +23,7 @@ MOST_SUSPECTS = 8
 MOST_METRICS = 16
 MOST_METRIC = 1e300
 _NAME_CHARACTERS = 64
+MOST_FAILURE_CHARACTERS = 512  # of why saves fail
 MOST_EXIT_CODE = 255
 _MOST_SECONDS = 1e9  # thirty years
 
@@ -67,6 +69,8 @@ class Progress:
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     # What it went on from, where its world named none, or the local tier had a newer step.
     restored: str | None = None
+    store: StoreUse | None = None  # None: checkpoints are in no object store
+    save_failure: str | None = None  # why saves fail since the last one that succeeded
 
 
 @dataclass(frozen=True)
@@ -216,9 +220,12 @@ def _written_progress(progress: Progress) -> dict[str, Any]:
         sync_bytes="syncBytes",
         epoch_samples="epochSamples",
         checkpoint_seconds="checkpointSeconds",
+        save_failure="saveFailure",
     )
     metrics = dict(content.pop("metrics"))
     content = with_old_name(content, "worldNumber")
+    if progress.store is not None:
+        content["store"] = store_use_content(progress.store)
     return {**content, "metrics": metrics} if metrics else content
 
 
@@ -268,7 +275,13 @@ def _progress(value: object) -> Progress | None:
         checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
         metrics=read_metrics(content.get("metrics") or {}),
         restored=checkpoint_name(content.get("restored")),
+        store=read_store_use(content.get("store")),
+        save_failure=_save_failure(content.get("saveFailure")),
     )
+
+
+def _save_failure(value: object) -> str | None:
+    return one_line(value)[:MOST_FAILURE_CHARACTERS] or None if isinstance(value, str) else None
 
 
 def read_metrics(value: object) -> tuple[tuple[str, float], ...]:

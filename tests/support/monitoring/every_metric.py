@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
-from spotrun.api.cost import Cost, PoolCost, Pricing, Waste
+from spotrun.api.cost import Cost, PoolCost, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.meta import ConditionStatus, ReasonText
-from spotrun.api.names import LABEL_TEAM, ConditionType
+from spotrun.api.names import LABEL_TEAM, ConditionType, Pricing
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter

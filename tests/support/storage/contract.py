@@ -5,7 +5,7 @@ import secrets
 import pytest
 
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.storage import MARKER, SMALL_BYTES, Storage
+from spotrun_trainer.checkpoint.format.storage import MARKER, SMALL_BYTES, Storage, Stored
 
 NAME, OTHER = Name(3, 1), Name(30, 1)
 DATA, MANIFEST = "rank-0.safetensors", "rank-0.json"
@@ -25,6 +25,12 @@ class StorageContract:
         place.note("OWNER").replace(b"me")
         assert place.names() == [NAME, OTHER]
         assert [(one.name, one.bytes) for one in place.files(NAME)] == [(MANIFEST, 1)]
+
+    def test_what_is_stored_is_known_where_somebody_charges_for_it(self, place: Storage) -> None:
+        for name, file in ((NAME, MANIFEST), (NAME, MARKER), (OTHER, MANIFEST)):
+            place.make(name)
+            place.write(name, file, bytes(10), 0)
+        assert place.stored() in (None, Stored(bytes=30, checkpoints=1))
 
     def test_a_small_file_is_replaced_as_a_whole(self, place: Storage) -> None:
         place.make(NAME)

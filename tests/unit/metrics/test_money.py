@@ -10,12 +10,12 @@ from spotrun.api.cost import (
     Accumulators,
     Cost,
     PoolCost,
-    Pricing,
     Rate,
     Waste,
 )
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.field_types.text_values import WorkerIds
+from spotrun.api.names import Pricing
 from spotrun.metrics.registry import Meter
 from spotrun.state.stored.cost_codec import read_cost, read_sums
 from tests.support.jobs.published_jobs import job, peer

@@ -131,10 +131,11 @@ def test_who_is_told_that_a_price_is_missing_is_told_what_to_write() -> None:
 
 
 def test_the_built_in_tables_are_whole_and_say_how_old_they_are() -> None:
-    aws, gcp = built_in_tables()
+    aws, gcp, s3 = built_in_tables()
     assert (aws.refused, gcp.refused) == ((), ())
     assert (len(aws.rows), len(gcp.rows)) == (390, 16)
-    for of_day in (aws, gcp):
+    assert (s3.refused, len(s3.storage)) == ((), 1)
+    for of_day in (aws, gcp, s3):
         assert of_day.as_of is not None
         assert of_day.source.endswith(of_day.as_of.date().isoformat())
     assert {row.capacity for row in aws.rows} == {Capacity.ON_DEMAND}

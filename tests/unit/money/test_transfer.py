@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.money.transfer import Place, ring_usd, usd_per_gb
+from spotrun.money.other_costs.transfer import Place, ring_usd, usd_per_gb
 from spotrun.money.units import Usd
 
 GB = 10**9

@@ -12,7 +12,7 @@ from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reader import Reader, load
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
-from spotrun_trainer.checkpoint.format.storage import Storage
+from spotrun_trainer.checkpoint.format.storage import Storage, Stored
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
@@ -168,6 +168,10 @@ class Checkpoints:
         found = {name: self._is_complete(name) for name in self._place.names()}
         for name in superseded(found, Name.parse(acknowledged), self._keep, world_number):
             self._place.remove(name)
+
+    def stored(self) -> Stored | None:
+        """Return what is in the place now; None where no bill says what it costs."""
+        return self._place.stored()
 
     def close(self) -> None:
         """End the thread, once the part in flight is written."""

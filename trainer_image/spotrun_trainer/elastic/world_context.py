@@ -12,6 +12,7 @@ import torch
 
 from spotrun import wire
 from spotrun_trainer.checkpoint import Checkpoints, open_storage
+from spotrun_trainer.checkpoint.places.store_meter import StoreMeter, open_store_meter
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
@@ -63,6 +64,7 @@ class Context:
     console_log: ConsoleLog
     place: str | None
     keep: int
+    store_meter: StoreMeter | None = None  # of the object store, if checkpoints are in one
     tracked: Tracked = field(default_factory=Tracked)
     things: list[object] = field(default_factory=list)  # the tracked objects
     buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
@@ -252,11 +254,13 @@ def open_context(
     trace = open_trace(env)
     trace.mark("imported")
     meter = Meter(trace, device=device_time(device))
+    store_meter = open_store_meter(place, env)
     reporter = Reporter(
         rank_info.directory,
         local_rank=rank_info.local_rank,
         local_size=rank_info.local_size,
         measured=open_utilization_report(meter, env),
+        store=store_meter.use_in if store_meter is not None else None,
     )
     install_failure_note(reporter)
     if place is not None:
@@ -279,6 +283,7 @@ def open_context(
         meter=meter,
         trace=trace,
         reporter=reporter,
+        store_meter=store_meter,
         console_log=ConsoleLog(is_printed=rank_info.rank == 0),
         place=place,
         keep=keep,

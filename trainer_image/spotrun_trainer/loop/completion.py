@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import torch
@@ -34,8 +35,8 @@ def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any
                 saving.begin(extra())
                 is_durable = saving.finish(_LOOK_SECONDS)
         except CheckpointError as error:  # a full disk may be enlarged, a server may come back
-            say(f"{error}; it is tried again")
-            saving.drop()
+            say("the last checkpoint is tried again")
+            saving.failed(error)
             again_at = time.monotonic() + AGAIN_SECONDS
         context.reporter.sign()  # there are no more steps, and this is no hang
         context.check_world()  # a lost process does not write its part any more
@@ -45,6 +46,8 @@ def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any
                 f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
             )
         time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
+    with suppress(OSError):  # what is left behind goes on to cost
+        saving.count_stored()
     saving.is_complete = True
     context.reporter.update(step=context.step, completed=True)
 

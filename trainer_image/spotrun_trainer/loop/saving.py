@@ -137,8 +137,7 @@ class Saving:
         try:
             saved = self._context.checkpoints.finished()
         except CheckpointError as error:  # training is unharmed, and the next save may succeed
-            say(str(error))
-            self.drop()
+            self.failed(error)
             return
         if saved is not None:
             self._note(saved)
@@ -151,8 +150,13 @@ class Saving:
         try:
             self.finish(0.0)
         except CheckpointError as error:  # earlier checkpoints stay durable
-            say(str(error))
-            self.drop()
+            self.failed(error)
+
+    def failed(self, error: CheckpointError) -> None:
+        """Say why a save failed, here and to the operator, and forget it."""
+        say(str(error))
+        self._context.reporter.update(save_failure=str(error))
+        self.drop()
 
     def drop(self) -> None:
         """Forget the save in flight, so that the same step may be saved again."""
@@ -169,6 +173,16 @@ class Saving:
         if saved is not None:
             self._note(saved)
         return is_done
+
+    def count_stored(self) -> None:
+        """Look what is stored, which costs money as long as it is; the first process does."""
+        context = self._context
+        meter, checkpoints = context.store_meter, context.checkpoints
+        if meter is None or checkpoints is None or context.group.rank != 0:
+            return
+        stored = checkpoints.stored()
+        if stored is not None:
+            meter.note_stored(stored.bytes, stored.checkpoints)
 
     def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
         """Wait, and report signs of life, so that it does not count as a hang."""
@@ -210,7 +224,7 @@ class Saving:
 
     def _note(self, saved: Saved) -> None:
         self._schedule.saved(saved)
-        self._context.reporter.update(checkpoint=saved.name)
+        self._context.reporter.update(checkpoint=saved.name, save_failure=None)
         self._durable = saved.name
         if saved.name == self._in_flight:
             self._in_flight = None
@@ -230,6 +244,7 @@ class Saving:
         def prune() -> None:
             try:
                 checkpoints.prune(acknowledged, world_number=world_number)
+                self.count_stored()
             except OSError as error:
                 say(f"old checkpoints could not be deleted: {error}")
 

@@ -49,6 +49,8 @@ class TrainerProgress:
     metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     restored: str | None = None  # what training went on from, if its world did not name it
+    store: wire.StoreUse | None = None  # requests and bytes in this world, of this process
+    save_failure: str | None = None  # why saves fail since the last one that succeeded
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends
@@ -68,7 +70,18 @@ def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> Trai
         in_process=all(one.in_process for one in every),
         broken=max(one.broken for one in every),
         left=min(one.broken for one in every),
+        store=_store_use(first, others),
+        save_failure=next((one.save_failure for one in every if one.save_failure), None),
     )
+
+
+def _store_use(first: TrainerProgress, others: Sequence[TrainerProgress]) -> wire.StoreUse | None:
+    """Add up what the processes did in the world of the first."""
+    use = first.store
+    for one in others:
+        if use is not None and one.store is not None and one.world_number == first.world_number:
+            use = use.plus(one.store)
+    return use
 
 
 def progress_content(progress: TrainerProgress) -> bytes:
@@ -87,6 +100,8 @@ def _camel(name: str) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, wire.Utilization):
         return {name: share for name, share in vars(value).items() if share is not None}
+    if isinstance(value, wire.StoreUse):
+        return wire.store_use_content(value)
     return dict(value) if isinstance(value, tuple) else value
 
 
@@ -120,6 +135,8 @@ def parse_progress(body: bytes) -> TrainerProgress:
         metrics=wire.read_metrics(content.get("metrics") or {}),
         checkpoint=_checkpoint(content, "checkpoint"),
         restored=_checkpoint(content, "restored"),
+        store=wire.read_store_use(content.get("store")),
+        save_failure=_save_failure(content.get("saveFailure")),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),
         failure=_failure(content),
@@ -181,6 +198,12 @@ def _failure(content: Mapping[str, Any]) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ValueError(f"failure is a text, not {_shown(value)}")
     return value and value[-_FAILURE_CHARACTERS:]  # the end of a traceback matters
+
+
+def _save_failure(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"saveFailure is a text, not {_shown(value)}")
+    return wire.one_line(value)[: wire.MOST_FAILURE_CHARACTERS] or None if value else None
 
 
 def _utilization(value: object) -> wire.Utilization:

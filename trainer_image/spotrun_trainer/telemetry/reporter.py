@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from spotrun import wire
 from spotrun_trainer.process.ipc_files import write_progress
 from spotrun_trainer.process.progress_report import TrainerProgress
 
@@ -17,19 +18,20 @@ CALM_SECONDS = 0.5
 _URGENT = frozenset(
     {
         *("world_number", "entering", "ready", "in_process", "broken"),
-        *("checkpoint", "completed", "failure", "exiting"),
+        *("checkpoint", "completed", "failure", "exiting", "save_failure"),
     }
 )
 
 
-_OF_EACH = frozenset({"world_number", "entering", "ready", "in_process", "broken"})
+_OF_EACH = frozenset({"world_number", "entering", "ready", "in_process", "broken", "save_failure"})
 """The fields that each process of a worker reports; the first reports the others for all."""
 
 
 class Reporter:
     """Reports for the whole worker in its first process; in others only their world.
 
-    `measured` gives fields that are always known, and is asked only when something is written.
+    `measured` gives fields that are always known, and is asked only when something is written. So
+    is `store`, with the number of the world: each process tells what it asked of the object store.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class Reporter:
         local_rank: int = 0,
         local_size: int = 1,
         measured: Callable[[], Mapping[str, Any]] = dict,
+        store: Callable[[int], wire.StoreUse] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
         self._local_rank = local_rank
         self._measured = measured if local_rank == 0 else dict
+        self._store = store
         self._clock = clock
         self._progress = TrainerProgress(processes=local_size if local_rank == 0 else 1)
         self._changes: dict[str, Any] = {}
@@ -59,7 +63,7 @@ class Reporter:
         if self._local_rank:
             changes = {name: value for name, value in changes.items() if name in _OF_EACH}
         with self._lock:
-            if not changes and not self._has_failed:
+            if not changes and not self._has_failed and self._store is None:
                 return
             is_urgent = any(
                 name in _URGENT and value != getattr(self._progress, name)
@@ -77,13 +81,18 @@ class Reporter:
     def close(self) -> None:
         """Write what has not been written yet."""
         with self._lock:
-            if self._directory is not None and (self._changes or self._has_failed):
+            if self._directory is not None and (
+                self._changes or self._has_failed or self._store is not None
+            ):
                 self._write(self._directory)
 
     def _write(self, directory: Path) -> None:
         self._written_at = self._clock()
         try:
             self._progress = replace(self._progress, **{**self._measured(), **self._changes})
+            if self._store is not None:
+                use = self._store(self._progress.world_number)
+                self._progress = replace(self._progress, store=use)
             self._changes.clear()
             write_progress(directory, self._progress, self._local_rank)
         except (OSError, ValueError) as error:

@@ -77,10 +77,12 @@ def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
     percent = stops = None
     if budget is not None and budget.max_cost_usd is not None:
         limit, rate = Usd.of(budget.max_cost_usd), now.usd_per_hour
-        percent = used_percent(now.usd, limit)
+        percent = used_percent(now.spent_usd, limit)
         if budget.on_exceeded is not OnExceeded.WARN:
             kept = _reserve(view, rate)
-            stops = stop_at(limit=limit, spent=now.usd, reserved=kept, rate=rate, now=view.now)
+            stops = stop_at(
+                limit=limit, spent=now.spent_usd, reserved=kept, rate=rate, now=view.now
+            )
             stops = stops and max(stops, view.now + _LEAST_WARNING)
     return replace(cost, budget_used_percent=percent, stop_at=stops)
 
@@ -105,7 +107,9 @@ def budget_wake_after_seconds(view: View, status: JobState) -> float | None:
         limit = Usd.of(budget.max_cost_usd)
         sums = [limit * Decimal(level) * Decimal("0.01") for level in budget.warn_at_percent]
         sums.append(limit - _kept_back(view, status, budget, now))
-        lasts = (now.usd_per_hour.seconds_for(one - now.usd) for one in sums if one > now.usd)
+        lasts = (
+            now.usd_per_hour.seconds_for(one - now.spent_usd) for one in sums if one > now.spent_usd
+        )
         waits += [max(float(one), _SHORTEST_SECONDS) for one in lasts if one is not None]
     return min((wait for wait in waits if wait is not None and wait > 0), default=None)
 
@@ -115,7 +119,7 @@ def budget_news(view: View, status: JobState) -> tuple[Announce, ...]:
     budget = view.job.spec.budget
     if budget is None or budget.max_cost_usd is None:
         return ()
-    before, after = (one.cost.usd or NO_USD for one in (view.job.status, status))
+    before, after = (_shown(one.cost) for one in (view.job.status, status))
     limit = Usd.of(budget.max_cost_usd)
     levels = levels_crossed(before, after, limit, budget.warn_at_percent)
     if not levels:
@@ -125,18 +129,24 @@ def budget_news(view: View, status: JobState) -> tuple[Announce, ...]:
     return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
 
 
+def _shown(cost: Cost) -> Usd:
+    """Return what is spent, as status shows it: on workers, and on their checkpoints."""
+    storage = cost.storage.usd if cost.storage is not None else None
+    return (cost.usd or NO_USD) + (storage or NO_USD)
+
+
 def _on_limit(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
     if budget.max_cost_usd is None:
         return None
     limit, kept = Usd.of(budget.max_cost_usd), _kept_back(view, status, budget, now)
-    if now.usd + kept < limit:
+    if now.spent_usd + kept < limit:
         return None
-    message = f"{now.usd} of {limit} are spent"
+    message = f"{now.spent_usd} of {limit} are spent"
     if budget.on_exceeded is OnExceeded.WARN:
         return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False)
     message += (
         f", and {kept} are kept for the last checkpoint and the end of the workers: to go on, set "
-        f"budget.maxCostUsd above {(now.usd + kept).amount}"
+        f"budget.maxCostUsd above {(now.spent_usd + kept).amount}"
     )
     return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
 
@@ -153,7 +163,7 @@ def _within(budget: Budget, now: Bill) -> Verdict:
     if budget.max_cost_usd is None:
         return Verdict(Reason.TRAINING, "what is spent per hour is below maxUsdPerHour")
     limit = Usd.of(budget.max_cost_usd)
-    levels = levels_crossed(Usd(-1), now.usd, limit, budget.warn_at_percent)
+    levels = levels_crossed(Usd(-1), now.spent_usd, limit, budget.warn_at_percent)
     if levels:
         return Verdict(Reason.BUDGET_WARNING, f"{levels[-1]}% of {limit} or more is spent")
     return Verdict(Reason.TRAINING, f"what is spent and kept back is below {limit}")

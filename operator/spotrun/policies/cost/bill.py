@@ -37,6 +37,12 @@ class Bill:
     unpriced: tuple[Worker, ...]  # those of them whose price is unknown
     is_known: bool  # whether any price ever was
     is_complete: bool  # whether it is all there is to pay
+    storage_usd: Usd = NO_USD  # of checkpoints in an object store; not in `usd`
+
+    @property
+    def spent_usd(self) -> Usd:
+        """What a budget pays: the workers, and their checkpoints."""
+        return self.usd + self.storage_usd
 
 
 def bill(view: View, status: JobState) -> Bill:
@@ -52,6 +58,7 @@ def bill(view: View, status: JobState) -> Bill:
         by_pool=added(sums.by_pool, now.by_pool),
         is_known=sums.usd is not None or now.is_known,
         is_complete=sums.unpriced_seconds is None and now.is_complete,
+        storage_usd=sums.storage.usd.total if sums.storage is not None else NO_USD,
     )
 
 

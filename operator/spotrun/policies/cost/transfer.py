@@ -3,7 +3,7 @@
 from dataclasses import replace
 from decimal import Decimal
 
-from spotrun.money.transfer import Place, ring_usd
+from spotrun.money.other_costs.transfer import Place, ring_usd
 from spotrun.money.units import NO_USD
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker

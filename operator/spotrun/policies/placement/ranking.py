@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.transfer import Place, gb_per_link
+from spotrun.money.other_costs.transfer import Place, gb_per_link
 from spotrun.policies.deadline.course import changeovers
 from spotrun.policies.placement.score import (
     Score,

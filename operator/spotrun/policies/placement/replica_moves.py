@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spotrun.api.names import ZONE_LABELS
 from spotrun.api.spec.placement import Zones
-from spotrun.money.transfer import Place
+from spotrun.money.other_costs.transfer import Place
 from spotrun.money.units import NO_RATE, UsdPerHour
 from spotrun.policies.deadline.course import changeovers
 from spotrun.policies.placement.free_capacity import untried_room

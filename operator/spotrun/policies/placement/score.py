@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.money.other_costs.transfer import DEAREST_USD_PER_GB, Place, usd_per_gb
 from spotrun.money.shares import Resources, share_of
-from spotrun.money.transfer import DEAREST_USD_PER_GB, Place, usd_per_gb
 from spotrun.state.market import PoolFacts
 
 SPOT_SHARE = 0.35

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spotrun.api.cost import Pricing
+from spotrun.api.names import Pricing
 from spotrun.money.units import Usd
 from spotrun.policies.budget.policy import with_budget
 from spotrun.policies.cost.bill import Bill, bill, to_show
@@ -11,6 +11,7 @@ from spotrun.policies.cost.goodput.ratio import with_goodput
 from spotrun.policies.cost.goodput.steps import with_work
 from spotrun.policies.cost.goodput.waste import waste_shown
 from spotrun.policies.cost.pricing import state_pricing
+from spotrun.policies.cost.storage.ledger import storage_shown
 from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Cost
@@ -20,6 +21,7 @@ from spotrun.state.view import View
 def show_cost(view: View, status: JobState) -> JobState:
     """Say what the job has cost, what it costs, and what that brought."""
     now, before = bill(view, status), status.cost
+    status = replace(status, cost=_with_storage(before, view, status))
     if not (now.running or now.is_known) and now.is_complete:
         return status
     status = corrected(status, now)
@@ -46,6 +48,12 @@ def _shown(view: View, status: JobState, now: Bill) -> Cost:
     )
     cost = with_goodput(with_work(cost, status, now.usd), sums, now.usd)
     return with_budget(cost, view, now)
+
+
+def _with_storage(cost: Cost, view: View, status: JobState) -> Cost:
+    """Show the cost of storage, also where nothing else has cost anything."""
+    shown = storage_shown(view, status.accumulators.storage)
+    return replace(cost, storage=shown) if shown != cost.storage else cost
 
 
 def _rounded(usd: Usd | None) -> Usd | None:

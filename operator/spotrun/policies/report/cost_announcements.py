@@ -9,10 +9,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api import names
-from spotrun.api.cost import Pricing
 from spotrun.api.field_types.amounts import Amount, SignedAmount
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.names import ConditionType, Reason
+from spotrun.api.names import ConditionType, Pricing, Reason
 from spotrun.money.units import NO_USD, seconds_between
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.policy import Policy

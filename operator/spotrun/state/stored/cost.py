@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from spotrun.api.cost import Pricing
 from spotrun.api.field_types.amounts import Percent
+from spotrun.api.names import Pricing
 from spotrun.money.charges import Book
 from spotrun.money.forecast import Mark
 from spotrun.money.ledger import ByPool
+from spotrun.money.other_costs.storage_costs import NO_USAGE, StorageUsd, Usage
 from spotrun.money.units import Usd, UsdPerHour
 
 Ends = Mapping[int, datetime]
@@ -43,6 +44,19 @@ class PoolCost:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageCost:
+    """The cost of checkpoints in an object store, as it is shown."""
+
+    usd: Usd | None = None
+    stored_usd: Usd | None = None
+    requests_usd: Usd | None = None
+    transfer_usd: Usd | None = None
+    stored_bytes: int | None = None
+    usd_per_month: Usd | None = None
+    pricing: Pricing | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """The cost that is shown to people, rounded for them."""
 
@@ -57,6 +71,7 @@ class Cost:
     waste: Waste = NO_WASTE
     idle_usd: Usd | None = None
     estimated_transfer_usd: Usd | None = None
+    storage: StorageCost | None = None
     goodput: Percent | None = None
     usd_per_step: Usd | None = None
     usd_per_million_samples: Usd | None = None
@@ -73,6 +88,21 @@ class Cost:
 
 NO_COST = Cost()
 """The cost of a job before any of it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSums:
+    """The sums of that cost, and what of the present world's requests is in them."""
+
+    usd: StorageUsd = field(default_factory=StorageUsd)
+    unpriced: Usage = NO_USAGE  # of which no price was ever known
+    world_number: int = 0
+    counted: Usage = NO_USAGE  # requests and traffic of that world
+    stored_bytes: int | None = None
+    checkpoints: int | None = None
+    region: str = ""
+    endpoint: str = ""
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +136,7 @@ class Accumulators:
     idle_usd: Usd | None = None
     idle_as_of: datetime | None = None
     transfer_usd: Usd | None = None
+    storage: StorageSums | None = None
     as_of: datetime | None = None
 
 

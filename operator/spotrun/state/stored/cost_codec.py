@@ -1,9 +1,15 @@
 """The storage format of a job's cost, a part of what `codec.py` reads and writes."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 from spotrun.api import cost as api
 from spotrun.api.field_types.amounts import Amount, SignedAmount
+from spotrun.api.status_parts.storage_cost import StorageCost as StoredStorage
+from spotrun.api.status_parts.storage_cost import StorageSums as StoredSums
 from spotrun.money.forecast import Mark
 from spotrun.money.ledger import ByPool
+from spotrun.money.other_costs.storage_costs import StorageUsd, Usage
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.stored.charges_codec import read_ends, read_rates, write_ends, write_rates
 from spotrun.state.stored.cost import (
@@ -13,6 +19,8 @@ from spotrun.state.stored.cost import (
     Accumulators,
     Cost,
     PoolCost,
+    StorageCost,
+    StorageSums,
     Waste,
 )
 from spotrun.state.stored.optional_values import amount_of, decimal_of, moment_of, time_of
@@ -37,6 +45,7 @@ def read_cost(stored: api.Cost | None) -> Cost:
         waste=_read_waste(stored.waste),
         idle_usd=_usd(stored.idle_usd),
         estimated_transfer_usd=_usd(stored.estimated_transfer_usd),
+        storage=_read_storage(stored.storage),
         goodput=stored.goodput,
         usd_per_step=_usd(stored.usd_per_step),
         usd_per_million_samples=_usd(stored.usd_per_million_samples),
@@ -74,6 +83,7 @@ def write_cost(cost: Cost) -> api.Cost | None:
         waste=_write_waste(cost.waste),
         idle_usd=_amount(cost.idle_usd),
         estimated_transfer_usd=_amount(cost.estimated_transfer_usd),
+        storage=_write_storage(cost.storage),
         goodput=cost.goodput,
         usd_per_step=_amount(cost.usd_per_step),
         usd_per_million_samples=_amount(cost.usd_per_million_samples),
@@ -121,6 +131,7 @@ def read_sums(stored: api.Accumulators | None) -> Accumulators:
         idle_usd=_usd(stored.idle_usd),
         idle_as_of=moment_of(stored.idle_as_of),
         transfer_usd=_usd(stored.transfer_usd),
+        storage=_read_storage_sums(stored.storage),
         as_of=moment_of(stored.as_of),
     )
 
@@ -158,6 +169,7 @@ def write_sums(sums: Accumulators) -> api.Accumulators | None:
         idle_usd=_amount(sums.idle_usd),
         idle_as_of=time_of(sums.idle_as_of),
         transfer_usd=_amount(sums.transfer_usd),
+        storage=_write_storage_sums(sums.storage),
         as_of=time_of(sums.as_of),
     )
 
@@ -183,6 +195,85 @@ def _write_waste(waste: Waste) -> api.Waste | None:
         peers_usd=_amount(waste.peers_usd),
         data_usd=_amount(waste.data_usd),
         checkpoint_usd=_amount(waste.checkpoint_usd),
+    )
+
+
+def _read_storage(stored: StoredStorage | None) -> StorageCost | None:
+    if stored is None:
+        return None
+    return StorageCost(
+        usd=_usd(stored.usd),
+        stored_usd=_usd(stored.stored_usd),
+        requests_usd=_usd(stored.requests_usd),
+        transfer_usd=_usd(stored.transfer_usd),
+        stored_bytes=stored.stored_bytes,
+        usd_per_month=_usd(stored.usd_per_month),
+        pricing=stored.pricing,
+    )
+
+
+def _write_storage(cost: StorageCost | None) -> StoredStorage | None:
+    if cost is None:
+        return None
+    return StoredStorage.model_construct(
+        usd=_amount(cost.usd),
+        stored_usd=_amount(cost.stored_usd),
+        requests_usd=_amount(cost.requests_usd),
+        transfer_usd=_amount(cost.transfer_usd),
+        stored_bytes=cost.stored_bytes,
+        usd_per_month=_amount(cost.usd_per_month),
+        pricing=cost.pricing,
+    )
+
+
+def _read_storage_sums(stored: StoredSums | None) -> StorageSums | None:
+    if stored is None:
+        return None
+    gb_hours = decimal_of(stored.unpriced_gb_hours)
+    return StorageSums(
+        usd=StorageUsd(
+            Usd.of(stored.stored_usd), Usd.of(stored.requests_usd), Usd.of(stored.transfer_usd)
+        ),
+        unpriced=Usage(
+            Fraction(gb_hours or 0),
+            stored.unpriced_puts or 0,
+            stored.unpriced_gets or 0,
+            stored.unpriced_moved_bytes or 0,
+        ),
+        world_number=stored.world_number or 0,
+        counted=Usage(
+            puts=stored.puts or 0, gets=stored.gets or 0, moved_bytes=stored.moved_bytes or 0
+        ),
+        stored_bytes=stored.stored_bytes,
+        checkpoints=stored.checkpoints,
+        region=stored.region or "",
+        endpoint=stored.endpoint or "",
+        as_of=moment_of(stored.as_of),
+    )
+
+
+def _write_storage_sums(sums: StorageSums | None) -> StoredSums | None:
+    if sums is None:
+        return None
+    usd, unpriced, counted = sums.usd, sums.unpriced, sums.counted
+    gb_hours = Decimal(f"{round(unpriced.gb_hours * 10**12)}E-12")
+    return StoredSums.model_construct(
+        stored_usd=_amount(usd.stored or None),
+        requests_usd=_amount(usd.requests or None),
+        transfer_usd=_amount(usd.transfer or None),
+        unpriced_gb_hours=Amount.of(gb_hours) if gb_hours else None,
+        unpriced_puts=unpriced.puts or None,
+        unpriced_gets=unpriced.gets or None,
+        unpriced_moved_bytes=unpriced.moved_bytes or None,
+        world_number=sums.world_number or None,
+        puts=counted.puts or None,
+        gets=counted.gets or None,
+        moved_bytes=counted.moved_bytes or None,
+        stored_bytes=sums.stored_bytes,
+        checkpoints=sums.checkpoints,
+        region=sums.region or None,
+        endpoint=sums.endpoint or None,
+        as_of=time_of(sums.as_of),
     )
 
 

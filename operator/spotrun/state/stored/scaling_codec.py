@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
-from spotrun.api import scaling as api
 from spotrun.api.field_types.amounts import Amount
 from spotrun.api.field_types.text_values import Time
+from spotrun.api.status_parts import scaling as api
 from spotrun.state.stored.optional_values import amount_of, decimal_of, moment_of, time_of
 from spotrun.state.stored.scaling import (
     NO_SCALING,

@@ -1,8 +1,8 @@
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.api.cost import Pricing
 from spotrun.api.field_types.amounts import Amount
+from spotrun.api.names import Pricing
 from spotrun.money.shares import Resources
 from spotrun.state.actions import Release
 from spotrun.state.snapshot import PodEnd, PodPhase

@@ -2,8 +2,9 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from spotrun.api.cost import MOST_EARLIER, EarlierRate, Pricing, Rate
+from spotrun.api.cost import MOST_EARLIER, EarlierRate, Rate
 from spotrun.api.field_types.text_values import WorkerIds
+from spotrun.api.names import Pricing
 from spotrun.money.ledger import Segment
 from spotrun.money.ledger import cost as ledger_cost
 from spotrun.money.shares import Resources

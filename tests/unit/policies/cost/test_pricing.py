@@ -1,6 +1,5 @@
-from spotrun.api.cost import Pricing
 from spotrun.api.meta import ConditionStatus
-from spotrun.api.names import ConditionType
+from spotrun.api.names import ConditionType, Pricing
 from spotrun.state.conditions import find
 from tests.support.money.metered_jobs import a_metered_job, cost
 from tests.support.money.priced_nodes import a_node

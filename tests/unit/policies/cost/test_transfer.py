@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.cost import Cost
+from spotrun.money.other_costs.transfer import Place, ring_usd
 from spotrun.money.shares import Resources
-from spotrun.money.transfer import Place, ring_usd
 from spotrun.money.units import Usd
 from spotrun.policies.placement.ranking import rank
 from spotrun.state.actions import Decision

@@ -3,8 +3,8 @@ from decimal import Decimal
 import pytest
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.money.other_costs.transfer import Place
 from spotrun.money.shares import Resources
-from spotrun.money.transfer import Place
 from spotrun.policies.placement.score import (
     Score,
     link_usd_per_hour,

@@ -3,9 +3,8 @@ from datetime import timedelta
 
 import pytest
 
-from spotrun.api.cost import Pricing
 from spotrun.api.field_types.text_values import WorkerIds
-from spotrun.api.names import ConditionType
+from spotrun.api.names import ConditionType, Pricing
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from tests.support.jobs.builders import NOW, a_job
 from tests.support.money.metered_jobs import DUE, a_metered_job, cost, sums

@@ -28,6 +28,14 @@ class FileFacts:
     modified: float  # seconds since 1970
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What is in a place that somebody charges for."""
+
+    bytes: int
+    checkpoints: int  # that are complete
+
+
 class OpenFile(Protocol):
     """A file that is being read; any thread may, one at a time."""
 
@@ -72,6 +80,9 @@ class Storage(Protocol):
 
     def files(self, name: Name) -> list[FileFacts]:
         """List the files of a checkpoint."""
+
+    def stored(self) -> Stored | None:
+        """Return what is there in all; None where no bill says what it costs."""
 
     def make(self, name: Name) -> None:
         """Prepare to write a checkpoint, unless some of it is there."""

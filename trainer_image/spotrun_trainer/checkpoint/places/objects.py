@@ -18,9 +18,11 @@ from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import (
     MARKER,
     FileFacts,
+    Stored,
     Told,
     pieces,
 )
+from spotrun_trainer.checkpoint.places import requests
 from spotrun_trainer.checkpoint.places.addresses import Address
 from spotrun_trainer.checkpoint.places.directory import is_ours
 from spotrun_trainer.checkpoint.places.read_ahead import ReadAhead
@@ -69,9 +71,9 @@ class Objects:
         tried = f".tried-{secrets.token_hex(8)}"
         try:
             with as_os_error(self._address):
-                obstore.put(self._quick, tried, b"")
-                obstore.list_with_delimiter(self._quick)
-                obstore.delete(self._quick, tried)
+                requests.put(self._quick, tried, b"")
+                requests.list_folders(self._quick)
+                requests.delete(self._quick, tried)
         except DeniedError as error:
             raise ValueError(
                 f"checkpoints cannot be kept in {self._address}: {error.strerror}. Check the name, "
@@ -84,18 +86,23 @@ class Objects:
 
     def names(self) -> list[Name]:
         """All checkpoints, complete or not, oldest first: a request for each 1,000 of them."""
-        found = again(lambda: obstore.list_with_delimiter(self._store), self._address)
+        found = again(lambda: requests.list_folders(self._store), self._address)
         prefixes = [one.rstrip("/") for one in found["common_prefixes"]]
         return names_among([one.rpartition("/")[2] for one in prefixes])
 
     def files(self, name: Name) -> list[FileFacts]:
         """List the objects of a checkpoint."""
-        found = again(lambda: list(obstore.list(self._store, f"{name}/")), self.where(name))
+        found = again(lambda: requests.list_all(self._store, f"{name}/"), self.where(name))
         return [
             FileFacts(one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp())
-            for some in found
-            for one in some
+            for one in found
         ]
+
+    def stored(self) -> Stored:
+        """List all objects: a request for each 1,000 of them."""
+        found = again(lambda: requests.list_all(self._quick), self._address)
+        is_marker = [one["path"].endswith(f"/{MARKER}") for one in found]
+        return Stored(sum(one["size"] for one in found), sum(is_marker))
 
     def make(self, name: Name) -> None:
         """Nothing has to be prepared: stores have no folders."""
@@ -127,20 +134,21 @@ class Objects:
         with as_os_error(self.where(name, file)):
             path = f"{name}/{file}"
             if size <= PART_BYTES:
-                obstore.put(self._store, path, b"".join(telling()), use_multipart=False)
+                requests.put(self._store, path, b"".join(telling()), use_multipart=False)
                 return
-            obstore.put(
+            requests.put_parts(
                 self._store,
                 path,
                 telling(),
-                chunk_size=part_bytes(size),
-                max_concurrency=PARALLEL_PARTS,
+                size,
+                part_bytes=part_bytes(size),
+                at_a_time=PARALLEL_PARTS,
             )
 
     def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
         """Write a small object."""
         with as_os_error(self.where(name, file)):
-            obstore.put(self._store, f"{name}/{file}", content, use_multipart=False)
+            requests.put(self._store, f"{name}/{file}", content, use_multipart=False)
 
     def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
         """Write a small object unless it exists: of several writers the first one wins."""
@@ -177,13 +185,11 @@ class OpenObject:
     @property
     def size(self) -> int:
         """Return its length in bytes."""
-        return again(lambda: obstore.head(self._store, self._path), self._where)["size"]
+        return again(lambda: requests.head(self._store, self._path), self._where)["size"]
 
     def _fetch(self, start: int, stop: int) -> obstore.Bytes:
         # obstore goes on where it was cut off, but only if the store gives objects an ETag.
-        return again(
-            lambda: obstore.get_range(self._store, self._path, start=start, end=stop), self._where
-        )
+        return again(lambda: requests.get_range(self._store, self._path, start, stop), self._where)
 
 
 def part_bytes(size: int) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-import obstore
 from obstore.store import ObjectStore
 
 from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
+from spotrun_trainer.checkpoint.places import requests
 from spotrun_trainer.checkpoint.places.store_errors import CutOffError, as_os_error
 
 _PAUSES = (0.1, 0.4, 1.6)
@@ -42,7 +42,7 @@ class ObjectNote:
     def replace(self, content: bytes) -> None:
         """Write it, whether it exists or not."""
         with as_os_error(self._where):
-            obstore.put(self._store, self._path, content, use_multipart=False)
+            requests.put(self._store, self._path, content, use_multipart=False)
 
     def remove(self) -> None:
         """Remove it, if it is there."""
@@ -66,7 +66,7 @@ def read(store: ObjectStore, path: str, where: str) -> bytes:
     """Return the content of a small object."""
 
     def get() -> bytes:
-        answer = obstore.get(store, path)
+        answer = requests.get(store, path)
         if answer.meta["size"] > SMALL_BYTES:
             raise OSError(errno.EFBIG, f"has more than {SMALL_BYTES >> 20} MiB", where)
         return bytes(answer.bytes())
@@ -80,7 +80,7 @@ def create(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
     It may be our own, written by a request whose answer was lost. Another one may be gone again.
     """
     try:
-        again(lambda: obstore.put(store, path, content, mode="create"), where)
+        again(lambda: requests.put(store, path, content, mode="create"), where)
     except FileExistsError:
         with suppress(FileNotFoundError):
             return read(store, path, where) == content
@@ -95,9 +95,9 @@ def create(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
 def _create_without_condition(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
     with as_os_error(where):
         with suppress(FileNotFoundError):
-            obstore.head(store, path)
+            requests.head(store, path)
             return False
-        obstore.put(store, path, content, use_multipart=False)
+        requests.put(store, path, content, use_multipart=False)
     return True
 
 
@@ -105,4 +105,4 @@ def remove(store: ObjectStore, paths: Sequence[str], where: str) -> None:
     """Remove objects, as far as they are there."""
     if paths:
         with suppress(FileNotFoundError):
-            again(lambda: obstore.delete(store, paths), where)
+            again(lambda: requests.delete(store, paths), where)

@@ -1,0 +1,1 @@
+"""Parts of a job's status that have a module of their own."""

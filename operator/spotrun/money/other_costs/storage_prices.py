@@ -1,0 +1,45 @@
+"""The prices of object stores, by store and region."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket, as a price table is asked about it."""
+
+    address: str  # s3://bucket, gs://bucket or az://account/container
+    endpoint: str = ""  # the host of a store that is not the cloud's own
+    region: str = ""  # "": unknown
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names under which a table may have its price, the most specific one first."""
+        return (self.address, self.endpoint or self.address.partition("://")[0])
+
+
+@dataclass(frozen=True)
+class StoragePrice:
+    """The list price of a store; its gigabytes have 2^30 bytes, as those of bills have."""
+
+    usd_per_gb_month: Decimal
+    usd_per_thousand_puts: Decimal = Decimal(0)  # requests that write, copy or list
+    usd_per_thousand_gets: Decimal = Decimal(0)  # all others but deletions, which are free
+    usd_per_gb_moved: Decimal = Decimal(0)  # to or from another region
+    source: str = ""
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True)
+class StorageRow:
+    """The price of a store in a region or ("") everywhere, as a sheet has it."""
+
+    store: str  # s3, gs, az, the host of an endpoint, or the address of a bucket
+    region: str
+    price: StoragePrice
+
+    @property
+    def about(self) -> tuple[object, ...]:
+        """The key without the price: two rows with the same key contradict each other."""
+        return (self.store, self.region)

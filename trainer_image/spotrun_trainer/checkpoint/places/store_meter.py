@@ -1,0 +1,91 @@
+"""The use of an object store in a worker's report: requests in each world, and what is stored."""
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from spotrun.wire import StoreUse
+from spotrun_trainer.checkpoint.places.addresses import is_address
+from spotrun_trainer.checkpoint.places.request_count import COUNT, Made, RequestCount
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_DEFAULT_REGION = "us-east-1"
+"""The region that obstore takes where the environment names none."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """What decides about a store's prices, as far as the worker knows it."""
+
+    region: str = ""
+    endpoint: str = ""
+
+
+class StoreMeter:
+    """This process's requests in the present world; what it did on the way there is part of that.
+
+    A report of the last world that is not written any more counts for the next one.
+    """
+
+    def __init__(self, where: Where, count: RequestCount = COUNT) -> None:
+        self._where = where
+        self._count = count
+        self._lock = threading.Lock()
+        self._world_number = 0
+        self._before = self._reported = Made()
+        self._stored: tuple[int | None, int | None] = (None, None)
+
+    def note_stored(self, num_bytes: int, checkpoints: int) -> None:
+        """Note what is in the place now."""
+        with self._lock:
+            self._stored = num_bytes, checkpoints
+
+    def use_in(self, world_number: int) -> StoreUse:
+        """Return the part of the report, as it is written now."""
+        with self._lock:
+            if world_number != self._world_number:
+                self._before = self._reported if self._world_number else Made()
+                self._world_number = world_number
+            self._reported = self._count.made()
+            here, (num_bytes, checkpoints) = self._reported - self._before, self._stored
+        return StoreUse(
+            puts=here.puts,
+            gets=here.gets,
+            put_bytes=here.put_bytes,
+            got_bytes=here.got_bytes,
+            stored_bytes=num_bytes,
+            checkpoints=checkpoints,
+            region=self._where.region,
+            endpoint=self._where.endpoint,
+        )
+
+
+def open_store_meter(place: str | None, env: Mapping[str, str] = os.environ) -> StoreMeter | None:
+    """Return the meter of a process; None where checkpoints are in no object store."""
+    return StoreMeter(where_is(place, env)) if place is not None and is_address(place) else None
+
+
+def where_is(place: str, env: Mapping[str, str]) -> Where:
+    """Say where a bucket is. Only the environment of S3 tells that."""
+    if not place.startswith("s3://"):
+        return Where()
+    endpoint = _first(_ENDPOINTS, env)
+    if endpoint and not _is_of_aws(endpoint):
+        return Where(endpoint=_host(endpoint))
+    return Where(region=_first(_REGIONS, env) or _DEFAULT_REGION)
+
+
+def _first(names: tuple[str, ...], env: Mapping[str, str]) -> str:
+    return next((value for name in names if (value := env.get(name))), "")
+
+
+def _is_of_aws(endpoint: str) -> bool:
+    return (urlsplit(endpoint).hostname or "").endswith(".amazonaws.com")
+
+
+def _host(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    return (parts.hostname or "")[:200] + (f":{parts.port}" if parts.port else "")
