@@ -26,6 +26,7 @@ from spotrun.wire import (
     Orders,
     Progress,
     Report,
+    StoreUse,
     Utilization,
     World,
     read_answer,
@@ -53,6 +54,18 @@ METRICS = st.dictionaries(
     st.floats(-MOST_METRIC, MOST_METRIC),
     max_size=MOST_METRICS,
 ).map(lambda values: tuple(values.items()))
+HOSTS = st.from_regex(r"[A-Za-z0-9.:_-]{0,253}", fullmatch=True)
+USES = st.builds(
+    StoreUse,
+    puts=COUNTS,
+    gets=COUNTS,
+    put_bytes=COUNTS,
+    got_bytes=COUNTS,
+    stored_bytes=st.none() | COUNTS,
+    checkpoints=st.none() | COUNTS,
+    region=HOSTS,
+    endpoint=HOSTS,
+)
 REPORTS = st.builds(
     Report,
     wire=st.integers(1, 1000),
@@ -80,6 +93,8 @@ REPORTS = st.builds(
         checkpoint_seconds=st.none() | st.floats(0, 1e9),
         metrics=METRICS,
         restored=st.none() | SAVED.map(lambda saved: saved.name),
+        store=st.none() | USES,
+        save_failure=st.none() | LINES.filter(bool),
     ),
     committed=st.none() | SAVED,
     completed=st.booleans(),
@@ -264,6 +279,14 @@ def test_bytes_that_are_no_json_are_refused(body: bytes) -> None:
         (b'{"wire": 1, "progress": {"step": 1, "compute": 1.5}}', "compute is a number from 0 to"),
         (b'{"wire": 1, "progress": {"step": 1, "data": -0.1}}', "data is a number from 0 to 1"),
         (b'{"wire": 1, "progress": {"step": 1, "communicate": "x"}}', "communicate is a number"),
+        (
+            b'{"wire": 1, "progress": {"step": 1, "store": {"puts": -1}}}',
+            "puts is a whole number from 0",
+        ),
+        (
+            b'{"wire": 1, "progress": {"step": 1, "store": {"region": "us-east-1/../x"}}}',
+            "region is a name, not 'us-east-1/../x'",
+        ),
         (
             b'{"wire": 1, "progress": {"step": 1, "checkpointSeconds": 2e9}}',
             "checkpointSeconds is a",

@@ -11,7 +11,7 @@ from spotrun.api.field_types.amounts import Percent
 from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM, Pricing
 from spotrun.metrics.per_job_numbers import Figure, Value, families
 from spotrun.money.units import Usd, UsdPerHour
-from spotrun.state.stored.cost import NO_COST, Accumulators, Cost, PoolCost
+from spotrun.state.stored.cost import NO_COST, Accumulators, Cost, PoolCost, StorageCost
 
 LABELS = ("namespace", "name", "team", "cost_center", "project")
 _FROM = (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)
@@ -42,6 +42,10 @@ def money_families(jobs: Iterable[Published]) -> Iterator[Metric]:
         ((*labels, spent.pool), spent) for labels, money in known for spent in money.cost.by_pool
     ]
     yield from families(_OF_POOLS, (*LABELS, "pool"), pools)
+    storage = [(labels, money.cost.storage) for labels, money in known if money.cost.storage]
+    yield from families(_OF_STORAGE, LABELS, storage)
+    kinds = [((*labels, what), usd) for labels, cost in storage for what, usd in _kinds(cost)]
+    yield from families(_OF_STORAGE_KINDS, (*LABELS, "what"), kinds)
 
 
 def _num_unpriced(job: Published) -> int:
@@ -57,6 +61,12 @@ def _wasted(cost: Cost) -> Iterator[tuple[str, Usd | None]]:
     yield "peers", waste.peers_usd
     yield "data", waste.data_usd
     yield "checkpoint", waste.checkpoint_usd
+
+
+def _kinds(cost: StorageCost) -> Iterator[tuple[str, Usd | None]]:
+    yield "stored", cost.stored_usd
+    yield "requests", cost.requests_usd
+    yield "transfer", cost.transfer_usd
 
 
 def _number(money: Usd | UsdPerHour | None) -> Decimal | None:
@@ -181,6 +191,31 @@ _OF_WASTE: tuple[Figure[Usd | None], ...] = (
         "wasted_cost_usd",
         "Spent on steps done again, standstills, waiting for peers or data inside of steps, and on "
         "saving between them.",
+        True,
+        _number,
+    ),
+)
+
+_OF_STORAGE: tuple[Figure[StorageCost], ...] = (
+    Figure(
+        "stored_bytes",
+        "Bytes of the job's checkpoints in its object store.",
+        False,
+        lambda of: of.stored_bytes,
+    ),
+    Figure(
+        "storage_rate_usd_per_month",
+        "Cost of these bytes per month, also after the job's end.",
+        False,
+        lambda of: _number(of.usd_per_month),
+    ),
+)
+
+_OF_STORAGE_KINDS: tuple[Figure[Usd | None], ...] = (
+    Figure(
+        "storage_cost_usd",
+        "Spent on checkpoints in an object store: bytes stored, requests, and traffic between "
+        "regions; not in the money spent on workers.",
         True,
         _number,
     ),

@@ -14,6 +14,7 @@ from spotrun.api.cost import Cost, PoolCost, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import LABEL_TEAM, ConditionType, Pricing
+from spotrun.api.status_parts.storage_cost import StorageCost
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
@@ -104,6 +105,13 @@ _COST = Cost(
     estimated_transfer_usd=Amount("0.4"),
     by_pool=(PoolCost(pool="g5-spot", usd=Amount("7.5")),),
     waste=Waste(redone_usd=Amount("0.3"), peers_usd=Amount("0.6")),
+    storage=StorageCost(
+        stored_usd=Amount("0.2"),
+        requests_usd=Amount("0.05"),
+        transfer_usd=Amount("0.01"),
+        stored_bytes=10**10,
+        usd_per_month=Amount("0.23"),
+    ),
     goodput=Percent("89%"),
     forecast_usd=Amount("40"),
     budget_used_percent=Percent("25%"),

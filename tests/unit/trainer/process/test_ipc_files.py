@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.wire import Answer, Utilization
+from spotrun.wire import Answer, StoreUse, Utilization
 from spotrun_trainer.process.ipc_files import (
     ProgressFile,
     WorldFile,
@@ -38,6 +38,8 @@ EVERYTHING = TrainerProgress(
     checkpoint_seconds=1.5,
     checkpoint="step-100.g2",
     restored="step-90.g4",
+    store=StoreUse(5, 4, 3, 2, stored_bytes=1, checkpoints=0, region="eu-west-1"),
+    save_failure="the bucket does not exist",
     completed=True,
     utilization=Utilization(gpu=0.5, memory=0.25),
     failure="ValueError: no",
@@ -114,6 +116,8 @@ def test_a_shell_can_tell(tmp_path: Path) -> None:
         ({"failure": 3}, "failure is a text, not 3"),
         ({"exiting": "now"}, "exiting is departed or preempted, not 'now'"),
         ({"communicate": 1.5}, "communicate is a number from 0 to 1, not 1.5"),
+        ({"store": {"gets": "many"}}, "gets is a whole number from 0"),
+        ({"saveFailure": 3}, "saveFailure is a text, not 3"),
         ({"checkpointSeconds": -1}, "checkpointSeconds is a number from 0 to 1e+09, not -1"),
         ({"microbatches": 0.5}, "microbatches is a whole number from 0 on, not 0.5"),
         ({"utilization": {"gpu": 7}}, "gpu is a number from 0 to 1, not 7"),
