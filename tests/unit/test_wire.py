@@ -94,6 +94,7 @@ REPORTS = st.builds(
         metrics=METRICS,
         restored=st.none() | SAVED.map(lambda saved: saved.name),
         store=st.none() | USES,
+        save_seconds=st.none() | st.floats(0, 86_400),
         save_failure=st.none() | LINES.filter(bool),
     ),
     committed=st.none() | SAVED,
@@ -131,6 +132,8 @@ ANSWERS = st.builds(
     left_out=st.booleans(),
     notice=st.none() | st.builds(Notice, st.floats(0, 1e12), LINES),
     planned=st.booleans(),
+    save_every=st.none() | st.floats(0, 1e12),
+    keep=st.none() | st.integers(1, 1000),
 )
 WORDS = st.builds(
     LastWords,

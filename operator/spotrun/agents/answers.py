@@ -48,7 +48,7 @@ class Answers:
         """Prepare the answers; the secrets of all worlds are derived from `key`."""
         self.worker_ids = {peer.pod: worker_id for worker_id, peer in job.peers.items()}
         self._job = job
-        world = job.status.world
+        world, saving = job.status.world, job.status.saving
         is_over = job.status.phase in FINISHED
         members = world.members if not is_over else ()
         self._places = {worker_id: place for place, worker_id in enumerate(members)}
@@ -68,6 +68,8 @@ class Answers:
             world=self._shared_world(key) if members else None,
             notice=job.notice if members else None,
             planned=world.is_planned,
+            save_every=saving.every_seconds if saving is not None else None,
+            keep=saving.keep if saving is not None else None,
         )
         self._hash = hashlib.blake2b(write_answer(self._common), digest_size=_VERSION_BYTES)
 

@@ -13,6 +13,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
+from spotrun.api.status_parts.saving_plan import SavingPlan
 from spotrun.api.status_parts.scaling import ScalingStatus
 
 
@@ -373,6 +374,9 @@ class TrainingJobStatus(Model):
     progress: Progress | None = Field(None, description="The progress of the training.")
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
+    )
+    saving: SavingPlan | None = Field(
+        None, description="How often is saved and how much is kept within checkpoint.budgetUsd."
     )
     pace: Pace | None = Field(None, description="Measurements of the job's steps and changeovers.")
     scaling: ScalingStatus | None = Field(

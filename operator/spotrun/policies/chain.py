@@ -17,6 +17,7 @@ from spotrun.policies.cost.goodput.save_stalls import SAVE_STALLS
 from spotrun.policies.cost.goodput.steps import STEPS
 from spotrun.policies.cost.meter import METER
 from spotrun.policies.cost.storage.ledger import STORAGE_COST
+from spotrun.policies.cost.storage.plan import SAVING_PLAN
 from spotrun.policies.cost.unused_nodes import UNUSED_NODES
 from spotrun.policies.deadline.eta import ETA
 from spotrun.policies.deadline.measurements import MEASUREMENTS
@@ -75,6 +76,7 @@ POLICIES: tuple[Policy, ...] = (
     DEADLINE,  # is its time over?
     METER,  # what does each worker cost?
     STORAGE_COST,  # and what do its checkpoints cost?
+    SAVING_PLAN,  # and how many of them are worth it?
     ENDS_OF_LOST_WORKERS,  # and which of the lost cost no more?
     BUDGET,  # is that too much?
     IDLE_SUSPENSION,  # does it do nothing for too long?

@@ -34,10 +34,12 @@ from spotrun.state.stored.training_codec import (
     read_checkpoint,
     read_pace,
     read_progress,
+    read_saving,
     write_batch_change,
     write_checkpoint,
     write_pace,
     write_progress,
+    write_saving,
 )
 from spotrun.state.stored.workers_codec import (
     read_interruptions,
@@ -60,6 +62,7 @@ def read(status: TrainingJobStatus) -> JobState:
         world=_read_world(status.world),
         progress=read_progress(status.progress),
         checkpoint=read_checkpoint(status.checkpoint),
+        saving=read_saving(status.saving),
         pace=read_pace(status.pace),
         scaling=read_scaling(status.scaling),
         orders=_read_orders(status.orders),
@@ -111,6 +114,7 @@ def write(state: JobState) -> TrainingJobStatus:
         world=_write_world(state.world),
         progress=write_progress(state.progress),
         checkpoint=write_checkpoint(state.checkpoint),
+        saving=write_saving(state.saving),
         pace=write_pace(state.pace),
         scaling=write_scaling(state.scaling),
         orders=_write_orders(state.orders),

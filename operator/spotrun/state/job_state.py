@@ -22,6 +22,7 @@ from spotrun.state.stored.training import (
     BatchChange,
     Pace,
     Progress,
+    SavingPlan,
 )
 from spotrun.state.stored.workers import (
     NO_COUNTS,
@@ -114,6 +115,7 @@ class JobState:
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
     checkpoint: AcknowledgedCheckpoint | None = None
+    saving: SavingPlan | None = None
     pace: Pace = NO_PACE
     scaling: ScalingState = NO_SCALING
     orders: Orders = NO_ORDERS

@@ -83,6 +83,8 @@ class Answer:
     planned: bool = True
     """Whether no worker was lost before the newest world: processes without a place in it may save.
     An older operator does not say so; its planned changes must not cost a script its save: True."""
+    save_every: float | None = None  # seconds between saves, where the script leaves that open
+    keep: int | None = None  # so many checkpoints
     wire: int = WIRE
 
 
@@ -104,6 +106,10 @@ def write_answer(answer: Answer) -> bytes:
         content["leftOut"] = True
     if answer.notice is not None:
         content["notice"] = vars(answer.notice)
+    if answer.save_every is not None:
+        content["saveEvery"] = answer.save_every
+    if answer.keep is not None:
+        content["keep"] = answer.keep
     if not answer.planned:
         content["planned"] = False
     if answer.world is not None:
@@ -129,6 +135,8 @@ def read_answer(body: bytes) -> Answer:
         left_out=content.get("leftOut") is True,
         notice=_notice(content.get("notice")),
         planned=content.get("planned") is not False,
+        save_every=number(content, "saveEvery", float(MOST_STEPS)),
+        keep=None if content.get("keep") is None else max(whole(content, "keep"), 1),
         wire=whole(content, "wire"),
     )
 

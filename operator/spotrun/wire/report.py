@@ -70,6 +70,7 @@ class Progress:
     # What it went on from, where its world named none, or the local tier had a newer step.
     restored: str | None = None
     store: StoreUse | None = None  # None: checkpoints are in no object store
+    save_seconds: float | None = None  # of training, that the last save has cost
     save_failure: str | None = None  # why saves fail since the last one that succeeded
 
 
@@ -220,6 +221,7 @@ def _written_progress(progress: Progress) -> dict[str, Any]:
         sync_bytes="syncBytes",
         epoch_samples="epochSamples",
         checkpoint_seconds="checkpointSeconds",
+        save_seconds="saveSeconds",
         save_failure="saveFailure",
     )
     metrics = dict(content.pop("metrics"))
@@ -276,6 +278,7 @@ def _progress(value: object) -> Progress | None:
         metrics=read_metrics(content.get("metrics") or {}),
         restored=checkpoint_name(content.get("restored")),
         store=read_store_use(content.get("store")),
+        save_seconds=number(content, "saveSeconds", 86_400.0),
         save_failure=_save_failure(content.get("saveFailure")),
     )
 

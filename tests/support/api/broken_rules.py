@@ -125,6 +125,11 @@ RULES = (
         {"schedule.windows.0.to": "20:00"},
         SCHEDULE,
     ),
+    Case(
+        "a budget for a volume",
+        "checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
+        {"checkpoint.budgetUsd": "20"},
+    ),
     Case("no place", "checkpoint needs exactly one place: give volume or uri", {"checkpoint": {}}),
     Case(
         "two places",

@@ -29,12 +29,21 @@ from tests.support.jobs.stored_state import stored
 _LISTS_OF_A_WORLD = ("stateHolders", "usedStores", "lateWorkers", "joiningWorkers")
 
 
+_AMOUNTS = ("Usd", "Hours")
+
+
 def normal_form(status: TrainingJobStatus) -> Manifest:
     """Return the status as it is written: sets ascend, and what says nothing is left out.
 
     Charges, their ends and sums by pool are written by worker and by pool, see their own test.
     """
     manifest = status.manifest()
+    if "storage" in manifest.get("accumulators", {}):
+        sums = manifest["accumulators"]["storage"]
+        nothing = {k for k, v in sums.items() if not v or (k.endswith(_AMOUNTS) and not float(v))}
+        kept = {"storedBytes", "checkpoints"}
+        sums = {k: v for k, v in sums.items() if k not in nothing - kept}
+        manifest["accumulators"]["storage"] = sums
     for block in ("cost", "accumulators"):
         manifest[block] = {k: v for k, v in manifest.get(block, {}).items() if v or v == 0}
     by_name = manifest["accumulators"]

@@ -163,10 +163,14 @@ class Checkpoints:
         reader = Reader(self._shard, self._shards, rank, size, self._stages)
         return patiently(lambda: load(self._place, one, tracked, reader))
 
-    def prune(self, acknowledged: str, *, world_number: int) -> None:
-        """Delete the checkpoints that an acknowledged one makes superfluous, in this world."""
+    def prune(self, acknowledged: str, *, world_number: int, keep: int | None = None) -> None:
+        """Delete the checkpoints that an acknowledged one makes superfluous, in this world.
+
+        Fewer may be kept than the training asked for: `keep`.
+        """
         found = {name: self._is_complete(name) for name in self._place.names()}
-        for name in superseded(found, Name.parse(acknowledged), self._keep, world_number):
+        kept = min(self._keep, keep or self._keep)
+        for name in superseded(found, Name.parse(acknowledged), kept, world_number):
             self._place.remove(name)
 
     def stored(self) -> Stored | None:

@@ -25,6 +25,13 @@ class SaveSchedule:
         self._saved_at = self._saved_before = clock()
         self._usual = deque[float](maxlen=20)  # seconds of steps without a save beside them
         self._excess_seconds = 0.0
+        self._shortest = 0.0  # an upload takes as long
+        self.cost_seconds: float | None = None  # of the last save
+
+    def follow(self, seconds: float | None) -> None:
+        """Save as often as the operator says, where that is left open; None: by measured costs."""
+        if self._is_auto and seconds is not None:
+            self._seconds = max(seconds, self._shortest)
 
     def is_due(self, step: int) -> bool:
         """Whether to save at the end of this step."""
@@ -55,6 +62,8 @@ class SaveSchedule:
 
     def saved(self, saved: Saved) -> None:
         """Note that a save is durable."""
+        self._shortest = saved.upload_seconds
+        self.cost_seconds = saved.stall_seconds + self._excess_seconds
         if self._is_auto:
             self._seconds = interval_seconds(
                 saved.upload_seconds, saved.stall_seconds, self._excess_seconds, LOSS_SECONDS

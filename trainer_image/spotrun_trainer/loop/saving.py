@@ -83,6 +83,8 @@ class Saving:
         context = self._context
         if context.checkpoints is None or context.group.rank != 0 or self.is_in_flight:
             return False
+        answer = context.answer()
+        self._schedule.follow(answer.save_every if answer is not None else None)
         return self._schedule.is_due(step)
 
     def fits(self, seconds: float) -> bool:
@@ -224,7 +226,9 @@ class Saving:
 
     def _note(self, saved: Saved) -> None:
         self._schedule.saved(saved)
-        self._context.reporter.update(checkpoint=saved.name, save_failure=None)
+        self._context.reporter.update(
+            checkpoint=saved.name, save_failure=None, save_seconds=self._schedule.cost_seconds
+        )
         self._durable = saved.name
         if saved.name == self._in_flight:
             self._in_flight = None
@@ -240,10 +244,12 @@ class Saving:
         self._acknowledged = acknowledged
         world, here = self._context.world(), self._context.rank_info.world_number
         world_number = max(here, world.number if world is not None else 0)
+        answer = self._context.answer()
+        keep = answer.keep if answer is not None else None
 
         def prune() -> None:
             try:
-                checkpoints.prune(acknowledged, world_number=world_number)
+                checkpoints.prune(acknowledged, world_number=world_number, keep=keep)
                 self.count_stored()
             except OSError as error:
                 say(f"old checkpoints could not be deleted: {error}")

@@ -50,6 +50,7 @@ class TrainerProgress:
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     restored: str | None = None  # what training went on from, if its world did not name it
     store: wire.StoreUse | None = None  # requests and bytes in this world, of this process
+    save_seconds: float | None = None  # of training, that the last save has cost
     save_failure: str | None = None  # why saves fail since the last one that succeeded
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
@@ -136,6 +137,7 @@ def parse_progress(body: bytes) -> TrainerProgress:
         checkpoint=_checkpoint(content, "checkpoint"),
         restored=_checkpoint(content, "restored"),
         store=wire.read_store_use(content.get("store")),
+        save_seconds=_number(content, "saveSeconds", most=86_400.0),
         save_failure=_save_failure(content.get("saveFailure")),
         completed=_flag(content, "completed"),
         utilization=_utilization(content.get("utilization")),

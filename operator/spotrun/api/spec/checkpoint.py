@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import override
 
-from spotrun.api.field_types.amounts import Quantity
+from spotrun.api.field_types.amounts import PositiveAmount, Quantity
 from spotrun.api.field_types.bounded import DnsName
 from spotrun.api.field_types.text_values import AutoOrDuration, Text
 from spotrun.api.model import Model, Rule
@@ -184,7 +184,20 @@ class Checkpoint(Model):
         "seconds ago. For scripts with Run. Default: none.",
     )
 
+    budget_usd: PositiveAmount | None = Field(
+        None,
+        description="The most that the store of uri may cost per month, in USD: bytes kept and "
+        "requests. Within it the interval (where every is Auto) and the number kept (at most keep) "
+        "are chosen by what they cost and what losses would; status.saving says which. Training "
+        "goes on and saves even if no choice is so cheap. Default: no limit.",
+    )
+
     rules = (
+        Rule(
+            cel="!has(self.budgetUsd) || has(self.uri)",
+            message="checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
+            holds=lambda c: c.budget_usd is None or c.uri is not None,
+        ),
         Rule(
             cel="has(self.volume) != has(self.uri)",
             message="checkpoint needs exactly one place: give volume or uri",

@@ -199,7 +199,7 @@ def _write_waste(waste: Waste) -> api.Waste | None:
 
 
 def _read_storage(stored: StoredStorage | None) -> StorageCost | None:
-    if stored is None:
+    if stored is None or stored == StoredStorage():
         return None
     return StorageCost(
         usd=_usd(stored.usd),
@@ -230,7 +230,7 @@ def _read_storage_sums(stored: StoredSums | None) -> StorageSums | None:
     if stored is None:
         return None
     gb_hours = decimal_of(stored.unpriced_gb_hours)
-    return StorageSums(
+    found = StorageSums(
         usd=StorageUsd(
             Usd.of(stored.stored_usd), Usd.of(stored.requests_usd), Usd.of(stored.transfer_usd)
         ),
@@ -250,6 +250,7 @@ def _read_storage_sums(stored: StoredSums | None) -> StorageSums | None:
         endpoint=stored.endpoint or "",
         as_of=moment_of(stored.as_of),
     )
+    return found if found != StorageSums() else None
 
 
 def _write_storage_sums(sums: StorageSums | None) -> StoredSums | None:

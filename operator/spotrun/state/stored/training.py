@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api.field_types.amounts import Percent
+from spotrun.money.units import Usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,18 @@ class AcknowledgedCheckpoint:
     name: str
     step: int
     time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SavingPlan:
+    """How often is saved, and how many checkpoints are kept, within their budget."""
+
+    every_seconds: int
+    keep: int
+    usd_per_month: Usd
+    lost_work_usd_per_month: Usd
+    within_budget: bool
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

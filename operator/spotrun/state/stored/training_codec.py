@@ -2,6 +2,8 @@
 
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Time
+from spotrun.api.status_parts.saving_plan import SavingPlan as StoredPlan
+from spotrun.money.units import Usd
 from spotrun.state.stored.optional_values import decimal_of, digits_of, moment_of, time_of
 from spotrun.state.stored.training import (
     NO_PACE,
@@ -10,6 +12,7 @@ from spotrun.state.stored.training import (
     BatchChange,
     Pace,
     Progress,
+    SavingPlan,
 )
 
 
@@ -52,6 +55,34 @@ def write_checkpoint(saved: AcknowledgedCheckpoint | None) -> api.CheckpointStat
         return None
     time = Time.of(saved.time)
     return api.CheckpointStatus.model_construct(name=saved.name, step=saved.step, time=time)
+
+
+def read_saving(stored: StoredPlan | None) -> SavingPlan | None:
+    """Read how often is saved."""
+    if stored is None:
+        return None
+    return SavingPlan(
+        every_seconds=stored.every_seconds,
+        keep=stored.keep,
+        usd_per_month=Usd.of(stored.usd_per_month),
+        lost_work_usd_per_month=Usd.of(stored.lost_work_usd_per_month),
+        within_budget=stored.within_budget,
+        why=stored.why,
+    )
+
+
+def write_saving(plan: SavingPlan | None) -> StoredPlan | None:
+    """Write how often is saved; None where nobody has to choose that."""
+    if plan is None:
+        return None
+    return StoredPlan.model_construct(
+        every_seconds=plan.every_seconds,
+        keep=plan.keep,
+        usd_per_month=plan.usd_per_month.amount,
+        lost_work_usd_per_month=plan.lost_work_usd_per_month.amount,
+        within_budget=plan.within_budget,
+        why=plan.why,
+    )
 
 
 def read_batch_change(stored: api.BatchChange | None) -> BatchChange | None:

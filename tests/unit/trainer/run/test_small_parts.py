@@ -157,6 +157,23 @@ def test_what_saves_cost_says_how_often_they_pay() -> None:
     assert cadence.is_due(6)
 
 
+def test_the_operator_says_how_often_where_the_script_leaves_that_open() -> None:
+    clock = Clock()
+    open_one, given = (SaveSchedule(every, clock=clock) for every in ("auto", "10m"))
+    for one in (open_one, given):
+        one.saved(Saved("step-5.g0", 1, stall_seconds=0.5, upload_seconds=40.0))
+        one.follow(300.0)
+    assert open_one.cost_seconds == 0.5
+    clock.now = 301.0
+    assert (open_one.is_due(6), given.is_due(6)) == (True, False)
+    open_one.follow(10.0)  # but never sooner than an upload takes
+    open_one.begun()
+    clock.now += 39.0
+    assert not open_one.is_due(7)
+    clock.now += 2.0
+    assert open_one.is_due(7)
+
+
 def test_sigterm_is_noted_and_its_grace_runs_out() -> None:
     clock = Clock()
     interrupt = Interrupt(30, clock=clock)

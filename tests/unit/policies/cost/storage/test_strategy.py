@@ -53,7 +53,7 @@ TABLE = {
     "small checkpoints": (
         replace(USUAL, checkpoint_bytes=GIB // 8),
         "10",
-        (138, 3, "$4.03", True, False),
+        (138, 3, "$4.49", True, False),
     ),
     "requests are free in a store of one's own": (
         replace(USUAL, every_seconds=60.0),

@@ -1,0 +1,22 @@
+"""How a job saves within the budget for its checkpoints, in its status."""
+
+from pydantic import Field
+
+from spotrun.api.field_types.amounts import Amount
+from spotrun.api.field_types.bounded import Count, LongText
+from spotrun.api.model import Model
+
+
+class SavingPlan(Model):
+    """The interval between checkpoints and their number, chosen by cost."""
+
+    every_seconds: Count = Field(description="Interval between saves, in seconds.")
+    keep: Count = Field(description="Number of checkpoints that are kept.")
+    usd_per_month: Amount = Field(
+        description="Cost of the store per month with these, in USD: bytes and requests."
+    )
+    lost_work_usd_per_month: Amount = Field(
+        description="Expected cost per month of the work that losses undo, in USD."
+    )
+    within_budget: bool = Field(description="Whether checkpoint.budgetUsd is enough for that.")
+    why: LongText = Field(description="Why, in words.")
