@@ -37,6 +37,7 @@ from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.report.cost import COST
 from spotrun.policies.report.cost_announcements import COST_ANNOUNCEMENTS
 from spotrun.policies.report.deadline_condition import DEADLINE_CONDITION
+from spotrun.policies.report.durability import DURABILITY
 from spotrun.policies.report.phase import PHASE
 from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
@@ -105,6 +106,7 @@ POLICIES: tuple[Policy, ...] = (
     FIXED_SIZE,  # or only one?
     BATCH_CHANGE,  # what is another one to its batches?
     VOLUME,  # can they all save?
+    DURABILITY,  # and do they?
     AGENT_VERSION,  # are they understood?
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?

@@ -134,6 +134,7 @@ class Report:
             self.leaving,
             self.broken,
             self.saves_on_order,
+            self.progress.save_failure if self.progress is not None else None,
         )
 
 

@@ -39,6 +39,7 @@ async def all_troubles(world: World, proxy: FaultProxy, prometheus: Prometheus) 
     await a_price_that_nobody_knows(world)
     await a_budget_nearly_used_up(world)
     await a_budget_that_cannot_be_kept(world)
+    await saves_that_fail(world)
     await workers_that_are_taken_away(world, prometheus)
     await writes_that_are_refused(world, proxy)
 
@@ -75,6 +76,18 @@ async def a_budget_that_cannot_be_kept(world: World) -> None:
     budget = {"maxUsdPerHour": "0.01"}
     await job_on(world, "dear", "priced", budget=budget)
     await world.until_job(lambda s: "Budget" in s.get("suspendedBy", ()), "dear")
+
+
+async def saves_that_fail(world: World) -> None:
+    """Let a store fail: training goes on, and the job says why it is not safe."""
+    world.play("unsaved").save_failure = "the bucket does not exist (404 NoSuchBucket)"
+    await job_on(world, "unsaved", "priced", checkpoint={"uri": "s3://no-such-bucket/prefix"})
+    await world.until_job(_is_unsafe, "unsaved")
+
+
+def _is_unsafe(status: Manifest) -> bool:
+    stated = [c for c in status.get("conditions", ()) if c["type"] == "CheckpointsDurable"]
+    return status["phase"] == "Running" and any("NoSuchBucket" in c["message"] for c in stated)
 
 
 async def workers_that_are_taken_away(world: World, prometheus: Prometheus) -> None:

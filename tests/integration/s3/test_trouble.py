@@ -1,18 +1,31 @@
 """A store that fails: training goes on, a sentence says why, and nothing is torn or lost."""
 
+import re
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from devcluster.s3.server import Server
 from spotrun_trainer.checkpoint import (
     CheckpointError,
+    Checkpoints,
     UnreadableCheckpointError,
     open_storage,
     storage_retries,
 )
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.places import objects, stores
+from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import RankInfo
+from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.process.ipc_files import read_progress
+from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.telemetry.meter import Meter
+from spotrun_trainer.telemetry.reporter import Reporter
 from tests.faults.store_proxy import PASSING, Action, Fault, StoreProxy
 from tests.integration.s3.test_saving import parts_of_uploads
 from tests.support.processes.trainer_world import run_alone
@@ -157,3 +170,50 @@ def test_a_store_that_cannot_put_conditionally_keeps_the_first_marker(
     note = open_storage(address).note("OWNER")
     assert note.create(b"a")
     assert not note.create(b"b")
+
+
+@pytest.mark.parametrize("action", ["slow_down", "expire"])
+def test_it_is_reported_to_the_agent_until_a_save_succeeds(
+    address: str, proxy: StoreProxy, tmp_path: Path, action: Action
+) -> None:
+    with checkpoints(address) as opened:
+        saves = saving(opened, Reporter(tmp_path), training := small_training())
+        proxy.faults.append(Fault(action, "PUT", "step-3"))
+        saves.begin({})
+        look_until_over(saves)
+        told = read_progress(tmp_path)
+        assert told.checkpoint is None
+        assert told.save_failure is not None
+        assert re.search(SAID[action], told.save_failure)
+        proxy.faults.clear()
+        assert training is not None
+        saves.begin({})
+        look_until_over(saves)
+        told = read_progress(tmp_path)
+        assert (told.checkpoint, told.save_failure) == ("step-3.g0", None)
+
+
+def saving(opened: Checkpoints, reporter: Reporter, training: Tracked) -> Saving:
+    """The saves of a training that has done three steps."""
+    context: Any = SimpleNamespace(
+        checkpoints=opened,
+        reporter=reporter,
+        meter=Meter(),
+        rank_info=RankInfo(),
+        group=Group(),
+        tracked=training,
+        step=3,
+        place=None,
+        store_meter=None,
+        acknowledged=lambda: None,
+        answer=lambda: None,
+        world=lambda: None,
+    )
+    return Saving(context, SaveSchedule(60.0))
+
+
+def look_until_over(saves: Saving) -> None:
+    until = time.monotonic() + 60
+    while saves.is_in_flight and time.monotonic() < until:
+        saves.look(0.01)
+        time.sleep(0.01)

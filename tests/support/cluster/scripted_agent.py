@@ -59,6 +59,7 @@ class Play:
     reported_steps: int = 200  # of each world, and some more: the operator waits for fewer
     sync_bytes: int | None = None  # of gradients, which such steps add up
     save_seconds: float | None = None  # of the world, that saving took them
+    save_failure: str | None = None  # why saves fail
     may_save: bool = True
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(
@@ -155,7 +156,13 @@ class ScriptedAgent:
             return False
         self.worlds.append(world.number)
         step = 100 * world.number
-        made = Progress(world.number, step, self._play.steps, samples=step * 8)
+        made = Progress(
+            world.number,
+            step,
+            self._play.steps,
+            samples=step * 8,
+            save_failure=self._play.save_failure,
+        )
         self.report = replace(
             self.report,
             arrived=world.number,

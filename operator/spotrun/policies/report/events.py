@@ -32,6 +32,7 @@ def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
         *_rejection(old, new),
         *_refusal(old, new),
         *_writes(old, new),
+        *_saves(old, new),
         *_suspension(old, new),
         *_recovery(old, new),
         *_end(old, new),
@@ -120,6 +121,14 @@ def _refusal(old: JobState, new: JobState) -> Iterable[Announce]:
 def _writes(old: JobState, new: JobState) -> Iterable[Announce]:
     if now := _turned(old, new, ConditionType.WRITTEN, ConditionStatus.FALSE):
         yield Announce(Reason.WRITE_FAILED, now.message, is_warning=True)
+
+
+def _saves(old: JobState, new: JobState) -> Iterable[Announce]:
+    kind = ConditionType.CHECKPOINTS_DURABLE
+    if now := _turned(old, new, kind, ConditionStatus.FALSE):
+        yield Announce(Reason.SAVE_FAILED, now.message, is_warning=True)
+    if now := _turned(old, new, kind, ConditionStatus.TRUE):
+        yield Announce(Reason.TRAINING, now.message)
 
 
 def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:
