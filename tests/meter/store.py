@@ -46,7 +46,7 @@ def tier(request: Request) -> int:
 
 @dataclass
 class StoreMeter:
-    """What was stored since when, and what was asked for."""
+    """The bytes that were stored since when, and their price."""
 
     prices: PriceList = field(default_factory=PriceList)
     levels: list[tuple[datetime, int]] = field(default_factory=list)  # bytes from then on

@@ -12,6 +12,7 @@ from spotrun.money.budget import reserve, stop_at, used_percent
 from spotrun.money.builtin_tables import built_in_tables
 from spotrun.money.forecast import Mark, forecast, usd_per
 from spotrun.money.ledger import Segment, cost, idle
+from spotrun.money.other_costs.storage_prices import Bucket
 from spotrun.money.other_costs.transfer import Place, ring_usd
 from spotrun.money.price_history import EVER, PriceHistory
 from spotrun.money.price_rows import Offering
@@ -26,7 +27,7 @@ from spotrun.policies.cost.bill import to_show
 
 PAGE = (Path(__file__).parents[2] / "docs/how-cost-is-computed.md").read_text()
 PROSE = " ".join(PAGE.split())
-SIMPLE, OPENCOST = (
+SIMPLE, OPENCOST, STORES = (
     PriceTable.parse(sheet, "the page")
     for sheet in re.findall(r"^```csv\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 )
@@ -176,9 +177,12 @@ def test_what_was_useful() -> None:
 
 
 def test_the_sheets_on_the_page_are_understood() -> None:
-    assert (SIMPLE.refused, OPENCOST.refused) == ((), ())
+    assert (SIMPLE.refused, OPENCOST.refused, STORES.refused) == ((), (), ())
     assert shown(listed(SIMPLE, Offering("a100-box", Capacity.RESERVED))) == "$3.10/h"
     assert shown(listed(OPENCOST, Offering("", Capacity.SPOT, node="node-7"))) == "$3.10/h"
+    minio = STORES.storage_price(Bucket("s3://models", "minio.store:9000"))
+    assert minio is not None
+    assert minio.usd_per_gb_month == Decimal("0.004")
     with_gpus = Offering("", Capacity.SPOT, node="node-7", accelerator="NVIDIA-A10G", gpus=4)
     assert OPENCOST.look_up(with_gpus) is None
 

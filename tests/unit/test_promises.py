@@ -68,6 +68,12 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("HeldBack", "world_number"): "world",
     ("Mark", "step"): "steps",
     ("Price", "stale"): "is_stale",
+    **{("StorageSums", f"{kind}_usd"): "usd" for kind in ("stored", "requests", "transfer")},
+    **{("StorageSums", kind): "counted" for kind in ("puts", "gets", "moved_bytes")},
+    **{
+        ("StorageSums", f"unpriced_{kind}"): "unpriced"
+        for kind in ("gb_hours", "puts", "gets", "moved_bytes")
+    },
 }
 """The names that fields of models have there, where these are others."""
 

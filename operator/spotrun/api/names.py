@@ -256,11 +256,11 @@ class ConditionType(Choice):
     PRICING_COMPLETE = "PricingComplete", "every worker's price is known"
     TEMPLATE_ACCEPTED = "TemplateAccepted", "a dry run accepted a pod made from the template"
     CHECKPOINT_USABLE = "CheckpointUsable", "the place for checkpoints fits the job"
+    AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
     CHECKPOINTS_DURABLE = (
         "CheckpointsDurable",
         "saves succeed; stated once they have failed, with the age of the newest checkpoint",
     )
-    AGENTS_SUPPORTED = "AgentsSupported", "every agent speaks a version that is still served"
     IDLE = "Idle", "the workers have used next to nothing for long, though a world trains"
     DECIDED = "Decided", "the operator can decide what the job needs; stated once it could not"
     WRITTEN = "Written", "the API server takes what is to be written; stated only while it does not"
@@ -315,9 +315,9 @@ class Reason(Choice):
     UNDECIDED = "Undecided", "the operator fails when it decides about the job; its log says where"
     LEDGER_REFUSED = "LedgerRefused", "no operator can have written the status as it is"
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
-    SAVE_FAILED = "SaveFailed", "checkpoints cannot be written; the message says why"
     PROCESSES_UNKNOWN = "ProcessesUnknown", "claimed devices cannot be counted"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
+    SAVE_FAILED = "SaveFailed", "checkpoints cannot be written; the message says why"
     PRICE_UNKNOWN = "PriceUnknown", "no price source knows a pool; the message names the row"
     BUDGET_WARNING = "BudgetWarning", "a level of budget.warnAtPercent was passed"
     BUDGET_EXCEEDED = "BudgetExceeded", "budget.maxCostUsd is used up"

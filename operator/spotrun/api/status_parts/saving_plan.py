@@ -1,4 +1,4 @@
-"""How a job saves within the budget for its checkpoints, in its status."""
+"""The plan of saves within the budget for checkpoints, in a job's status."""
 
 from pydantic import Field
 

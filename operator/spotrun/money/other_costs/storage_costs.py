@@ -1,4 +1,4 @@
-"""What checkpoints in an object store cost: gigabyte-months, requests, and traffic."""
+"""The cost of checkpoints in an object store: gigabyte-months, requests, and traffic."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +14,7 @@ _SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True)
 class Usage:
-    """What a store charges for: bytes over time, requests, and bytes that crossed regions."""
+    """Amounts that a store charges for: bytes over time, requests, bytes that crossed regions."""
 
     gb_hours: Fraction = Fraction(0)
     puts: int = 0

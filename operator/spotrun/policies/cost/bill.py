@@ -41,7 +41,7 @@ class Bill:
 
     @property
     def spent_usd(self) -> Usd:
-        """What a budget pays: the workers, and their checkpoints."""
+        """The sum that a budget pays: for workers, and for their checkpoints."""
         return self.usd + self.storage_usd
 
 

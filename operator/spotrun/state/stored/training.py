@@ -37,7 +37,7 @@ class AcknowledgedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SavingPlan:
-    """How often is saved, and how many checkpoints are kept, within their budget."""
+    """The interval between saves and the number that is kept, within their budget."""
 
     every_seconds: int
     keep: int

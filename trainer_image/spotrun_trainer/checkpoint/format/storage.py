@@ -30,7 +30,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Stored:
-    """What is in a place that somebody charges for."""
+    """The content of a place that somebody charges for."""
 
     bytes: int
     checkpoints: int  # that are complete

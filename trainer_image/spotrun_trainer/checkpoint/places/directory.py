@@ -90,7 +90,7 @@ class Place:
             return [FileFacts(one.name, one.stat().st_size, one.stat().st_mtime) for one in plain]
 
     def stored(self) -> None:
-        """Nobody bills for a folder by its content."""
+        """Return None: no bill goes by the content of a folder."""
 
     def make(self, name: Name) -> None:
         """Make the checkpoint's directory durable, unless it is there."""

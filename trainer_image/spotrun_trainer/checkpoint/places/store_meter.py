@@ -18,7 +18,7 @@ _DEFAULT_REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Where:
-    """What decides about a store's prices, as far as the worker knows it."""
+    """The facts that decide about a store's prices, as far as the worker knows them."""
 
     region: str = ""
     endpoint: str = ""

@@ -1,4 +1,4 @@
-"""What checkpoints in an object store have cost: bytes over time, requests, traffic.
+"""The ledger of checkpoints in an object store: bytes over time, requests, traffic.
 
 The trainer counts requests in each world, and one of its processes looks how many bytes are stored.
 Both are reported by those who make them, so neither is believed beyond what a store and the nodes'
@@ -18,7 +18,7 @@ from spotrun.money.units import seconds_between
 from spotrun.policies.policy import Policy
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
-from spotrun.state.stored.cost import StorageCost, StorageSums
+from spotrun.state.stored.cost import Accumulators, StorageCost, StorageSums
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import last_members, world_number
 from spotrun.wire import StoreUse
@@ -29,7 +29,7 @@ MOST_BYTES_PER_SECOND = 400 * 10**9
 """No node sends more (3,200 Gbit/s)."""
 _EVERY = timedelta(seconds=60)
 _EVERY_AT_REST = timedelta(hours=1)
-"""Where nothing is put or deleted the sums can wait: they are a function of time."""
+"""Sums can wait while nothing is put or deleted: they are a function of time."""
 _PLACES = 12  # of a stored amount
 
 
@@ -56,8 +56,7 @@ def count_storage(view: View, status: JobState) -> JobState:
     if sums is not None and not _is_due(view, status, known, reported):
         return status
     new = _counted(view, status, known, reported)
-    accumulators = replace(status.accumulators, storage=_priced(view, new))
-    return replace(status, accumulators=accumulators)
+    return replace(status, accumulators=_with(status.accumulators, _priced(view, new)))
 
 
 def storage_shown(view: View, sums: StorageSums | None) -> StorageCost | None:
@@ -76,6 +75,10 @@ def storage_shown(view: View, sums: StorageSums | None) -> StorageCost | None:
         usd_per_month=usd_per_month(stored, price).as_stored if price and stored else None,
         pricing=Pricing.COMPLETE if sums.unpriced == NO_USAGE else Pricing.PARTIAL,
     )
+
+
+def _with(sums: Accumulators, storage: StorageSums) -> Accumulators:
+    return replace(sums, storage=storage)
 
 
 def _is_due(view: View, status: JobState, sums: StorageSums, reported: _Reported | None) -> bool:

@@ -1,6 +1,6 @@
-"""How often to save, and how many checkpoints to keep, within a budget: pure arithmetic.
+"""The interval between saves and the number that is kept, within a budget: pure arithmetic.
 
-Of an interval T between saves a month costs
+With an interval T between saves a month costs
 
     losses per hour x T/2 x $/h of the workers        work that has to be done again
     + saves x (training that a save costs x $/h + its requests)
@@ -31,7 +31,7 @@ SHORTEST_SECONDS = 30
 
 @dataclass(frozen=True)
 class SaveFacts:
-    """What is known of a job's checkpoints; money per hour in dollars."""
+    """The facts about a job's checkpoints; money per hour in dollars."""
 
     checkpoint_bytes: int
     processes: int  # each writes a part
@@ -56,7 +56,7 @@ class Strategy:
 
     @property
     def usd(self) -> Usd:
-        """What the store costs."""
+        """The cost of the store."""
         return self.stored_usd + self.requests_usd
 
 

@@ -1,7 +1,9 @@
 """How often to save and how many to keep, for a budget per month: a table, and its properties."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -117,3 +119,13 @@ def total(facts: SaveFacts, one: Strategy) -> float:
 def test_requests_grow_with_the_parts_of_large_files() -> None:
     small, large = (requests_per_save(num_bytes, 2) for num_bytes in (GIB // 64, 64 * GIB))
     assert (small.puts, large.puts) == (8, 2 * (2 + 2048 + 1) + 4)
+
+
+def test_the_example_on_the_page_is_what_is_chosen() -> None:
+    page = Path("docs/object-stores.md").read_text().split("a save every | kept |")[1]
+    rows = re.findall(r"\| (\d+) \| (\d+) s \| (\d) \| (\S+) \| (\S+) \|", page)
+    assert len(rows) == 5
+    for budget, *expected in rows:
+        found = choose(USUAL, S3, Usd(Decimal(budget)))
+        lost = f"${found.lost_work_usd:.2f}"
+        assert [f"{found.every_seconds:.0f}", str(found.keep), str(found.usd), lost] == expected
