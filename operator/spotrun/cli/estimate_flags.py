@@ -57,6 +57,13 @@ def _describe_job(group: argparse._ArgumentGroup) -> None:
         metavar="MIN",
         help="between checkpoints where checkpoint.every is Auto (default: 10)",
     )
+    group.add_argument(
+        "--checkpoint-gb",
+        type=numbers.gigabytes,
+        metavar="GB",
+        help="size of a checkpoint in a bucket, for what it costs there (default: what its status "
+        "says)",
+    )
 
 
 def _describe_market(group: argparse._ArgumentGroup) -> None:
@@ -70,6 +77,20 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
     )
     replay_flags.add_prices(group, " and worker (default: as recorded)")
     replay_flags.add_assume_capacity(group)
+    group.add_argument(
+        "--bucket-region",
+        metavar="REGION",
+        help="region of the bucket for checkpoints (default: as its status says, else us-east-1)",
+    )
+    group.add_argument(
+        "--price-table",
+        dest="price_tables",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="prices of object stores, CSV; may be given several times (default: S3 in us-east-1)",
+    )
 
 
 def _describe_output(group: argparse._ArgumentGroup) -> None:

@@ -29,6 +29,11 @@ def usd_per_hour(text: str) -> Decimal:
     return Decimal(text)
 
 
+def gigabytes(text: str) -> float:
+    """Read a size in gigabytes of 2^30 bytes, above 0."""
+    return _number(text, "gigabytes", least=0.001, most=1_000_000)
+
+
 def count(text: str) -> int:
     """Read a whole number from 1 on."""
     return int(_number(text, "a whole number", least=1, most=10_000_000, is_whole=True))

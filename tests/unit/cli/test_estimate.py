@@ -3,6 +3,7 @@
 import io
 import json
 import multiprocessing
+import re
 import subprocess
 import sys
 import time
@@ -92,6 +93,34 @@ def test_people_get_a_line_for_each_figure(say: Say) -> None:
     ]
     assert "late" not in " ".join(said)
     assert "on-demand alone: 18.87 $" in said[5]
+
+
+IN_S3 = {"checkpoint": {"uri": "s3://models/checkpoints", "every": "10m"}}
+
+
+def test_checkpoints_in_a_bucket_cost_money_beside(say: Say, tmp_path: Path) -> None:
+    flags = ("--work-hours", "6", "--starts", "1", "--checkpoint-gb", "14", "--json")
+    (market,) = json.loads(say(a_manifest(**IN_S3), *flags))["markets"]
+    (run,) = market["runs"]
+    trained = (run["finish_hours"] - run["idle_hours"]) * 3600
+    puts = int(trained // 600) * (2 + 14 * 64 + 1 + 4) + int(trained // 6)
+    gets = int(trained // 600) * 6 + int(trained // 6) + run["interruptions"] * 14 * 128
+    stored = 4 * 14 * run["finish_hours"] / 730 * 0.023
+    expected = stored + (puts * 0.005 + gets * 0.0004) / 1000
+    assert market["checkpoints_usd"]["middle"] == pytest.approx(expected, abs=1e-4)
+    free = tmp_path / "prices.csv"
+    free.write_text("store,region,usdPerGbMonth\ns3://models,,0\n")
+    told = json.loads(say(a_manifest(**IN_S3), *flags, "--price-table", str(free)))
+    assert told["markets"][0]["checkpoints_usd"]["most"] == 0
+
+
+def test_what_is_not_known_of_checkpoints_is_said(say: Say) -> None:
+    flags = ("--work-hours", "6", "--starts", "1")
+    assert "give --checkpoint-gb" in say(a_manifest(**IN_S3), *flags)
+    said = say(a_manifest(**IN_S3), *flags, "--checkpoint-gb", "1", "--bucket-region", "mars-1")
+    assert "no table has its price in mars-1" in said
+    said = say(a_manifest(**IN_S3), *flags, "--checkpoint-gb", "1")
+    assert re.search(r"checkpoints, \$ .* beside that, for 3 kept, in us-east-1", said)
 
 
 def test_a_budget_stops_the_job_as_in_a_cluster(say: Say) -> None:

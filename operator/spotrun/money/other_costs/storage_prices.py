@@ -13,6 +13,13 @@ class Bucket:
     endpoint: str = ""  # the host of a store that is not the cloud's own
     region: str = ""  # "": unknown
 
+    @classmethod
+    def of(cls, uri: str, endpoint: str = "", region: str = "") -> "Bucket":
+        """Return the bucket of an address, which may go on below it."""
+        scheme, _, rest = uri.partition("://")
+        parts = rest.split("/")[: 2 if scheme == "az" else 1]
+        return cls(f"{scheme}://{'/'.join(parts)}", endpoint, region)
+
     @property
     def stores(self) -> tuple[str, ...]:
         """The names under which a table may have its price, the most specific one first."""

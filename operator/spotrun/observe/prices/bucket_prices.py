@@ -16,12 +16,10 @@ def bucket_of(seen: JobSnapshot) -> Bucket | None:
     checkpoint, sums = seen.spec.checkpoint, seen.status.accumulators.storage
     if checkpoint is None or checkpoint.uri is None:
         return None
-    scheme, _, rest = str(checkpoint.uri).partition("://")
-    parts = rest.split("/")[: 2 if scheme == "az" else 1]
     region, endpoint = (sums.region, sums.endpoint) if sums is not None else ("", "")
     for worker in seen.workers:
         progress = worker.agent.report.progress if worker.agent is not None else None
         if progress is not None and progress.store is not None:
             region, endpoint = progress.store.region, progress.store.endpoint
             break
-    return Bucket(f"{scheme}://{'/'.join(parts)}", endpoint, region)
+    return Bucket.of(str(checkpoint.uri), endpoint, region)

@@ -17,6 +17,7 @@ from threading import Thread
 from spotrun.simulate.estimate import manifest
 from spotrun.simulate.estimate.replayable_job import Replayed, replayed
 from spotrun.simulate.estimate.report import Estimate, as_json, as_text
+from spotrun.simulate.estimate.storage import saves_of
 from spotrun.simulate.market import recorded_markets
 from spotrun.simulate.market.recorded_markets import RecordedMarket
 from spotrun.simulate.market.virtual_market import Prices, Recordings
@@ -51,12 +52,22 @@ class Question:
 
 def understand(chosen: Namespace) -> Question:
     """Read flags, the job and the recordings; raises ValueError that says what is wrong."""
+    read = manifest.read(chosen.filename)
     job = replayed(
-        manifest.read(chosen.filename),
+        read,
         work_hours=chosen.work_hours,
         checkpoint_seconds=chosen.checkpoint_minutes * _MINUTE,
         now=datetime.now(UTC),
     )
+    saves, why = saves_of(
+        read,
+        gigabytes=chosen.checkpoint_gb,
+        region=chosen.bucket_region,
+        tables=chosen.price_tables,
+        every_seconds=job.checkpoint_seconds,
+        workers=job.job.workers,
+    )
+    job = replace(job, saves=saves, left_out=(*job.left_out, *filter(None, (why,))))
     rules = Rules(
         changeover_seconds=chosen.changeover_minutes * _MINUTE,
         checkpoint_seconds=job.checkpoint_seconds,

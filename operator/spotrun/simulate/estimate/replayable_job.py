@@ -14,6 +14,7 @@ from spotrun.api.spec.workers import Scaling, ScalingMode
 from spotrun.api.status import TrainingJobStatus
 from spotrun.api.trainingjob import TrainingJob, TrainingJobSpec
 from spotrun.money.units import NO_USD, Usd
+from spotrun.simulate.estimate.storage import Saves
 from spotrun.simulate.scenario import Job
 from spotrun.simulate.snapshot import TEMPLATE
 from spotrun.state import sizes
@@ -32,6 +33,7 @@ class Replayed:
     max_cost_usd: Decimal | None
     left_usd: Decimal | None  # of these; 0 only where the budget does no more than warn
     left_out: tuple[str, ...]
+    saves: Saves | None = None  # what its checkpoints in an object store cost, if that is known
 
 
 def replayed(
@@ -128,7 +130,10 @@ def _left(job: TrainingJob) -> Usd | None:
     budget, status = job.spec.budget, job.status
     if budget is None or budget.max_cost_usd is None:
         return None
-    spent = Usd.of(status.cost.usd if status is not None and status.cost is not None else None)
+    cost = status.cost if status is not None else None
+    spent = Usd.of(cost.usd if cost is not None else None)
+    if cost is not None and cost.storage is not None:
+        spent += Usd.of(cost.storage.usd)
     limit = Usd.of(budget.max_cost_usd)
     if spent >= limit and budget.on_exceeded is not OnExceeded.WARN:
         raise ValueError(

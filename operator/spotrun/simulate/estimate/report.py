@@ -28,6 +28,7 @@ class Estimate:
     fewer: str | None  # why there are not as many as were asked for
     over_budget: int | None  # None: there is no budget
     met: Sequence[bool | None]  # the deadline, by each; None: the recording ended before it
+    saves_usd: Sequence[float | None] | None = None  # of checkpoints in a bucket, by each
 
     @classmethod
     def of(
@@ -49,6 +50,7 @@ class Estimate:
             fewer=fewer,
             over_budget=None if most is None else sum(one.cost_usd > most for one in runs),
             met=[_deadline_met(one, case.job) for one in runs],
+            saves_usd=[job.saves.usd(one) for one in runs] if job.saves is not None else None,
         )
 
     @property
@@ -122,6 +124,9 @@ def _object(estimate: Estimate, job: Replayed) -> dict[str, Any]:
         "on_demand_usd": estimate.on_demand_usd,
         "cost_usd": asdict(estimate.cost_usd),
         "saved_percent": asdict(estimate.saved_percent),
+        "checkpoints_usd": None
+        if estimate.saves_usd is None
+        else asdict(Spread.of(estimate.saves_usd)),
         "finish_hours": asdict(estimate.finish_hours),
         "interruptions": asdict(estimate.interruptions),
         "lost_work_hours": asdict(estimate.lost_work_hours),
@@ -161,6 +166,10 @@ def _lines(estimate: Estimate, job: Replayed) -> Iterator[str]:
         yield f"  {estimate.fewer}"
     yield _line("", ("least", "middle", "most"))
     yield _line("cost, $", estimate.cost_usd.shown(2), _of(over, number, "over the budget"))
+    if estimate.saves_usd is not None and job.saves is not None:
+        figures = Spread.of(estimate.saves_usd).shown(2)
+        note = f"beside that, for {job.saves.keep} kept, in {job.saves.region}"
+        yield _line("checkpoints, $", figures, note)
     on_demand = f"on-demand alone: {estimate.on_demand_usd:,.2f} $"
     yield _line("saved, %", estimate.saved_percent.shown(0), on_demand)
     late = estimate.late if _deadline_hours(job) is not None else None
