@@ -153,8 +153,8 @@ bench-scaling: setup ## what sizing a job saves: against fixed sizes and an HPA,
 
 ##@ Try it
 
-demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up, RECORD=file.svg draws it) ~ 1 min
-	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(RECORD),--record $(RECORD))
+demo: setup ## watch a training job lose two nodes and go on (KEEP=1 leaves it up, S3=1 saves in a bucket, RECORD=file.svg draws it) ~ 1 min
+	@$(BIN)/python -m demo $(if $(KEEP),--keep) $(if $(S3),--s3) $(if $(RECORD),--record $(RECORD))
 
 demo-down: setup ## end a demo that was left up
 	@$(BIN)/python -m demo --down

@@ -27,6 +27,7 @@ examples:
   make demo                      python -m demo
   make demo KEEP=1               python -m demo --keep     then look around with kubectl
   make demo-down                 python -m demo --down     ends it, from wherever
+  make demo S3=1                 python -m demo --s3       checkpoints in a bucket, no volume
   make demo RECORD=demo.svg      python -m demo --record demo.svg
 
 The first run compiles Kubernetes, about 7 minutes on two cores; then it takes under two minutes.
@@ -62,7 +63,9 @@ def _play(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
         job = load(given.job, Local(given.scripts.resolve(), given.steps))
     except ValueError as error:
         parser.error(str(error))
-    chosen = command.Options(job, keep=given.keep, plain=given.plain, record=given.record)
+    chosen = command.Options(
+        job, keep=given.keep, plain=given.plain, record=given.record, s3=given.s3
+    )
     return command.run(chosen, given.pid_file)
 
 
@@ -105,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
         type=writable_file,
         metavar="FILE",
         help="besides, write the demo to FILE at its end, as an SVG that plays it in half a minute",
+    )
+    parser.add_argument(
+        "--s3",
+        action="store_true",
+        help="keep checkpoints in an S3 server (versitygw) on this machine, and not on a volume",
     )
     parser.add_argument(
         "--job",

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,11 @@ from devcluster import binaries
 from devcluster.client import ApiError
 from devcluster.cluster import Cluster
 from devcluster.controlplane import ControlPlaneError
+from devcluster.reaper import MARKER
+from devcluster.s3 import program
+from devcluster.s3.server import serving
 
+_BUCKET = "demo"
 _ERRORS = (
     ValueError,
     RuntimeError,  # of a kubectl that failed, with its words
@@ -43,6 +48,7 @@ class Options:
     keep: bool = False
     plain: bool = False
     record: Path | None = None
+    s3: bool = False
 
 
 def run(options: Options, pid_file: Path) -> int:
@@ -63,9 +69,23 @@ def _demo(options: Options) -> int:
         with Cluster(progress=screen.tell) as cluster:
             # What libraries say goes with the cluster's directory: the screen is for the job.
             logging.basicConfig(filename=cluster.directory / "demo.log")
-            return asyncio.run(_play(cluster, options.job, screen, keep=options.keep))
+            with _checkpoints_of(options, cluster, screen) as job:
+                return asyncio.run(_play(cluster, job, screen, keep=options.keep))
     finally:
         screen.close()
+
+
+@contextmanager
+def _checkpoints_of(options: Options, cluster: Cluster, screen: Screen) -> Iterator[Job]:
+    """Give the job its place for checkpoints: its volume, or a bucket while the block lasts."""
+    if not options.s3:
+        yield options.job
+        return
+    program.ensure(screen.tell)
+    with serving(cluster.directory / "s3", {MARKER: cluster.marker}) as server:
+        server.make_bucket(_BUCKET)
+        screen.tell(f"an S3 server (versitygw) at {server.url} keeps checkpoints: no volume")
+        yield options.job.in_bucket(f"s3://{_BUCKET}/checkpoints", server.environment())
 
 
 def _screen(options: Options) -> Screen:

@@ -46,6 +46,18 @@ class Job:
         claim = (place.get("volume") or {}).get("persistentVolumeClaim")
         return str(claim["claimName"]) if claim else None
 
+    def in_bucket(self, uri: str, environment: Mapping[str, str]) -> "Job":
+        """Return the job with its checkpoints in an object store, and no volume."""
+        job = copy.deepcopy(self.manifest)
+        place = {k: v for k, v in (job["spec"].get("checkpoint") or {}).items() if k != "volume"}
+        job["spec"]["checkpoint"] = {"every": EVERY, **place, "uri": uri}
+        trainer = _trainer(job)
+        theirs = [entry for entry in trainer.get("env") or () if entry["name"] not in environment]
+        ours = [{"name": name, "value": text} for name, text in environment.items()]
+        trainer["env"] = [*theirs, *ours]
+        trainer.pop("envFrom", None)
+        return Job(job)
+
     @property
     def room(self) -> Mapping[str, str]:
         """The capacity of a node that has room for exactly one worker."""

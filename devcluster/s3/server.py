@@ -6,7 +6,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +41,21 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
-    """Serve the buckets below `folder`/buckets; the server's log is beside them."""
+def serving(folder: Path, env: Mapping[str, str] = {}) -> Iterator[Server]:
+    """Serve the buckets below `folder`/buckets; the server's log is beside them.
+
+    `env` is added to its environment: by the marker of a cluster it ends with that.
+    """
     buckets, port = folder / "buckets", free_port(HOST)
     buckets.mkdir(parents=True)
     command = [str(program.ensure(_say)), "--port", f"{HOST}:{port}", "--quiet", "--keep-alive"]
-    own = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
+    own = {**env, "ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "posix", str(buckets)], env={**os.environ, **own}, stdout=log, stderr=log
+            [*command, "posix", str(buckets)],
+            env={**os.environ, **own},
+            stdout=log,
+            stderr=log,
         )
     try:
         _wait_until_it_answers(f"http://{HOST}:{port}", process)

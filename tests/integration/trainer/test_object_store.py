@@ -1,7 +1,43 @@
 """A job without a volume: its checkpoints are in S3."""
 
+from devcluster.client import Manifest
 from devcluster.s3.server import Server
-from tests.integration.trainer.helpers import Place
+from tests.integration.trainer.helpers import FOR_LONG, Place
+
+
+async def test_a_node_that_is_lost_takes_no_step_with_it_that_is_in_the_bucket(
+    place: Place, s3: Server
+) -> None:
+    bucket = f"lost-{place.namespace}"
+    s3.make_bucket(bucket)
+    await place.start(
+        "run_loop.py",
+        place.folder,
+        *FOR_LONG,
+        workers=1,  # so that no peer has the state
+        checkpoint={"uri": f"s3://{bucket}/runs", "keep": 2},
+        env=s3.environment(),
+    )
+    async with place.operator():
+        await place.until_job(_has_stored)
+        before = place.trace()
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        after = await place.until_trains(1, after=before)
+        job = await place.until_job(_goes_on)
+    restored = job["status"]["world"]["restore"]
+    assert restored == f"step-{after[0]['step'] - 1}.g1"
+    storage = job["status"]["cost"]["storage"]
+    assert storage["pricing"] == "Partial", "no table has the price of this store"
+    assert storage["storedBytes"] > 0
+
+
+def _has_stored(status: Manifest) -> bool:
+    """Whether the operator knows that something is in the bucket."""
+    return bool(status.get("accumulators", {}).get("storage", {}).get("storedBytes"))
+
+
+def _goes_on(status: Manifest) -> bool:
+    return bool(status["world"].get("restore") and status["phase"] == "Running")
 
 
 async def test_a_job_needs_no_volume(place: Place, s3: Server) -> None:
