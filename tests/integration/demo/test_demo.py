@@ -63,9 +63,14 @@ async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(
     assert theatre.leftovers() == []
 
 
-@pytest.mark.parametrize("moment", ["starting Kubernetes", "starting the operator", "is Starting"])
-async def test_ctrl_c_leaves_nothing_behind(theatre: Theatre, moment: str) -> None:
-    demo = await theatre.start()
+@pytest.mark.parametrize(
+    ("moment", "flags"),
+    [("starting Kubernetes", ()), ("starting the operator", ("--s3",)), ("is Starting", ())],
+)
+async def test_ctrl_c_leaves_nothing_behind(
+    theatre: Theatre, moment: str, flags: tuple[str, ...]
+) -> None:
+    demo = await theatre.start(*flags)
     await demo.until(moment)
     demo.interrupt()
     assert await demo.ended() == 130
@@ -74,7 +79,7 @@ async def test_ctrl_c_leaves_nothing_behind(theatre: Theatre, moment: str) -> No
 
 
 async def test_a_killed_demo_leaves_nothing_but_its_pid_file(theatre: Theatre) -> None:
-    demo = await theatre.start()
+    demo = await theatre.start("--s3")
     await demo.until("is Starting")
     demo.process.kill()
     await demo.process.wait()

@@ -107,3 +107,19 @@ def test_what_is_no_job_is_refused_in_words(tmp_path: Path, text: str | None, wo
         file.write_text(text)
     with pytest.raises(ValueError, match=words):
         load(file, LOCAL)
+
+
+def test_in_a_bucket_it_needs_no_volume() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "a"}}
+    given = job(
+        {"name": "main", "env": [{"name": "AWS_REGION", "value": "eu-west-1"}]},
+        checkpoint={"volume": claim, "keep": 2},
+    )
+    moved = Job(given).in_bucket("s3://demo/checkpoints", {"AWS_REGION": "us-east-1"})
+    assert moved.manifest["spec"]["checkpoint"] == {
+        "every": "5s",
+        "keep": 2,
+        "uri": "s3://demo/checkpoints",
+    }
+    assert containers(moved.manifest)[0]["env"] == [{"name": "AWS_REGION", "value": "us-east-1"}]
+    assert moved.claim is None
