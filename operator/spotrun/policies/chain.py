@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 
 from spotrun.api.spec.placement import CapacityPolicy
+from spotrun.policies.budget.checkpoints import SAVING_PLAN
 from spotrun.policies.budget.limits import rate_limit
 from spotrun.policies.budget.policy import BUDGET
 from spotrun.policies.cost.corrections import CORRECTIONS, ENDS_OF_LOST_WORKERS
@@ -17,7 +18,6 @@ from spotrun.policies.cost.goodput.save_stalls import SAVE_STALLS
 from spotrun.policies.cost.goodput.steps import STEPS
 from spotrun.policies.cost.meter import METER
 from spotrun.policies.cost.storage.ledger import STORAGE_COST
-from spotrun.policies.cost.storage.plan import SAVING_PLAN
 from spotrun.policies.cost.unused_nodes import UNUSED_NODES
 from spotrun.policies.deadline.eta import ETA
 from spotrun.policies.deadline.measurements import MEASUREMENTS

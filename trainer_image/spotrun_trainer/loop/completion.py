@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import torch
@@ -46,8 +45,8 @@ def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any
                 f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
             )
         time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
-    with suppress(OSError):  # what is left behind goes on to cost
-        saving.count_stored()
+    if context.group.rank == 0:
+        saving.count_stored()  # what is left behind goes on to cost
     saving.is_complete = True
     context.reporter.update(step=context.step, completed=True)
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from spotrun_trainer.checkpoint import (
@@ -177,14 +178,16 @@ class Saving:
         return is_done
 
     def count_stored(self) -> None:
-        """Look what is stored, which costs money as long as it is; the first process does."""
-        context = self._context
-        meter, checkpoints = context.store_meter, context.checkpoints
-        if meter is None or checkpoints is None or context.group.rank != 0:
+        """Look what is stored, which costs money as long as it is; one process does, in any thread.
+
+        Where the store does not answer, somebody looks after the next save.
+        """
+        meter, checkpoints = self._context.store_meter, self._context.checkpoints
+        if meter is None or checkpoints is None:
             return
-        stored = checkpoints.stored()
-        if stored is not None:
-            meter.note_stored(stored.bytes, stored.checkpoints)
+        with suppress(OSError):
+            if (stored := checkpoints.stored()) is not None:
+                meter.note_stored(stored.bytes, stored.checkpoints)
 
     def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
         """Wait, and report signs of life, so that it does not count as a hang."""
@@ -250,9 +253,9 @@ class Saving:
         def prune() -> None:
             try:
                 checkpoints.prune(acknowledged, world_number=world_number, keep=keep)
-                self.count_stored()
             except OSError as error:
                 say(f"old checkpoints could not be deleted: {error}")
+            self.count_stored()
 
         # Beside training: on a network file system deleting takes as long as writing.
         self._pruning = threading.Thread(target=prune, name="prune", daemon=True)
