@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.s3.server import Server
+from spotrun.policies.cost.storage.strategy import requests_per_save
 from spotrun_trainer.checkpoint import open_storage
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.places import requests
@@ -52,6 +53,20 @@ def test_every_request_is_counted_as_the_price_list_does(
     place.write_data(Name(30, 1), "rank-0.safetensors", [memoryview(bytes(BIG))], len)
     assert count.made() == seen_by(proxy)
     assert count.made().puts > PARTS + 2
+
+
+def test_a_plan_of_saves_counts_on_about_as_many_requests_as_they_make(
+    address: str, count: RequestCount
+) -> None:
+    training = small_training()
+    with checkpoints(address, keep=1) as opened:
+        for step in (1, 2, 3):  # the third one is as all others will be
+            before = count.made()
+            save(address, training.flatten(), name=f"step-{step}.g1")
+            opened.prune(f"step-{step}.g1", world_number=1)
+            opened.stored()
+    made, planned = count.made() - before, requests_per_save(1, processes=1)
+    assert (made.puts, made.gets) == (planned.puts, planned.gets)
 
 
 def test_what_is_stored_is_what_lies_on_the_servers_disk(

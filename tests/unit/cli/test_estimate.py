@@ -104,7 +104,7 @@ def test_checkpoints_in_a_bucket_cost_money_beside(say: Say, tmp_path: Path) -> 
     (run,) = market["runs"]
     trained = (run["finish_hours"] - run["idle_hours"]) * 3600
     puts = int(trained // 600) * (2 + 14 * 64 + 1 + 4) + int(trained // 6)
-    gets = int(trained // 600) * 6 + int(trained // 6) + run["interruptions"] * 14 * 128
+    gets = int(trained // 600) * 4 + int(trained // 6) + run["interruptions"] * 14 * 128
     stored = 4 * 14 * run["finish_hours"] / 730 * 0.023
     expected = stored + (puts * 0.005 + gets * 0.0004) / 1000
     assert market["checkpoints_usd"]["middle"] == pytest.approx(expected, abs=1e-4)

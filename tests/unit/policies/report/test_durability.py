@@ -56,7 +56,7 @@ def test_one_that_never_saved_anything_says_so() -> None:
 
 
 def test_it_clears_with_the_next_durable_checkpoint_and_both_are_events() -> None:
-    before = a_saving_job(None).decide(NOW).status
+    before = a_saving_job(None, saved=10).decide(NOW).status
     failed = after(a_saving_job(EXPIRED), before, 1)
     gone = after(a_saving_job(None), failed, 2)  # another process, which has saved nothing yet
     stated = durable(gone)

@@ -82,7 +82,7 @@ def requests_per_save(checkpoint_bytes: int, processes: int) -> Usage:
     """
     each = -(-checkpoint_bytes // max(processes, 1))
     parts = 1 if each <= PART_BYTES else 2 + -(-each // PART_BYTES)
-    return Usage(puts=processes * (parts + 1) + 4, gets=3 * processes + 3)
+    return Usage(puts=processes * (parts + 1) + 4, gets=3 * processes + 1)
 
 
 def _best_seconds(facts: SaveFacts, price: StoragePrice) -> float:
