@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.operator_bench import say
-from spotrun.cli import estimate_flags as flags
+from spotrun.cli.replay import estimate_flags as flags
 from spotrun.simulate.estimate import command
 from spotrun.simulate.replay_runs import Case, Starts, run
 

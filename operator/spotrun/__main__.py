@@ -5,7 +5,10 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import cleanup_flags, operator_flags, simulate_flags, trainer_commands
+from spotrun.cli import trainer_commands
+from spotrun.cli.cleanup import flags as cleanup_flags
+from spotrun.cli.operator_process import flags as operator_flags
+from spotrun.cli.replay import simulate_flags
 from spotrun.cli.console import CommandLine
 from spotrun.runtime import options
 
@@ -33,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:
     given = options.read(chosen)
-    from spotrun.cli.operator_command import run  # noqa: PLC0415
+    from spotrun.cli.operator_process.command import run  # noqa: PLC0415
 
     return partial(run, given)
 
@@ -46,7 +49,7 @@ def _prepare_replay(chosen: Namespace) -> Callable[[], int]:
 
 def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
     given = options.read(chosen)
-    from spotrun.cli.cleanup_command import run  # noqa: PLC0415
+    from spotrun.cli.cleanup.command import run  # noqa: PLC0415
 
     return partial(run, given, chosen.stop_deployment)
 

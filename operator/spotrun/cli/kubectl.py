@@ -1,58 +1,76 @@
 """`kubectl tjob`: kubectl runs the console script `kubectl-tjob`, found on PATH, as a plugin."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 
-from spotrun.cli import estimate_flags, plan_flags
 from spotrun.cli.console import CommandLine
 from spotrun.cli.doctor import flags as doctor_flags
+from spotrun.cli.jobs import flags as job_flags
+from spotrun.cli.plan import flags as plan_flags
+from spotrun.cli.replay import estimate_flags
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command of the plugin; its module is imported when it is typed."""
+
+    text: str
+    describe: Callable[[ArgumentParser], None]
+    module: str
+    function: str = "run"
+    is_understood_first: bool = False  # by the module's `understand`, which finds usage errors
+
+
+VERBS = {
+    "list": Verb(
+        "the jobs, those that need somebody first, with their dollars",
+        job_flags.describe_list,
+        "spotrun.cli.jobs.commands",
+        "run_list",
+    ),
+    "show": Verb(
+        "one job on one screen: state, workers, money, decisions, what to do next",
+        job_flags.describe_show,
+        "spotrun.cli.jobs.commands",
+        "run_show",
+    ),
+    "estimate": Verb(
+        "the range of cost and finish time to expect of a job, from recorded markets",
+        estimate_flags.describe,
+        "spotrun.simulate.estimate.command",
+        is_understood_first=True,
+    ),
+    "plan": Verb(
+        "the memory that a training script needs, and the machines that have it",
+        plan_flags.describe,
+        "spotrun.cli.plan.command",
+        is_understood_first=True,
+    ),
+    "doctor": Verb(
+        "what a change of size does to a job's batches, and what to write instead",
+        doctor_flags.describe,
+        "spotrun.cli.doctor.command",
+        is_understood_first=True,
+    ),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
     line = CommandLine("kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.")
-    estimate_flags.describe(
-        line.add(
-            "estimate",
-            "the range of cost and finish time to expect of a job, from recorded markets",
-            _prepare_estimate,
-        )
-    )
-    plan_flags.describe(
-        line.add(
-            "plan",
-            "the memory that a training script needs, and the machines that have it",
-            _prepare_plan,
-        )
-    )
-    doctor_flags.describe(
-        line.add(
-            "doctor",
-            "what a change of size does to a job's batches, and what to write instead",
-            _prepare_doctor,
-        )
-    )
+    for name, verb in VERBS.items():
+        verb.describe(line.add(name, verb.text, partial(_prepare, verb)))
     return line.run(argv)
 
 
-def _prepare_estimate(chosen: Namespace) -> Callable[[], int]:
-    from spotrun.simulate.estimate.command import run, understand  # noqa: PLC0415
-
-    return partial(run, understand(chosen))
-
-
-def _prepare_plan(chosen: Namespace) -> Callable[[], int]:
-    from spotrun.cli.plan.command import run, understand  # noqa: PLC0415
-
-    return partial(run, understand(chosen))
-
-
-def _prepare_doctor(chosen: Namespace) -> Callable[[], int]:
-    from spotrun.cli.doctor.command import run, understand  # noqa: PLC0415
-
-    return partial(run, understand(chosen))
+def _prepare(verb: Verb, chosen: Namespace) -> Callable[[], int]:
+    module = import_module(verb.module)
+    run = getattr(module, verb.function)
+    return partial(run, module.understand(chosen) if verb.is_understood_first else chosen)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from devcluster.cluster import Cluster
-from spotrun.cli.operator_flags import describe
+from spotrun.cli.operator_process.flags import describe
 from spotrun.runtime.options import read
 from tests.integration.chart.helpers import IMAGE, Helm, of_kind
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from spotrun.cli.operator_flags import describe
+from spotrun.cli.operator_process.flags import describe
 from spotrun.runtime.options import Options, read
 from tests.integration.manifests.helpers import Server, apply, only, shipped
 

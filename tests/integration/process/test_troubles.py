@@ -124,7 +124,7 @@ async def test_a_port_in_use_ends_it_with_a_word(operator: Launcher) -> None:
     second = await operator.start(where=first.at)
 
     assert await second.ended() == 1
-    (last,) = second.lines(level="error", logger="spotrun.cli.operator_command")
+    (last,) = second.lines(level="error", logger="spotrun.cli.operator_process.command")
     assert "address already in use" in last["message"].lower()
     assert "--agents-port" in last["message"]
 

@@ -99,7 +99,7 @@ def test_missing_libraries_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.delitem(sys.modules, "spotrun.cli.operator_command", raising=False)
+    monkeypatch.delitem(sys.modules, "spotrun.cli.operator_process.command", raising=False)
 
     with pytest.raises(SystemExit) as ended:
         spotrun(["operator"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.cli import operator_command
+from spotrun.cli.operator_process import command as operator_command
 from spotrun.runtime.options import Options
 
 

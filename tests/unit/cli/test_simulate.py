@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spotrun.__main__ import main
-from spotrun.cli.simulate_flags import POLICIES
+from spotrun.cli.replay.simulate_flags import POLICIES
 from spotrun.simulate import peers
 from tests.unit.simulate.markets import a_file
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.cli.operator_flags import describe
+from spotrun.cli.operator_process.flags import describe
 from spotrun.runtime.options import HostPort, Options, read, variable
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.api.load import load
+from spotrun.api.manifest import load
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.simulate import replay
 from spotrun.simulate.estimate.replayable_job import Replayed, replayed

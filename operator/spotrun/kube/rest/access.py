@@ -9,21 +9,18 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import yaml
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import (
-    ConfigException,
-    kube_config,
-)
-from kubernetes.aio.config.incluster_config import (
-    SERVICE_CERT_FILENAME,
-    SERVICE_TOKEN_FILENAME,
-    InClusterConfigLoader,
-)
+
+if TYPE_CHECKING:  # 0.3 s of imports: a command line that needs none of it does without
+    from kubernetes.aio.client import Configuration
+    from kubernetes.aio.config import kube_config
 
 log = logging.getLogger(__name__)
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 FRESH_SECONDS = 60.0
 """A token file is trusted this long before it is read again, as in client-go; kubelets rotate it
@@ -49,13 +46,31 @@ class Access:
     fresh_seconds: float | None = None  # None: until it is refused
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The parts of a way to reach the API server, as a kubeconfig has them."""
+
+    server: str
+    token: str | None = field(default=None, repr=False)  # the whole header, with its "Bearer "
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    is_verified: bool = True
+    server_name: str | None = None
+    proxy: str | None = None
+
+
 Load = Callable[[], Awaitable[Access]]
 
 
 def in_cluster(
-    token_file: str = SERVICE_TOKEN_FILENAME, ca_file: str = SERVICE_CERT_FILENAME
+    token_file: str = str(_SERVICE_ACCOUNT / "token"),
+    ca_file: str = str(_SERVICE_ACCOUNT / "ca.crt"),
 ) -> Load:
     """Access from within a pod: its service account's token and the environment."""
+    from kubernetes.aio.client import Configuration  # noqa: PLC0415
+    from kubernetes.aio.config import ConfigException  # noqa: PLC0415
+    from kubernetes.aio.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
 
     async def load() -> Access:
         configuration = Configuration()
@@ -73,6 +88,8 @@ def in_cluster(
 
 def from_kubeconfig(path: Path, context: str | None = None) -> Load:
     """Access as a kubeconfig file says: certificates, tokens, token files, exec plugins, OIDC."""
+    from kubernetes.aio.client import Configuration  # noqa: PLC0415
+    from kubernetes.aio.config import ConfigException, kube_config  # noqa: PLC0415
 
     async def load() -> Access:
         configuration = Configuration()
@@ -141,7 +158,7 @@ class Credentials:
 
 
 def _fresh_seconds(
-    loader: kube_config.KubeConfigLoader, configuration: Configuration, path: Path
+    loader: "kube_config.KubeConfigLoader", configuration: "Configuration", path: Path
 ) -> float | None:
     """Return how long an access from a kubeconfig may be used; None: until it is refused."""
     user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
@@ -153,7 +170,7 @@ def _fresh_seconds(
     return FRESH_SECONDS if "tokenFile" in user else None
 
 
-def _token(configuration: Configuration) -> str | None:
+def _token(configuration: "Configuration") -> str | None:
     token: str | None = configuration.api_key.get("BearerToken")
     return token
 
@@ -162,20 +179,34 @@ def _seconds_until(time_of_day: datetime.datetime) -> float:
     return (time_of_day - datetime.datetime.now(datetime.UTC)).total_seconds()
 
 
-def _access(configuration: Configuration, fresh_seconds: float | None) -> Access:
-    """Read the kubeconfig; raises ValueError and OSError that say what is wrong."""
-    _require_url(configuration.host)
-    tls, digest = None, b""
-    if configuration.host.startswith("https:"):
-        tls, digest = _tls(configuration)
-    token = _token(configuration)
-    return Access(
+def _access(configuration: "Configuration", fresh_seconds: float | None) -> Access:
+    """Read what the loader found; raises ValueError and OSError that say what is wrong."""
+    settings = Settings(
         server=configuration.host,
-        authorization=token.strip() if token else None,
-        tls=tls,
-        tls_digest=digest,
+        token=_token(configuration),
+        ca_file=configuration.ssl_ca_cert,
+        cert_file=configuration.cert_file,
+        key_file=configuration.key_file,
+        is_verified=configuration.verify_ssl,
         server_name=configuration.tls_server_name,
         proxy=configuration.proxy,
+    )
+    return access_of(settings, fresh_seconds)
+
+
+def access_of(settings: Settings, fresh_seconds: float | None) -> Access:
+    """Make an access; raises ValueError and OSError that say what is wrong."""
+    _require_url(settings.server)
+    tls, digest = None, b""
+    if settings.server.startswith("https:"):
+        tls, digest = _tls(settings)
+    return Access(
+        server=settings.server,
+        authorization=settings.token.strip() if settings.token else None,
+        tls=tls,
+        tls_digest=digest,
+        server_name=settings.server_name,
+        proxy=settings.proxy,
         fresh_seconds=fresh_seconds,
     )
 
@@ -190,25 +221,25 @@ def _require_url(server: str) -> None:
         raise ValueError(f"the server {server!r} is no URL: write it like https://192.0.2.7:6443")
 
 
-def _tls(configuration: Configuration) -> tuple[ssl.SSLContext, bytes]:
-    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-    digest = hashlib.sha256(repr(configuration.verify_ssl).encode())
+def _tls(settings: Settings) -> tuple[ssl.SSLContext, bytes]:
+    files = (settings.ca_file, settings.cert_file, settings.key_file)
+    digest = hashlib.sha256(repr(settings.is_verified).encode())
     for name in files:
         digest.update(Path(name).read_bytes() if name else b"-")
     try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        context = ssl.create_default_context(cafile=settings.ca_file)
     except ssl.SSLError as error:
         raise ValueError(f"the certificate authority is no certificate: {error}") from error
     # Authorities of real clusters lack extensions that Python 3.13 started to ask for.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if configuration.cert_file:
+    if settings.cert_file:
         try:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+            context.load_cert_chain(settings.cert_file, settings.key_file)
         except ssl.SSLError as error:
             raise ValueError(
                 f"the client certificate or key cannot be read, or they do not match: {error}"
             ) from error
-    if not configuration.verify_ssl:
+    if not settings.is_verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context, digest.digest()

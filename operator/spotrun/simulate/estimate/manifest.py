@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from spotrun.api.load import load
+from spotrun.api.manifest import load
 from spotrun.api.names import TRAINING_JOB
 from spotrun.api.trainingjob import TrainingJob
 

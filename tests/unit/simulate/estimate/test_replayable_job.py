@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.api.load import load
+from spotrun.api.manifest import load
 from spotrun.api.spec.limits import Budget, OnExceeded
 from spotrun.api.spec.workers import ScalingMode
 from spotrun.api.trainingjob import TrainingJob

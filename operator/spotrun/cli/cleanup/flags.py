@@ -5,7 +5,7 @@ Standard library only: help answers at once, and also if the operator's librarie
 
 import argparse
 
-from spotrun.cli.operator_flags import add_options
+from spotrun.cli.operator_process.flags import add_options
 
 _EXAMPLES = """\
 examples:

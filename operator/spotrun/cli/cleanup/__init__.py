@@ -1,0 +1,1 @@
+"""`spotrun cleanup`: release the pods that wait for the operator."""

@@ -1,0 +1,90 @@
+"""One command's conversation with a cluster, and its end: an exit code, never a traceback."""
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from spotrun.cli.cluster.exit_codes import NO_ANSWER, NOT_THERE, REFUSED
+from spotrun.cli.cluster.troubles import NoSuchJob, Refused, in_words
+from spotrun.kube.errors import KubeError
+from spotrun.kube.rest.access import AccessError, Credentials, in_cluster
+from spotrun.kube.rest.client import Client
+from spotrun.kube.rest.kubeconfig import Chosen, choose, files_named
+from spotrun.kube.rest.transport import Transport
+
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """An open connection, and what the flags say of the namespace."""
+
+    client: Client
+    transport: Transport
+    namespace: str
+    context: str
+    is_everywhere: bool = False
+
+    @property
+    def scope(self) -> str | None:
+        """The namespace to list, None for all."""
+        return None if self.is_everywhere else self.namespace
+
+
+Work = Callable[[Cluster], Awaitable[int]]
+
+
+def ask(chosen: Namespace, work: Work) -> int:
+    """Run a command with a cluster and return its exit code; what fails is said in words."""
+    who = f"kubectl tjob {chosen.command}"
+    try:
+        return asyncio.run(_asked(chosen, work))
+    except NoSuchJob as error:
+        print(f"{who}: {error}", file=sys.stderr)
+        return NOT_THERE
+    except Refused as error:
+        print(f"{who}: {error}", file=sys.stderr)
+        return REFUSED
+    except (AccessError, KubeError, OSError) as error:
+        print(f"{who}: {in_words(error)}", file=sys.stderr)
+        return NO_ANSWER
+
+
+async def _asked(chosen: Namespace, work: Work) -> int:
+    async with connected(chosen) as cluster:
+        return await work(cluster)
+
+
+@asynccontextmanager
+async def connected(chosen: Namespace) -> AsyncIterator[Cluster]:
+    """Connect as the flags say; raises AccessError."""
+    target = _target(chosen.kubeconfig, chosen.context)
+    credentials = Credentials(target.load)
+    await credentials.current()  # a kubeconfig that cannot be used says so before any request
+    async with Transport(credentials, user_agent=f"kubectl-tjob/{version('spotrun')}") as transport:
+        yield Cluster(
+            Client(transport, field_manager="kubectl-tjob"),
+            transport,
+            chosen.namespace or target.namespace,
+            target.context,
+            getattr(chosen, "all_namespaces", False),
+        )
+
+
+def _target(kubeconfig: str | None, context: str | None) -> Chosen:
+    files = files_named(kubeconfig, os.environ, Path.home())
+    if files:
+        return choose(files, context)
+    if not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return Chosen("this pod", _POD_NAMESPACE.read_text().strip(), in_cluster())
+    looked = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    raise AccessError(
+        f"no cluster is known, for there is no kubeconfig at {looked}. Name one with --kubeconfig "
+        "or KUBECONFIG; `kubectl config get-contexts` shows what kubectl uses"
+    )

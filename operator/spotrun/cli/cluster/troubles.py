@@ -1,0 +1,74 @@
+"""Failures of a conversation with a cluster: what happened, why, and what to try."""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+
+from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Unauthorized
+
+
+class NoSuchJob(Exception):  # noqa: N818 - named for what it says, as those of kube/errors.py are
+    """There is no job of that name; the message has those with names like it."""
+
+
+class Refused(Exception):  # noqa: N818 - see above
+    """The job cannot do what was asked; the message says why, and what to try."""
+
+
+def no_such_job(name: str, namespace: str, others: Sequence[tuple[str, str]]) -> NoSuchJob:
+    """Make the error for a job that is not there; others are (namespace, name)."""
+    here = [other for where, other in others if where == namespace]
+    elsewhere = [where for where, other in others if other == name]
+    said = f"there is no TrainingJob {name!r} in namespace {namespace!r}"
+    if elsewhere:
+        return NoSuchJob(f"{said}, but in {', '.join(elsewhere)}: name that with -n")
+    if near := get_close_matches(name, here, n=3, cutoff=0.5):
+        return NoSuchJob(f"{said}. Did you mean {' or '.join(near)}?")
+    if here:
+        return NoSuchJob(f"{said}. `kubectl tjob list -n {namespace}` shows its {len(here)} jobs")
+    return NoSuchJob(f"{said}, nor any other. `kubectl tjob list -A` looks everywhere")
+
+
+def in_words(error: Exception) -> str:
+    """Say what failed, for somebody who has typed a command."""
+    return next((text for kind, text in _explained(error) if kind), f"the cluster refused: {error}")
+
+
+def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
+    """Yield each kind of failure, whether it is this one, and its explanation."""
+    status = error.status if isinstance(error, KubeError) else -1
+    yield not isinstance(error, KubeError), str(error)
+    yield (
+        isinstance(error, Unauthorized),
+        (
+            f"the cluster does not accept these credentials ({error}). Log in again as your cloud's "
+            "tool says, or choose another --context; `kubectl auth whoami` tries them"
+        ),
+    )
+    yield (
+        isinstance(error, Forbidden),
+        (
+            f"not allowed: {error}. The roles view and edit of a namespace include TrainingJobs where "
+            "the chart was installed with rbac.aggregate; ask an admin for one of them"
+        ),
+    )
+    yield (
+        "could not find the requested resource" in str(error),
+        (
+            "this cluster has no TrainingJobs: spotrun's CRDs are not installed. Install the chart "
+            "(docs/install.md), or choose another --context"
+        ),
+    )
+    yield (
+        isinstance(error, Ambiguous),
+        (
+            f"the answer was lost ({error}): it may be done or not. Look with `kubectl tjob show`, "
+            "then try again"
+        ),
+    )
+    yield (
+        status == 0,
+        (
+            f"the cluster does not answer ({error}). Is it the right --context, and can "
+            "`kubectl version` reach it?"
+        ),
+    )

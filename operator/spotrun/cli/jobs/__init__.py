@@ -1,0 +1,1 @@
+"""The verbs for jobs: read from a cluster, and written as screens by pure functions."""

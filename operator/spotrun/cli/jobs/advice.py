@@ -1,0 +1,146 @@
+"""Troubles of a job, from its conditions and its phase, and what to do about each.
+
+docs/job-life.md has every reason at length; these are the ones at which somebody has to act.
+"""
+
+from dataclasses import dataclass
+
+from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
+from spotrun.cli.jobs.model import Condition, Job
+
+_ADVICE: dict[str, str] = {
+    Reason.WAITING_FOR_CAPACITY: "allow more pools or on-demand (placement.capacity: Mixed), lower "
+    "workers.min, or request less for a worker; `kubectl get cpool` shows what there is",
+    Reason.CANNOT_START: "mend the image's name, its pull secret, or the Secret or ConfigMap that "
+    "is missing; another template needs suspend, the change, resume",
+    Reason.WAITING_FOR_GANG: "wait for the job that is first, or raise spec.priority",
+    Reason.QUOTA_EXCEEDED: "wait until others have ended, raise the ResourceQuota, or lower "
+    "workers.min",
+    Reason.TEMPLATE_REFUSED: "suspend the job, mend the template as the message says, resume it",
+    Reason.NAME_TAKEN: "rename or delete the object that is named, or name the job differently",
+    Reason.WRITE_FAILED: "look at the webhook or policy that the message names",
+    Reason.UNDECIDED: "report the traceback in the operator's log; the workers train on",
+    Reason.LEDGER_REFUSED: "write back what the message names, with "
+    "`kubectl edit --subresource=status`",
+    Reason.VOLUME_NOT_SHARED: "use a ReadWriteMany claim or nfs, or set workers.max: 1",
+    Reason.PROCESSES_UNKNOWN: "make the claim that the message names, or set workers.processes",
+    Reason.AGENT_TOO_OLD: "build the image with a newer spotrun_trainer",
+    Reason.SIZE_REFUSED: "write the sizes that work in workers.sizes",
+    Reason.PRICE_UNKNOWN: "add the price that the message names to a table, or annotate the node; "
+    "`kubectl get cpool` shows the command",
+    Reason.BUDGET_EXCEEDED: "raise budget.maxCostUsd to go on, or let it be",
+    Reason.RATE_LIMITED: "raise budget.maxUsdPerHour for more workers",
+    Reason.DEADLINE_AT_RISK: "allow more workers or on-demand capacity, or a later deadline",
+    Reason.DEADLINE_MISSED: "set a later deadline, or create the job anew: it goes on from its "
+    "newest checkpoint",
+    Reason.ONLY_SPOT: "choose placement.capacity: Mixed, if the deadline has to be met",
+    Reason.TOTAL_UNKNOWN: "pass total to run.steps, or annotate spotrun.dev/total-steps",
+    Reason.NOTHING_USED: "read the logs of rank 0; suspend the job to pay no longer",
+    Reason.IDLE: "find out why nothing was used, then suspend and resume the job",
+    Reason.OOM_KILLED: "raise the memory limit, or use smaller microbatches",
+    Reason.EVICTED: "raise the request for ephemeral-storage, or write less to the node",
+    Reason.EXIT_CODE: "read the worker's log, mend the script, and create the job anew: it goes on "
+    "from its newest checkpoint",
+    Reason.TOO_MANY_RESTARTS: "mend what failed last, and create the job anew: it goes on from its "
+    "newest checkpoint",
+    Reason.FATAL_EXIT_CODE: "mend what failed, and create the job anew",
+    Reason.UNUSABLE_IMAGE: "name an image with Python 3.10 and torch 2.10 or newer",
+    Reason.HUNG: "look for a deadlock on the ranks that are named, or raise failures.hangAfter",
+}
+_WANTED_FALSE = frozenset({ConditionType.IDLE, ConditionType.INTERRUPTED})
+_SERIOUS = frozenset(
+    {
+        ConditionType.TEMPLATE_ACCEPTED,
+        ConditionType.CHECKPOINT_USABLE,
+        ConditionType.AGENTS_SUPPORTED,
+        ConditionType.DECIDED,
+        ConditionType.WRITTEN,
+        ConditionType.SIZE_ACCEPTED,
+        ConditionType.WITHIN_BUDGET,
+        ConditionType.ON_SCHEDULE,
+        ConditionType.PRICING_COMPLETE,
+        ConditionType.IDLE,
+    }
+)
+_BY_PHASE = {
+    "": 3,
+    Phase.FAILED: 0,
+    Phase.RECOVERING: 2,
+    Phase.PENDING: 3,
+    Phase.STARTING: 4,
+    Phase.SUSPENDED: 5,
+    Phase.RUNNING: 6,
+    Phase.SUCCEEDED: 7,
+}
+_OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One thing that is not as it should be, and the way to mend it."""
+
+    title: str
+    message: str
+    advice: str = ""
+
+
+def troubles(job: Job) -> tuple[Trouble, ...]:
+    """Return the troubles of a job, the one that holds it up first."""
+    found = [*_phase_trouble(job)]
+    said = {one.message for one in found}
+    if job.status.phase not in _OVER:
+        found += [
+            Trouble(one.reason or one.type, one.message, advice_for(one.reason))
+            for one in job.status.conditions
+            if is_trouble(one) and one.message not in said
+        ]
+    return tuple(found)
+
+
+def is_trouble(condition: Condition) -> bool:
+    """Whether a condition says that somebody should look."""
+    if condition.type not in _SERIOUS:
+        return False
+    bad = "True" if condition.type in _WANTED_FALSE else "False"
+    return condition.status == bad
+
+
+def advice_for(reason: str) -> str:
+    """Return what to do about a reason; empty where nothing is to be done."""
+    return _ADVICE.get(reason, "")
+
+
+def severity(job: Job) -> int:
+    """Return where a job stands in a list by trouble: the smallest is first."""
+    rank = _BY_PHASE.get(job.status.phase, 3)
+    if rank > 1 and job.status.phase not in _OVER and any(map(is_trouble, job.status.conditions)):
+        return 1
+    return rank
+
+
+def _phase_trouble(job: Job) -> tuple[Trouble, ...]:
+    status = job.status
+    if not status.phase:
+        return (
+            Trouble(
+                "NotSeen",
+                "no operator has looked at this job yet",
+                "`kubectl tjob doctor` looks whether one runs and serves this namespace",
+            ),
+        )
+    is_held = status.phase == Phase.SUSPENDED
+    if status.phase not in (Phase.FAILED, Phase.PENDING, Phase.RECOVERING) and not is_held:
+        return ()
+    advice = _hold(job) if is_held else advice_for(status.reason)
+    return (Trouble(status.reason or status.phase, status.message, advice),) if advice else ()
+
+
+def _hold(job: Job) -> str:
+    holders = job.status.suspended_by
+    if SuspendedBy.USER in holders:
+        return f"`kubectl tjob resume {job.metadata.name}` lets it go on"
+    if SuspendedBy.IDLE in holders:
+        return _ADVICE[Reason.IDLE]
+    if SuspendedBy.BUDGET in holders:
+        return advice_for(job.status.reason) or _ADVICE[Reason.BUDGET_EXCEEDED]
+    return ""

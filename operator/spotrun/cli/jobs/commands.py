@@ -1,0 +1,48 @@
+"""The verbs that look: what is read, and how it is written."""
+
+import sys
+from argparse import Namespace
+
+from spotrun.cli.cluster.exit_codes import DONE
+from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.jobs.output import written
+from spotrun.cli.jobs.reading import all_jobs, everything_of
+from spotrun.cli.jobs.screens.detail import Facts, detail
+from spotrun.cli.jobs.screens.listing import as_data, in_order, listing
+from spotrun.cli.text.look import look_of
+
+
+def run_list(chosen: Namespace) -> int:
+    """Print the jobs of a namespace, or of all."""
+
+    async def work(cluster: Cluster) -> int:
+        jobs = await all_jobs(cluster)
+        look = look_of(sys.stdout)
+        if chosen.output:
+            ordered = in_order(jobs, chosen.sort)
+            rows = [as_data(job, look.now) for job in ordered]
+            print(written(rows, chosen.output, [job.metadata.name for job in ordered]))
+        elif not jobs:
+            where = "in any namespace" if cluster.is_everywhere else f"in {cluster.namespace}"
+            print(f"No TrainingJobs {where}. `kubectl tjob run` starts one.", file=sys.stderr)
+        else:
+            lines = listing(jobs, chosen.sort, look, is_everywhere=cluster.is_everywhere)
+            print("\n".join(lines))
+        return DONE
+
+    return ask(chosen, work)
+
+
+def run_show(chosen: Namespace) -> int:
+    """Print one job on one screen."""
+
+    async def work(cluster: Cluster) -> int:
+        facts = Facts(*await everything_of(cluster, chosen.name))
+        look = look_of(sys.stdout)
+        if chosen.output:
+            print(written(as_data(facts.job, look.now), chosen.output, [chosen.name]))
+        else:
+            print("\n".join(detail(facts, look)))
+        return DONE
+
+    return ask(chosen, work)

@@ -1,0 +1,314 @@
+"""A TrainingJob as screens show it: decoded only as far as one of them reads it.
+
+msgspec decodes 500 jobs in milliseconds and is imported in as many; the pydantic models of `api`
+take 0.2 s before the first of them. Amounts stay text, as the API server has them.
+"""
+
+import msgspec
+
+from spotrun.kube.resource import Meta
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """Fields are read by their names in the API; all may be missing."""
+
+
+class JobMeta(Meta, frozen=True, rename="camel"):
+    """A TrainingJob's metadata."""
+
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class WorkersSpec(_Part, frozen=True):
+    """The wanted workers."""
+
+    min: int = 1
+    max: int = 1
+    replicas: int = 1
+    sizes: tuple[int, ...] = ()
+    per_replica: int = 1
+    template: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+class ScalingSpec(_Part, frozen=True):
+    """The way in which the size follows what is measured."""
+
+    mode: str | None = None
+
+
+class PlacementSpec(_Part, frozen=True):
+    """The capacity that is allowed."""
+
+    capacity: str = "Spot"
+    fallback_after: str | None = None
+
+
+class Deadline(_Part, frozen=True):
+    """The time by which it should be finished."""
+
+    finish_within: str | None = None
+    finish_before: str | None = None
+
+
+class Budget(_Part, frozen=True):
+    """The money it may cost."""
+
+    max_cost_usd: str | None = None
+    max_usd_per_hour: str | None = None
+
+
+class Spec(_Part, frozen=True):
+    """The wanted state."""
+
+    workers: WorkersSpec = WorkersSpec()
+    suspend: bool = False
+    priority: int = 0
+    scaling: ScalingSpec = ScalingSpec()
+    placement: PlacementSpec = PlacementSpec()
+    deadline: Deadline | None = None
+    budget: Budget | None = None
+    checkpoint: dict[str, object] | None = None
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the operator chooses the size."""
+        if self.scaling.mode is not None:
+            return self.scaling.mode == "Auto"
+        return self.workers.min < self.workers.max
+
+
+class Allowed(_Part, frozen=True):
+    """The largest size at present."""
+
+    size: int
+    reason: str
+
+
+class WorkersStatus(_Part, frozen=True):
+    """The workers there are."""
+
+    summary: str | None = None
+    running: int | None = None
+    spot: int | None = None
+    on_demand: int | None = None
+    allowed: Allowed | None = None
+
+
+class World(_Part, frozen=True):
+    """The workers that train together."""
+
+    number: int = 0
+    members: str = ""
+    active: bool = False
+    entry: str = ""
+    restore: str | None = None
+    formed_at: str | None = None
+
+
+class Progress(_Part, frozen=True):
+    """The steps done."""
+
+    step: int | None = None
+    total_steps: int | None = None
+    percent: str | None = None
+    samples_per_second: str | None = None
+    eta: str | None = None
+
+
+class Checkpoint(_Part, frozen=True):
+    """The newest checkpoint."""
+
+    name: str
+    step: int
+    time: str
+
+
+class Pace(_Part, frozen=True):
+    """The measured duration of a step."""
+
+    step_seconds: str | None = None
+    workers: int | None = None
+
+
+class Interruption(_Part, frozen=True):
+    """A worker that was taken away."""
+
+    time: str
+    worker: int
+    reason: str
+    pool: str | None = None
+    node: str | None = None
+
+
+class Interruptions(_Part, frozen=True):
+    """Workers taken away."""
+
+    count: int = 0
+    lost_steps: int = 0
+    last: Interruption | None = None
+
+
+class Restarts(_Part, frozen=True):
+    """Failures."""
+
+    failures: int = 0
+    retry_at: str | None = None
+    last_reason: str | None = None
+    last_message: str | None = None
+
+
+class Scaling(_Part, frozen=True):
+    """The reason for the size."""
+
+    size: int | None = None
+    reason: str | None = None
+    utilization: dict[str, str] = msgspec.field(default_factory=dict)
+    efficiency: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class PoolCost(_Part, frozen=True):
+    """The cost in a pool."""
+
+    pool: str
+    usd: str
+
+
+class Cost(_Part, frozen=True):
+    """The money."""
+
+    usd: str | None = None
+    usd_per_hour: str | None = None
+    spot_usd: str | None = None
+    by_pool: tuple[PoolCost, ...] = ()
+    on_demand_usd: str | None = None
+    saved_usd: str | None = None
+    lost_work_usd: str | None = None
+    idle_usd: str | None = None
+    waste: dict[str, str] = msgspec.field(default_factory=dict)
+    goodput: str | None = None
+    usd_per_step: str | None = None
+    forecast_usd: str | None = None
+    forecast_low_usd: str | None = None
+    forecast_high_usd: str | None = None
+    budget_used_percent: str | None = None
+    pricing: str | None = None
+    as_of: str | None = None
+
+
+class Decision(_Part, frozen=True):
+    """A decision of the operator."""
+
+    time: str
+    what: str
+    why: str
+    numbers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Condition(_Part, frozen=True):
+    """An aspect of the job's state."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class Rate(_Part, frozen=True):
+    """The price of some workers."""
+
+    workers: str
+    usd_per_hour: str
+    is_spot: bool | None = None
+    pool: str | None = None
+
+
+class Accumulators(_Part, frozen=True):
+    """The part of the ledger that has the price of each worker."""
+
+    rates: tuple[Rate, ...] = ()
+
+
+class Status(_Part, frozen=True):
+    """The observed state."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    suspended_by: tuple[str, ...] = ()
+    workers: WorkersStatus = WorkersStatus()
+    world: World | None = None
+    progress: Progress = Progress()
+    checkpoint: Checkpoint | None = None
+    pace: Pace = Pace()
+    interruptions: Interruptions = Interruptions()
+    restarts: Restarts = Restarts()
+    scaling: Scaling | None = None
+    cost: Cost = Cost()
+    decisions: tuple[Decision, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    accumulators: Accumulators = Accumulators()
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return a condition; None where it was never stated."""
+        return next((one for one in self.conditions if one.type == kind), None)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A TrainingJob."""
+
+    metadata: JobMeta
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+class PoolSpec(_Part, frozen=True):
+    """The nodes that a pool is."""
+
+    capacity: str = ""
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+
+
+class Price(_Part, frozen=True):
+    """The price of a node."""
+
+    usd_per_hour: str | None = None
+    on_demand_usd_per_hour: str | None = None
+    source: str | None = None
+    as_of: str | None = None
+    stale: bool = False
+
+
+class PoolNode(_Part, frozen=True):
+    """A node of the pool."""
+
+    gpus: int = 0
+    accelerator: str | None = None
+
+
+class PoolStatus(_Part, frozen=True):
+    """The facts that were learned of a pool."""
+
+    types: str | None = None
+    zones: str | None = None
+    nodes: int = 0
+    workers: int | None = None
+    price: Price = Price()
+    node: PoolNode | None = None
+    available: str = "Unknown"
+    unpriced: str | None = None
+    interruptions_24h: int = msgspec.field(default=0, name="interruptions24h")
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """A CapacityPool."""
+
+    metadata: Meta
+    spec: PoolSpec = PoolSpec()
+    status: PoolStatus = PoolStatus()

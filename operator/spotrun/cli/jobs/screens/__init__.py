@@ -1,0 +1,1 @@
+"""Screens of jobs, as pure functions of what was read."""

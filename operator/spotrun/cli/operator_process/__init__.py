@@ -1,0 +1,1 @@
+"""`spotrun operator`: the flags and the start of the operator's process."""

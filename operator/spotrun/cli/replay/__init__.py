@@ -1,0 +1,1 @@
+"""The flags of the commands that replay recorded markets."""

@@ -1,0 +1,52 @@
+"""The look of a screen: its width, its colours if it is a terminal, and the time it is made at."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from textwrap import wrap
+from typing import TextIO
+
+_CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
+_PLAIN_WIDTH = 160
+"""Of a file or a pipe: wide enough for whole rows, and narrow enough to read."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The width in letters, whether colours are seen, and the present time."""
+
+    now: datetime
+    width: int = 100
+    has_colours: bool = False
+
+    def paint(self, text: str, colour: str | None) -> str:
+        """Return text in a colour, where that is seen."""
+        if not (self.has_colours and colour and text):
+            return text
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
+
+    def cut(self, text: str, width: int | None = None) -> str:
+        """Return text that fits on a line."""
+        most = self.width if width is None else width
+        return text if len(text) <= most else f"{text[: max(0, most - 3)]}..."
+
+    def filled(self, text: str, first: str = "", indent: str = "") -> list[str]:
+        """Return a paragraph as lines that fit."""
+        most = max(40, self.width)
+        return wrap(
+            text, most, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+        ) or [first]
+
+
+def look_of(stream: TextIO, environment: Mapping[str, str] | None = None) -> Look:
+    """Return the look for a stream: https://no-color.org, and the width of its terminal."""
+    values = os.environ if environment is None else environment
+    is_terminal = stream.isatty()
+    columns = shutil.get_terminal_size((100, 24)).columns
+    return Look(
+        now=datetime.now(UTC),
+        width=columns if is_terminal else _PLAIN_WIDTH,
+        has_colours=is_terminal and not values.get("NO_COLOR") and values.get("TERM") != "dumb",
+    )
