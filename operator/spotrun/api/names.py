@@ -145,6 +145,10 @@ ANNOTATION_NOTICE_SIGNAL: Final = Name(
     "spotrun.dev/notice-signal",
     "on TrainingJobs: the signal a script gets when a node is about to go away, such as SIGUSR1",
 )
+ANNOTATION_CHECKPOINT_WANTED: Final = Name(
+    "spotrun.dev/checkpoint-wanted",
+    "on TrainingJobs: the time at which somebody has asked for a checkpoint out of turn",
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )

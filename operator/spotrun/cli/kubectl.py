@@ -38,6 +38,58 @@ VERBS = {
         "spotrun.cli.jobs.commands",
         "run_show",
     ),
+    "watch": Verb(
+        "the same, drawn anew as it changes",
+        job_flags.describe_watch,
+        "spotrun.cli.jobs.watch",
+    ),
+    "why": Verb(
+        "why it waits, why this size, why these nodes, why this price",
+        job_flags.describe_why,
+        "spotrun.cli.jobs.commands",
+        "run_why",
+    ),
+    "logs": Verb(
+        "the logs of rank 0, of one rank, or of all, with changes of the world marked",
+        job_flags.describe_logs,
+        "spotrun.cli.jobs.logs.command",
+    ),
+    "cost": Verb(
+        "what a job has cost and saved, or all of them by team, project or pool",
+        job_flags.describe_cost,
+        "spotrun.cli.jobs.commands",
+        "run_cost",
+    ),
+    "suspend": Verb(
+        "save, and give all workers back",
+        job_flags.describe_suspend,
+        "spotrun.cli.jobs.acting",
+        "run_suspend",
+    ),
+    "resume": Verb(
+        "let a suspended job go on",
+        job_flags.describe_resume,
+        "spotrun.cli.jobs.acting",
+        "run_resume",
+    ),
+    "scale": Verb(
+        "ask for another number of workers",
+        job_flags.describe_scale,
+        "spotrun.cli.jobs.acting",
+        "run_scale",
+    ),
+    "checkpoint": Verb(
+        "save now, and wait until that is durable",
+        job_flags.describe_checkpoint,
+        "spotrun.cli.jobs.acting",
+        "run_checkpoint",
+    ),
+    "stop": Verb(
+        "save, end and delete a job, and print its bill",
+        job_flags.describe_stop,
+        "spotrun.cli.jobs.acting",
+        "run_stop",
+    ),
     "estimate": Verb(
         "the range of cost and finish time to expect of a job, from recorded markets",
         estimate_flags.describe,

@@ -7,6 +7,7 @@ import msgspec
 
 from spotrun.api.names import (
     ANNOTATION_AVOIDS,
+    ANNOTATION_CHECKPOINT_WANTED,
     ANNOTATION_COST_LOST_WORK_USD,
     ANNOTATION_COST_ON_DEMAND_USD,
     ANNOTATION_COST_SAVED_USD,
@@ -61,11 +62,14 @@ class CostAnnotations(msgspec.Struct, frozen=True):
 
 
 class JobAnnotations(CostAnnotations, frozen=True):
-    """The annotations on cost, and those by which people say how to look after a script."""
+    """The annotations on cost, and those by which people say how to look after a job."""
 
     count_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_COUNT_STEPS))
     total_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_TOTAL_STEPS))
     notice_signal: str | None = msgspec.field(default=None, name=str(ANNOTATION_NOTICE_SIGNAL))
+    checkpoint_wanted: str | None = msgspec.field(
+        default=None, name=str(ANNOTATION_CHECKPOINT_WANTED)
+    )
 
 
 class CostLabels(msgspec.Struct, frozen=True):

@@ -40,15 +40,15 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
     yield (
         isinstance(error, Unauthorized),
         (
-            f"the cluster does not accept these credentials ({error}). Log in again as your cloud's "
-            "tool says, or choose another --context; `kubectl auth whoami` tries them"
+            f"the cluster does not accept these credentials ({error}). Log in again as your "
+            "cloud's tool says, or choose another --context; `kubectl auth whoami` tries them"
         ),
     )
     yield (
         isinstance(error, Forbidden),
         (
-            f"not allowed: {error}. The roles view and edit of a namespace include TrainingJobs where "
-            "the chart was installed with rbac.aggregate; ask an admin for one of them"
+            f"not allowed: {error}. The roles view and edit of a namespace include TrainingJobs "
+            "where the chart was installed with rbac.aggregate; ask an admin for one of them"
         ),
     )
     yield (

@@ -10,7 +10,7 @@ from typing import TextIO
 
 _CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
 _PLAIN_WIDTH = 160
-"""Of a file or a pipe: wide enough for whole rows, and narrow enough to read."""
+"""The width of a file or a pipe: whole rows fit, and paragraphs can be read."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Orders: a checkpoint out of turn, before state is lost that nobody else has."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from spotrun.api.names import ConditionType
+from spotrun.api.field_types.text_values import Time
+from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED, ConditionType
 from spotrun.api.status import Entry
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.plan import retiring
@@ -30,10 +31,22 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
         is_wanted = is_wanted or checkpoint_would_help(view, status)
         is_wanted = is_wanted or (is_restart_planned(view, status) and not is_saved(view, status))
         is_due = is_wanted and (last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS))
+        is_due = is_due or _is_asked_for(view, last)
     if not is_due:
         return status
     count = status.orders.checkpoint + 1
     return replace(status, orders=Orders(checkpoint=count, asked_at=view.now))
+
+
+def _is_asked_for(view: View, last: datetime | None) -> bool:
+    """Whether somebody has asked since the last order; a time that is none, or to come, is not."""
+    try:
+        wanted = Time(view.job.script.get(ANNOTATION_CHECKPOINT_WANTED, "")).datetime
+    except ValueError:
+        return False
+    if wanted.tzinfo is None:
+        return False
+    return wanted <= view.now and (last is None or last < wanted)
 
 
 def may_be_asked(view: View, status: JobState) -> bool:

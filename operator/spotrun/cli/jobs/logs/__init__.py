@@ -1,0 +1,1 @@
+"""`kubectl tjob logs`: the logs of a job's workers by rank, with changes of its world marked."""

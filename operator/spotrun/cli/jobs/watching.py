@@ -1,0 +1,62 @@
+"""A job as it changes: each new state of it, until it is gone or nobody asks any more."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+
+from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.reading import one_job
+from spotrun.kube.errors import Gone, Retryable, Silent
+from spotrun.observe.kube_objects import TRAINING_JOBS
+
+_SILENCE_SECONDS = 330.0
+"""The API server ends each watch within this time: a longer silence is a dead connection."""
+_PAUSE_SECONDS = 1.0
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+async def states_of(cluster: Cluster, name: str) -> AsyncGenerator[Job, None]:
+    """Yield the job, and each later state of it; ends when it is deleted."""
+    while True:
+        job = await one_job(cluster, name)
+        yield job
+        try:
+            async with aclosing(_changes(cluster, job)) as changes:
+                async for changed in changes:
+                    if changed is None:
+                        return
+                    yield changed
+        except (Gone, Retryable, Silent):
+            pass  # looked at anew: what is lost of a watch is in the next state
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _changes(cluster: Cluster, job: Job) -> AsyncGenerator[Job | None, None]:
+    """Yield what one watch tells; None for the end of the job."""
+    params = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={job.metadata.name}",
+        "resourceVersion": job.metadata.resource_version,
+        "timeoutSeconds": "300",
+    }
+    path = TRAINING_JOBS.path(job.metadata.namespace)
+    stream = cluster.transport.stream(path, params=params, silence_seconds=_SILENCE_SECONDS)
+    async with aclosing(stream) as batches:
+        async for lines in batches:
+            for line in lines:
+                if not line:
+                    continue
+                event = msgspec.json.decode(line, type=_Event)
+                if event.type == "ERROR":
+                    return
+                if event.type == "DELETED":
+                    yield None
+                else:
+                    yield msgspec.json.decode(event.object, type=Job)

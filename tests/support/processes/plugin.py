@@ -1,0 +1,41 @@
+"""`kubectl tjob` as it is typed, against a cluster."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.cluster import Cluster
+
+PLUGIN = Path(sys.executable).parent / "kubectl-tjob"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The answer to a command line."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+async def begun(cluster: Cluster, *words: str) -> Process:
+    """Start a command whose end is somebody else's."""
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    return await asyncio.create_subprocess_exec(
+        PLUGIN, *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+
+
+async def typed(cluster: Cluster, *words: str) -> Typed:
+    """Run a command to its end; none may show a traceback."""
+    return await ended(await begun(cluster, *words))
+
+
+async def ended(process: Process) -> Typed:
+    """Wait for the end of a command."""
+    out, err = await process.communicate()
+    assert "Traceback" not in err.decode(), err.decode()
+    return Typed(process.returncode, out.decode(), err.decode())
