@@ -86,6 +86,9 @@ LABEL_COST_CENTER: Final = Name(
     "cost-center", "on TrainingJobs, copied to their pods: where it is booked"
 )
 LABEL_PROJECT: Final = Name("project", "on TrainingJobs, copied to their pods: what it is for")
+LABEL_RUN: Final = Name(
+    "spotrun.dev/run", "on ConfigMaps with the files of `kubectl tjob run`: the name of the job"
+)
 LABEL_MANAGED_BY: Final = Name(
     "app.kubernetes.io/managed-by", "on every object that the operator makes: its own name"
 )

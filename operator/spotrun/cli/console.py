@@ -32,14 +32,22 @@ class CommandLine:
             dest="command", metavar="COMMAND", required=True
         )
         self._commands: dict[str, tuple[argparse.ArgumentParser, Prepare]] = {}
+        self._takers: set[str] = set()
         self._others: dict[str, Callable[[Sequence[str]], int]] = {}
 
-    def add(self, name: str, text: str, prepare: Prepare) -> argparse.ArgumentParser:
-        """Announce a command; its flags are for the caller to add."""
+    def add(
+        self, name: str, text: str, prepare: Prepare, *, takes_arguments: bool = False
+    ) -> argparse.ArgumentParser:
+        """Announce a command; its flags are for the caller to add.
+
+        One that takes arguments gets what follows `--` as `after_dashes`, unread.
+        """
         added = self._choices.add_parser(
             name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
         )
         self._commands[name] = added, prepare
+        if takes_arguments:
+            self._takers.add(name)
         return added
 
     def hand_over(self, name: str, text: str, run: Callable[[Sequence[str]], int]) -> None:
@@ -65,7 +73,9 @@ class CommandLine:
         given = sys.argv[1:] if argv is None else argv
         if given and given[0] in self._others:
             return self._others[given[0]](given)
-        chosen, rest = self._parser.parse_known_args(given)
+        dashes = given.index("--") if given and given[0] in self._takers and "--" in given else None
+        chosen, rest = self._parser.parse_known_args(given[:dashes])
+        chosen.after_dashes = given[dashes + 1 :] if dashes is not None else []
         parser, prepare = self._commands[chosen.command]
         if rest:
             parser.error(

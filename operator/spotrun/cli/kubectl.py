@@ -12,6 +12,7 @@ from spotrun.cli.doctor import flags as doctor_flags
 from spotrun.cli.jobs import flags as job_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
+from spotrun.cli.submit import flags as submit_flags
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,17 @@ class Verb:
     module: str
     function: str = "run"
     is_understood_first: bool = False  # by the module's `understand`, which finds usage errors
+    takes_arguments: bool = False  # after --
 
 
 VERBS = {
+    "run": Verb(
+        "train a script on the cluster, without building an image",
+        submit_flags.describe,
+        "spotrun.cli.submit.command",
+        is_understood_first=True,
+        takes_arguments=True,
+    ),
     "list": Verb(
         "the jobs, those that need somebody first, with their dollars",
         job_flags.describe_list,
@@ -115,7 +124,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
     line = CommandLine("kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.")
     for name, verb in VERBS.items():
-        verb.describe(line.add(name, verb.text, partial(_prepare, verb)))
+        prepare = partial(_prepare, verb)
+        verb.describe(line.add(name, verb.text, prepare, takes_arguments=verb.takes_arguments))
     return line.run(argv)
 
 

@@ -18,6 +18,7 @@ from spotrun.cli.jobs.reading import one_job
 from spotrun.cli.jobs.screens.bill import bill
 from spotrun.cli.jobs.watching import states_of
 from spotrun.cli.text.look import look_of
+from spotrun.cli.text.prompt import agrees
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
@@ -130,7 +131,7 @@ def run_stop(chosen: Namespace) -> int:
 
     async def work(cluster: Cluster) -> int:
         job = await one_job(cluster, chosen.name)
-        if not chosen.yes and not _agrees(f"Save, end and delete {chosen.name}?"):
+        if not chosen.yes and not agrees(f"Save, end and delete {chosen.name}?"):
             print(f"{chosen.name}: left as it is", file=sys.stderr)
             return REFUSED
         if job.status.phase not in _OVER and job.status.phase:
@@ -156,14 +157,6 @@ def _require_alive(job: Job, what: str) -> None:
             f"it has {job.status.phase.lower()} and cannot be {what}: a new job of the same name "
             "goes on from its newest checkpoint"
         )
-
-
-def _agrees(question: str) -> bool:
-    """Ask on a terminal; without one nobody agrees."""
-    if not sys.stdin.isatty():
-        print(f"{question} Say so with --yes, for there is no terminal to ask", file=sys.stderr)
-        return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _is_suspended(job: Job) -> bool:

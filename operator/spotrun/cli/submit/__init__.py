@@ -1,0 +1,1 @@
+"""`kubectl tjob run`: from a training script to a TrainingJob, without an image built for it."""

@@ -1,0 +1,176 @@
+"""`kubectl tjob run`: pack, estimate, ask, submit, follow."""
+
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from spotrun.cli.cluster.exit_codes import DONE, REFUSED, WRONGLY_ASKED
+from spotrun.cli.cluster.installation import installation
+from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.cluster.troubles import Refused
+from spotrun.cli.jobs.reading import pools
+from spotrun.cli.jobs.watch import watched
+from spotrun.cli.submit.expectation import expectation
+from spotrun.cli.submit.manifests import as_yaml, config_map, owned_by, training_job
+from spotrun.cli.submit.package import Package, name_for, pack
+from spotrun.cli.submit.wishes import Wishes, read_wishes
+from spotrun.cli.text.prompt import agrees
+from spotrun.kube.errors import AlreadyExists, Invalid
+from spotrun.observe.kube_objects import CONFIG_MAPS, TRAINING_JOBS
+
+_NO_IMAGE = (
+    "no image is known: this installation names none for training (chart value trainerImage), or "
+    "you may not read it. Give one with Python and PyTorch by --image"
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The run that was asked for."""
+
+    chosen: Namespace
+    name: str
+    package: Package
+    wishes: Wishes
+
+
+def understand(chosen: Namespace) -> Order:
+    """Read flags and files; raises ValueError that says what is wrong."""
+    package = pack(chosen.script, chosen.entry)
+    name = chosen.name or name_for(chosen.script, package)
+    return Order(chosen, name, package, read_wishes(chosen))
+
+
+def run(order: Order) -> int:
+    """Run the script: here, in the cluster, or not at all."""
+    chosen = order.chosen
+    if chosen.local:
+        return _here(order)
+    if chosen.dry_run and chosen.image:
+        print(_yaml(order, chosen.image), end="")
+        return DONE
+    try:
+        return ask(chosen, lambda cluster: _submit(cluster, order))
+    except KeyboardInterrupt:
+        where = f" -n {chosen.namespace}" if chosen.namespace else ""
+        print(
+            f"\nDetached: {order.name} goes on. `kubectl tjob watch {order.name}{where}` comes "
+            f"back, `kubectl tjob stop {order.name}{where}` ends it"
+        )
+        return DONE
+
+
+async def _submit(cluster: Cluster, order: Order) -> int:
+    chosen = order.chosen
+    image = chosen.image or await _image(cluster)
+    if chosen.dry_run:
+        print(_yaml(order, image), end="")
+        return DONE
+    print(
+        "\n".join(_summary(cluster, order, image, expectation(order.wishes, await pools(cluster))))
+    )
+    if chosen.work_hours:
+        _estimate(order, image)
+    if not chosen.yes and not agrees(f"Submit {order.name}?"):
+        print("nothing was submitted", file=sys.stderr)
+        return REFUSED
+    await _create(cluster, order, image)
+    print(f"{order.name}: submitted to {cluster.namespace}")
+    if chosen.detach:
+        print(f"`kubectl tjob watch {order.name}` follows it")
+        return DONE
+    return await watched(cluster, order.name)
+
+
+async def _image(cluster: Cluster) -> str:
+    known = await installation(cluster)
+    if known is None or not known.trainer_image:
+        raise Refused(_NO_IMAGE)
+    return known.trainer_image
+
+
+def _summary(cluster: Cluster, order: Order, image: str, expected: list[str]) -> list[str]:
+    package = order.package
+    size = sum(map(len, package.files.values()))
+    files = f"{len(package.files)} files" if len(package.files) > 1 else package.entry
+    return [
+        f"Job: {cluster.namespace}/{order.name} ({cluster.context})",
+        f"Script: {package.entry} ({files}, {size:,} bytes), image {image}",
+        *expected,
+    ]
+
+
+async def _create(cluster: Cluster, order: Order, image: str) -> None:
+    """Create the files, then the job, then let the files go with it."""
+    files = config_map(order.name, order.package)
+    with suppress(AlreadyExists):  # the same content, by its name
+        await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
+    job = training_job(order.name, image, order.package, order.wishes)
+    try:
+        made = await cluster.client.create(
+            TRAINING_JOBS, job, dict[str, Any], namespace=cluster.namespace
+        )
+    except AlreadyExists:
+        raise Refused(
+            f"there is a TrainingJob {order.name} in {cluster.namespace} already: choose another "
+            f"--name, or end that one with `kubectl tjob stop {order.name}`"
+        ) from None
+    except Invalid as error:
+        raise Refused(f"the cluster does not take this job: {error}") from None
+    await cluster.client.patch(
+        CONFIG_MAPS,
+        files["metadata"]["name"],
+        {"metadata": {"ownerReferences": [owned_by(made)]}},
+        dict[str, Any],
+        namespace=cluster.namespace,
+    )
+
+
+def _yaml(order: Order, image: str) -> str:
+    return as_yaml(
+        config_map(order.name, order.package),
+        training_job(order.name, image, order.package, order.wishes),
+    )
+
+
+def _estimate(order: Order, image: str) -> None:
+    """Replay recorded markets, as `kubectl tjob estimate` does."""
+    from spotrun.cli.replay import estimate_flags  # noqa: PLC0415 - a second of imports
+    from spotrun.simulate.estimate import command  # noqa: PLC0415
+
+    parser = ArgumentParser()
+    estimate_flags.describe(parser)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "job.yaml"
+        file.write_text(as_yaml(training_job(order.name, image, order.package, order.wishes)))
+        hours = f"{order.chosen.work_hours:g}"
+        flags = ["-f", str(file), "--work-hours", hours, "--starts", "4"]
+        command.run(command.understand(parser.parse_args(flags)))
+
+
+def _here(order: Order) -> int:
+    """Run the script under torchrun on this machine, from its own folder."""
+    path = Path(order.chosen.script)
+    script = path if path.is_file() else path / order.package.entry
+    if find_spec("torch") is not None:
+        torchrun = [sys.executable, "-m", "torch.distributed.run"]
+    elif found := which("torchrun"):
+        torchrun = [found]
+    else:
+        print(
+            "kubectl tjob run: --local needs torchrun, and there is no PyTorch here: "
+            "pip install torch",
+            file=sys.stderr,
+        )
+        return WRONGLY_ASKED
+    processes = f"--nproc-per-node={order.wishes.gpus or 1}"
+    command = [*torchrun, "--standalone", processes, str(script), *order.wishes.arguments]
+    print(" ".join(command), file=sys.stderr)
+    return subprocess.run(command, check=False).returncode
