@@ -112,7 +112,7 @@ VERBS = {
         is_understood_first=True,
     ),
     "doctor": Verb(
-        "what a change of size does to a job's batches, and what to write instead",
+        "what is wrong with the installation, or with a job, and the mend of each",
         doctor_flags.describe,
         "spotrun.cli.doctor.command",
         is_understood_first=True,

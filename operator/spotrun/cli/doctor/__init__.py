@@ -1,1 +1,1 @@
-"""`kubectl tjob doctor`: what of a job may surprise its user, and what to write instead."""
+"""`kubectl tjob doctor`: what of an installation or a job is wrong, and how to mend it."""

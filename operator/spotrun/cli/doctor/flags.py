@@ -6,28 +6,31 @@ Standard library only: help answers at once, and also if nothing else is install
 import argparse
 
 from spotrun.cli import numbers
+from spotrun.cli.cluster import flags
 
 _EXAMPLES = """\
-examples:
-  what a change of size does to the batches of a job, and how to hold them:
+  the installation: CRDs, operator, versions, your rights, prices, each with the mend:
+      kubectl tjob doctor
+
+  the usual mistakes of a job:
+      kubectl tjob doctor gpt
+
+  what a change of size does to the batches of a job, and how to hold them; no cluster is asked:
       kubectl tjob doctor -f job.yaml
 
   the sizes that divide a global batch of 256 samples:
       kubectl get trainingjob gpt -o yaml | kubectl tjob doctor -f - --batch 256
 
-No cluster is asked. Exit codes: 0 nothing needs to be changed, 1 a change is proposed, 2 the flags
-or the job are wrong.
+With -f: 0 nothing needs to be changed, 1 a change is proposed.
 """
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     """Add the flags to a parser."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXAMPLES
-    parser.usage = f"{parser.prog} -f FILE [--batch SAMPLES] [--processes N]"
-    parser.add_argument(
-        "-f", "--filename", required=True, metavar="FILE", help="a TrainingJob; -: standard input"
-    )
+    flags.describe(parser, _EXAMPLES, "[NAME | -f FILE [--batch SAMPLES] [--processes N]]")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a TrainingJob of the cluster")
+    flags.add_output(parser, ("json", "yaml"))
+    parser.add_argument("-f", "--filename", metavar="FILE", help="a TrainingJob; -: standard input")
     parser.add_argument(
         "--batch",
         type=numbers.count,

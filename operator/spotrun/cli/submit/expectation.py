@@ -1,4 +1,4 @@
-"""What a job will cost, as far as the pools of the cluster tell before it has run. Pure."""
+"""The cost to expect of a job, as far as the pools of the cluster tell before it has run. Pure."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -19,8 +19,10 @@ def expectation(wishes: Wishes, pools: Sequence[Pool]) -> list[str]:
     prices = sorted(_prices(wishes, pools))
     if not prices:
         return [
-            ("Cost: not known before it runs, for no CapacityPool with a price can hold a worker. "
-            "`kubectl get cpool` shows the pools, `kubectl tjob doctor` the prices")
+            (
+                "Cost: not known before it runs, for no CapacityPool with a price can hold a "
+                "worker. `kubectl get cpool` shows the pools, `kubectl tjob doctor` the prices"
+            )
         ]
     (low, cheap), (high, dear) = prices[0], prices[-1]
     per_worker = f"{usd(low)}/h a worker in {cheap}"
