@@ -50,6 +50,7 @@ PRINTED = {
     },
     "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
     "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
+    "ui": {"cli_p95_seconds", "cli_start_seconds"},
     "writes": {"writes_per_worker", "idle_writes", "writes_per_removed_worker"},
 }
 

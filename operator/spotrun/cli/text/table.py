@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spotrun.cli.text.look import Look
 
 _GAP = "  "
-_LEAST = 12
+_LEAST = 24
 """The last column is not cut below this: a line may rather be too long than say nothing."""
 
 

@@ -25,9 +25,9 @@ _NODES = frozenset(
 )
 _MOST_POOLS = 6
 _CAPACITY = {
-    "Spot": "placement.capacity is Spot: only capacity that can be taken away is used",
-    "OnDemand": "placement.capacity is OnDemand: only capacity that stays is used",
-    "Mixed": "placement.capacity is Mixed: spot comes first, on demand where spot is not to be had",
+    "Spot": "The capacity is Spot: only capacity that can be taken away is used",
+    "OnDemand": "The capacity is OnDemand: only capacity that stays is used",
+    "Mixed": "The capacity is Mixed: spot comes first, on demand where spot is not to be had",
 }
 
 
@@ -79,11 +79,11 @@ def _size(job: Job, look: Look) -> Iterator[str]:
     workers, shown, scaling = job.spec.workers, job.status.workers, job.status.scaling
     if not job.spec.is_auto:
         yield (
-            f"workers.replicas asks for {workers.replicas} of {workers.min} to {workers.max}; the "
+            f"The spec asks for {workers.replicas} of {workers.min} to {workers.max}; the "
             "number is yours to choose (`kubectl tjob scale`)"
         )
     elif last := _last(job, _SIZE):
-        yield f"{age(last.time, look.now)} ago: {last.what}, for {last.why}"
+        yield f"{age(last.time, look.now)} ago, {last.what}: {last.why}"
     if scaling and scaling.reason and (text := _purpose(ScalingReason, scaling.reason)):
         yield f"{scaling.reason} means: {text}"
     if shown.allowed and shown.allowed.size < workers.max:
@@ -94,7 +94,8 @@ def _size(job: Job, look: Look) -> Iterator[str]:
         )
         yield f"Throughput per worker as it was measured: {measured}"
     if workers.sizes:
-        yield f"workers.sizes allows {', '.join(map(str, workers.sizes))} only"
+        named = ", ".join(map(str, workers.sizes))
+        yield f"Only sizes that workers.sizes names are allowed: {named}"
 
 
 def _nodes(job: Job, look: Look) -> Iterator[str]:
@@ -104,7 +105,7 @@ def _nodes(job: Job, look: Look) -> Iterator[str]:
     for one in reversed(job.status.decisions):
         if one.what in _NODES and one.what not in said:
             said.add(one.what)
-            yield f"{age(one.time, look.now)} ago: {one.what}, for {one.why}"
+            yield f"{age(one.time, look.now)} ago, {one.what}: {one.why}"
     if last := job.status.interruptions.last:
         where = f" on node {last.node}" if last.node else ""
         yield (
@@ -117,10 +118,10 @@ def _price(job: Job, pools: Sequence[Pool], look: Look) -> Iterator[str]:
     by_name = {pool.metadata.name: pool for pool in pools}
     groups = _rates(job)
     for (pool_name, rate, is_spot), count in groups[:_MOST_POOLS]:
-        kind = {True: " spot", False: " on demand", None: ""}[is_spot]
+        kind = {True: "spot worker", False: "on-demand worker", None: "worker"}[is_spot]
         where = f" in pool {pool_name}" if pool_name else ""
         source = _source(by_name.get(pool_name), look)
-        yield f"{things(count, 'worker')}{kind}{where} at {usd(rate)} an hour each{source}"
+        yield f"{things(count, kind)}{where} at {usd(rate)} an hour each{source}"
     if len(groups) > _MOST_POOLS:
         yield f"{len(groups) - _MOST_POOLS} more prices; `kubectl tjob show` has those of workers"
     cost = job.status.cost

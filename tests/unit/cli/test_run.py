@@ -1,0 +1,210 @@
+"""`kubectl tjob run`: what is packed, what is written, what is expected."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from spotrun.api.manifest import load
+from spotrun.api.trainingjob import TrainingJob
+from spotrun.cli.kubectl import main
+from spotrun.cli.submit.expectation import expectation
+from spotrun.cli.submit.package import MOST_BYTES, name_for, pack
+from spotrun.cli.submit.wishes import Wishes, read_workers
+from tests.support.screens.shown_jobs import shown_pools
+
+SCRIPT = "import torch\nprint(torch.ones(1))\n"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "My Train.py"
+    file.write_text(SCRIPT)
+    return file
+
+
+def written(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    assert main(["run", *words, "--dry-run", "--image", "example/train:1"]) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def test_the_yaml_is_what_a_person_would_have_written(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--workers", "2..8", "--gpus", "1", "--mixed", "--budget", "20", "--deadline", "6h")
+    assert (
+        main(
+            [
+                *("run", str(script), *words, "--dry-run", "--image", "example/train:1"),
+                *("--", "--epochs", "3"),
+            ]
+        )
+        == 0
+    )
+    assert (
+        capsys.readouterr().out
+        == """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: my-train-f00ef0f00f
+  labels:
+    spotrun.dev/run: my-train
+immutable: true
+data:
+  My_Train.py: |
+    import torch
+    print(torch.ones(1))
+---
+apiVersion: spotrun.dev/v1alpha1
+kind: TrainingJob
+metadata:
+  name: my-train
+spec:
+  workers:
+    min: 2
+    max: 8
+    template:
+      spec:
+        containers:
+        - name: trainer
+          image: example/train:1
+          args:
+          - My Train.py
+          - --epochs
+          - '3'
+          workingDir: /code
+          volumeMounts:
+          - name: code
+            mountPath: /code
+            readOnly: true
+          resources:
+            limits:
+              nvidia.com/gpu: 1
+        volumes:
+        - name: code
+          configMap:
+            name: my-train-f00ef0f00f
+            items:
+            - key: My_Train.py
+              path: My Train.py
+  placement:
+    capacity: Mixed
+  deadline:
+    finishWithin: 6h
+  budget:
+    maxCostUsd: '20'
+    onExceeded: Fail
+""".replace("f00ef0f00f", pack(str(script)).digest)
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--budget", "20", "--checkpoint", "claim"),
+        ("--checkpoint", "s3://bucket/gpt", "--cpu", "4", "--memory", "8Gi", "--env", "A=b=c"),
+        ("--spot", "--workers", "3"),
+        ("--on-demand", "--deadline", "90m"),
+    ],
+)
+def test_what_is_written_is_a_job_that_the_api_takes(
+    script: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    _, job = written(capsys, str(script), *words)
+    assert isinstance(load(job), TrainingJob)
+
+
+def test_a_folder_keeps_its_paths_and_leaves_out_what_nobody_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "src/train.py": SCRIPT,
+        "src/data/words.py": "A = 1\n",
+        "src/data/blob": "\0",
+        "src/.git/config": "x",
+        "src/__pycache__/a.pyc": "x",
+        "src/a.pyc": "x",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "src/link").symlink_to("/")
+    code, job = written(capsys, str(tmp_path / "src"))
+    assert sorted(code["data"]) == ["data--words.py", "train.py"]
+    assert list(code["binaryData"]) == ["data--blob"]
+    [volume] = job["spec"]["workers"]["template"]["spec"]["volumes"]
+    assert [one["path"] for one in volume["configMap"]["items"]] == [
+        *("data/blob", "data/words.py", "train.py"),
+    ]
+    assert job["metadata"]["name"] == "src"
+
+
+def test_the_same_content_has_the_same_name_and_other_content_another(script: Path) -> None:
+    before = pack(str(script)).digest
+    assert pack(str(script)).digest == before
+    script.write_text(SCRIPT + "\n")
+    assert pack(str(script)).digest != before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere.py",), "there is no file or folder nowhere.py"),
+        (("FOLDER", "--entry", "none.py"), "has no none.py: name the script with --entry"),
+        (("SCRIPT", "--entry", "a.py"), "--entry chooses a file of a folder"),
+        (("SCRIPT", "--workers", "8..2"), "like 2..8"),
+        (("SCRIPT", "--env", "A"), "write it like NAME=VALUE"),
+        (("BIG",), "bytes, and 1,000,000 can be sent (largest: big.py"),
+    ],
+)
+def test_what_cannot_be_sent_is_said_before_anything_is_asked(
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    said: str,
+) -> None:
+    big = script.with_name("big.py")
+    big.write_bytes(b"#" * MOST_BYTES)
+    places = {"SCRIPT": script, "BIG": big, "FOLDER": script.parent}
+    named = [str(places.get(word, word)) for word in words]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *named])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_workers_are_a_number_or_two() -> None:
+    assert (read_workers("4"), read_workers("2..8")) == ((4, 4), (2, 8))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("tiny_lm.py", "tiny-lm"), ("main.py", "proj"), ("Über.py", "ber")]
+)
+def test_a_job_is_named_after_its_script(tmp_path: Path, name: str, expected: str) -> None:
+    folder = tmp_path / "proj"
+    folder.mkdir()
+    file = folder / name
+    file.write_text(SCRIPT)
+    assert name_for(str(file), pack(str(file))) == expected
+
+
+def test_the_cost_to_expect_is_that_of_the_pools_that_can_hold_a_worker() -> None:
+    wishes = Wishes(least=2, most=8, gpus=1, budget_usd="20")
+    assert expectation(wishes, shown_pools()) == [
+        "Cost: $1.92/h a worker in spot-a10g; 2 to 8 workers: $3.84/h to $15.36/h",
+        "Budget: $20.00 lasts for 1h18m to 5h12m at these prices",
+    ]
+    for impossible in (Wishes(gpus=8), Wishes(capacity="OnDemand")):
+        assert expectation(impossible, shown_pools())[0].startswith("Cost: not known")
+
+
+def test_a_script_runs_here_under_torchrun(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "hello.py"
+    script.write_text("import sys\nprint('hello', *sys.argv[1:])\nsys.exit(3)\n")
+    assert main(["run", str(script), "--local", "--", "--epochs", "3"]) != 0
+    assert "hello --epochs 3" in capfd.readouterr().out
