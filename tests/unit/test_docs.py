@@ -1,6 +1,8 @@
 """Documents hold: links lead somewhere, commands exist, manifests load, the source map is true."""
 
+import argparse
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 import yaml
 
 from spotrun.api import load
+from spotrun.cli.kubectl import VERBS
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -65,6 +68,32 @@ def test_make_targets_in_documents_exist(document: Path) -> None:
     named = {word for words in commands for word in words.split() if "=" not in word}
 
     assert named <= TARGETS
+
+
+def plugin_commands(document: Path) -> list[str]:
+    """The `kubectl tjob` command lines of a document that name a verb."""
+    found = re.findall(
+        r"(?:`|^ {4}(?:\$ )?)kubectl tjob ([a-z]+\b[^`\n|#>]*)", document.read_text(), re.MULTILINE
+    )
+    return [command.strip() for command in found]
+
+
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if plugin_commands(path)], ids=name
+)
+def test_plugin_commands_in_documents_can_be_typed(document: Path) -> None:
+    for command in plugin_commands(document):
+        verb, *words = shlex.split(command.partition(" -- ")[0])
+        parser = argparse.ArgumentParser(prog=f"{name(document)}: {command}")
+        VERBS[verb].describe(parser)
+        if words and words != ["--help"]:  # a verb alone is spoken of
+            parser.parse_args(words)
+
+
+def test_the_page_of_the_command_line_names_every_verb() -> None:
+    commands = plugin_commands(ROOT / "docs/command-line.md")
+
+    assert {command.split()[0] for command in commands} == {*VERBS}
 
 
 def test_make_help_has_a_text_for_every_target() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from devcluster.cluster import Cluster
 
-PLUGIN = Path(sys.executable).parent / "kubectl-tjob"
+PROGRAMS = Path(sys.executable).parent
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class Typed:
     err: str
 
 
-async def begun(cluster: Cluster, *words: str) -> Process:
+async def begun(cluster: Cluster, *words: str, program: str = "kubectl-tjob") -> Process:
     """Start a command whose end is somebody else's."""
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     return await asyncio.create_subprocess_exec(
-        PLUGIN, *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
+        PROGRAMS / program, *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
 
 
-async def typed(cluster: Cluster, *words: str) -> Typed:
+async def typed(cluster: Cluster, *words: str, program: str = "kubectl-tjob") -> Typed:
     """Run a command to its end; none may show a traceback."""
-    return await ended(await begun(cluster, *words))
+    return await ended(await begun(cluster, *words, program=program))
 
 
 async def ended(process: Process) -> Typed:

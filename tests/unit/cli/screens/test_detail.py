@@ -1,11 +1,13 @@
 """`show`: whole screens of jobs in different states."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spotrun.cli.jobs.screens.detail import Facts, detail
+from spotrun.cli.jobs.screens.reasons import why
 from spotrun.cli.text.look import Look
 from tests.support.screens.shown_jobs import (
     WAITING,
@@ -20,6 +22,16 @@ EVENT = (
     *("2026-03-01T11:20:10.123Z", "Training"),
     "world 7: 6 workers, entered by Abort; worker 5 was taken away",
 )
+
+
+PAGE = Path(__file__).parents[4] / "docs/command-line.md"
+
+
+def test_the_documents_show_what_is_shown() -> None:
+    page = PAGE.read_text()
+    facts = Facts(shown_job(), shown_pods(0, 9, 10), shown_pools(), shown_events(EVENT))
+    for lines in (detail(facts, LOOK), why(facts.job, facts.pools, LOOK)):
+        assert "\n".join(f"    {line}".rstrip() for line in lines) in page
 
 
 def test_a_job_that_trains_is_one_screen() -> None:
