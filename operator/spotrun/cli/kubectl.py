@@ -12,6 +12,7 @@ from spotrun.cli.doctor import flags as doctor_flags
 from spotrun.cli.jobs import flags as job_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
+from spotrun.cli.report import flags as report_flags
 from spotrun.cli.submit import flags as submit_flags
 
 
@@ -68,6 +69,11 @@ VERBS = {
         job_flags.describe_cost,
         "spotrun.cli.jobs.commands",
         "run_cost",
+    ),
+    "report": Verb(
+        "all about a job in one file: HTML, Markdown or JSON",
+        report_flags.describe,
+        "spotrun.cli.report.command",
     ),
     "suspend": Verb(
         "save, and give all workers back",

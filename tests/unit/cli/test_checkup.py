@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -70,8 +71,10 @@ def test_each_trouble_has_its_mend(facts: Facts, health: str, what: str, mend: s
 
 
 def test_fields_that_served_crds_lack_are_named_by_their_paths() -> None:
-    ours = {"properties": {"a": {"items": {"properties": {"b": {}, "c": {}}}}, "d": {}}}
-    theirs = {"properties": {"a": {"items": {"properties": {"b": {}}}}}}
+    ours: dict[str, Any] = {
+        "properties": {"a": {"items": {"properties": {"b": {}, "c": {}}}}, "d": {}}
+    }
+    theirs: dict[str, Any] = {"properties": {"a": {"items": {"properties": {"b": {}}}}}}
     assert list(missing(ours, theirs)) == ["a.c", "d"]
     assert list(missing(ours, ours)) == []
 

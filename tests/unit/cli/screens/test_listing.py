@@ -1,6 +1,7 @@
 """`list`: whole tables, their order, and the rows for programs."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from spotrun.cli.text.look import Look
 from tests.support.screens.shown_jobs import WAITING, shown_job
 
 LOOK = Look(datetime(2026, 3, 1, 12, tzinfo=UTC), width=132)
-NOTHING_SPENT = {"cost": {}, "progress": {}}
+NOTHING_SPENT: dict[str, Any] = {"cost": {}, "progress": {}}
 JOBS = (
     shown_job("gpt"),
     shown_job("bert", status={"cost": {"usd": "100", "usdPerHour": "2"}}),

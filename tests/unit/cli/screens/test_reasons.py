@@ -1,6 +1,7 @@
 """`why` and `cost`: whole answers."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from spotrun.cli.jobs.screens.bill import bill, sums_by, sums_table
 from spotrun.cli.jobs.screens.reasons import why
@@ -37,7 +38,12 @@ Why this price?
 
 
 def test_a_job_that_waits_says_for_what_and_how_to_mend_it() -> None:
-    nothing = {"scaling": None, "decisions": [], "interruptions": {}, "accumulators": {}}
+    nothing: dict[str, Any] = {
+        "scaling": None,
+        "decisions": [],
+        "interruptions": {},
+        "accumulators": {},
+    }
     job = shown_job(status={**WAITING, **nothing})
     text = "\n".join(why(job, (), LOOK))
     assert text.startswith("Why is it Pending?\n  0 of 2 workers have a node: 0/3 nodes")

@@ -30,17 +30,18 @@ def bill(job: Job, look: Look) -> list[str]:
     total = amount(cost.usd)
     as_of = f", as of {age(cost.as_of, look.now)} ago" if cost.as_of else ""
     lines = [f"{job.metadata.namespace}/{job.metadata.name}: {usd(cost.usd)}{as_of}", ""]
-    rows = [(text, plain_usd(value), percent_of(value, total)) for text, value in _parts(job)]
+    rows = [(text, plain_usd(value), percent_of(value, total)) for text, value in cost_parts(job)]
     columns = (
         Column("WHAT", is_kept=True),
         Column("COST($)", is_number=True),
         Column("SHARE", is_number=True),
     )
     lines += table(columns, rows, look)
-    return [*lines, *_remarks(job)]
+    return [*lines, *cost_remarks(job)]
 
 
-def _parts(job: Job) -> Iterator[tuple[str, Decimal]]:
+def cost_parts(job: Job) -> Iterator[tuple[str, Decimal]]:
+    """Yield the parts of what a job has cost: by capacity, by pool, and what bought nothing."""
     cost = job.status.cost
     total, spot = amount(cost.usd), amount(cost.spot_usd)
     yield "all workers, while they had their nodes", total
@@ -53,7 +54,8 @@ def _parts(job: Job) -> Iterator[tuple[str, Decimal]]:
             yield f"  bought nothing: {text}", value
 
 
-def _remarks(job: Job) -> list[str]:
+def cost_remarks(job: Job) -> list[str]:
+    """Return sentences on savings, goodput and what is still to come; the first is empty."""
     cost = job.status.cost
     said = []
     if cost.on_demand_usd and cost.saved_usd:
