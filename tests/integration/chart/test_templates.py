@@ -11,6 +11,7 @@ from charts import manifests
 from charts.manifests import CHART
 from devcluster.cluster import Cluster
 from spotrun.api import load
+from spotrun.cli.cluster.installation import CONFIG_MAP
 from tests.integration.chart.helpers import CASES, IMAGE, Helm, identity, of_kind
 from tests.integration.manifests.helpers import only
 
@@ -206,6 +207,36 @@ def test_only_the_operators_pods_are_behind_its_services(helm: Helm) -> None:
         assert not wanted <= helper["metadata"]["labels"].items()
         template = helper["spec"].get("template", helper)
         assert not wanted <= template["metadata"]["labels"].items()
+
+
+def test_users_may_read_what_the_command_line_has_to_know_and_no_more(helm: Helm) -> None:
+    documents = helm.case("namespaced")
+    (told,) = of_kind(documents, "ConfigMap")
+    (binding,) = (
+        one
+        for one in of_kind(documents, "RoleBinding")
+        if one["subjects"][0]["name"] == "system:authenticated"
+    )
+    (role,) = (
+        one
+        for one in of_kind(documents, "Role")
+        if one["metadata"]["name"] == binding["roleRef"]["name"]
+    )
+
+    assert told["metadata"]["name"] == CONFIG_MAP
+    assert told["data"] == {
+        "version": yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"],
+        "trainerImage": environment(documents)["SPOTRUN_TRAINER_IMAGE"],
+        "watchNamespace": "ml",
+    }
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [CONFIG_MAP],
+            "verbs": ["get"],
+        }
+    ]
 
 
 def test_rights_for_one_namespace_end_there(helm: Helm) -> None:

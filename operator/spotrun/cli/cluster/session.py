@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
+
 from spotrun.cli.cluster.exit_codes import NO_ANSWER, NOT_THERE, REFUSED
 from spotrun.cli.cluster.troubles import NoSuchJob, Refused, in_words
 from spotrun.kube.errors import KubeError
@@ -51,6 +53,15 @@ def ask(chosen: Namespace, work: Work) -> int:
     except Refused as error:
         print(f"{who}: {error}", file=sys.stderr)
         return REFUSED
+    except BrokenPipeError:
+        raise  # whoever reads has gone, which is no trouble of the cluster
+    except msgspec.MsgspecError as error:
+        print(
+            f"{who}: an object of the cluster cannot be read ({error}): its operator may be of "
+            "another version than this command",
+            file=sys.stderr,
+        )
+        return NO_ANSWER
     except (AccessError, KubeError, OSError) as error:
         print(f"{who}: {in_words(error)}", file=sys.stderr)
         return NO_ANSWER

@@ -1,9 +1,13 @@
 """Failures of a conversation with a cluster: what happened, why, and what to try."""
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
-from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, Unauthorized
+from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, NotFound, Unauthorized
+
+_OBJECT = re.compile(r'"[^"]+" not found')
+"""An object that is missing is named so; without a name the kind itself is not known."""
 
 
 class NoSuchJob(Exception):  # noqa: N818 - named for what it says, as those of kube/errors.py are
@@ -52,7 +56,7 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
         ),
     )
     yield (
-        "could not find the requested resource" in str(error),
+        isinstance(error, NotFound) and not _OBJECT.search(error.message),
         (
             "this cluster has no TrainingJobs: spotrun's CRDs are not installed. Install the chart "
             "(docs/install.md), or choose another --context"
@@ -64,6 +68,10 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
             f"the answer was lost ({error}): it may be done or not. Look with `kubectl tjob show`, "
             "then try again"
         ),
+    )
+    yield (
+        "answer is not a" in str(error),
+        f"an object cannot be read ({error}): the operator may be of another version than this",
     )
     yield (
         status == 0,

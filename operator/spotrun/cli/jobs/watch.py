@@ -4,6 +4,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from contextlib import aclosing
+from shutil import get_terminal_size
 
 from spotrun.api.names import Phase
 from spotrun.cli.cluster.exit_codes import DONE, REFUSED
@@ -66,7 +67,8 @@ async def _draw(cluster: Cluster, job: Job, last: str, *, is_screen: bool) -> st
     pods, found, events = await asyncio.gather(
         pods_of(cluster, name), pools(cluster), events_of(cluster, name)
     )
-    lines = detail(Facts(job, pods, found, events), look)
+    room = get_terminal_size().lines - 2
+    lines = detail(Facts(job, pods, found, events), look)[:room]
     print(_CLEAR + "\n".join([*lines, "", _keys(look, name)]), end="", flush=True)
     return ""
 

@@ -22,7 +22,7 @@ from spotrun.cli.submit.manifests import as_yaml, config_map, owned_by, training
 from spotrun.cli.submit.package import Package, name_for, pack
 from spotrun.cli.submit.wishes import Wishes, read_wishes
 from spotrun.cli.text.prompt import agrees
-from spotrun.kube.errors import AlreadyExists, Invalid
+from spotrun.kube.errors import AlreadyExists, Invalid, NotFound
 from spotrun.observe.kube_objects import CONFIG_MAPS, TRAINING_JOBS
 
 _NO_IMAGE = (
@@ -124,13 +124,15 @@ async def _create(cluster: Cluster, order: Order, image: str) -> None:
         ) from None
     except Invalid as error:
         raise Refused(f"the cluster does not take this job: {error}") from None
-    await cluster.client.patch(
-        CONFIG_MAPS,
-        files["metadata"]["name"],
-        {"metadata": {"ownerReferences": [owned_by(made)]}},
-        dict[str, Any],
-        namespace=cluster.namespace,
-    )
+    owner = {"ownerReferences": [owned_by(made)]}
+    name = files["metadata"]["name"]
+    try:
+        await cluster.client.patch(
+            CONFIG_MAPS, name, {"metadata": owner}, dict[str, Any], namespace=cluster.namespace
+        )
+    except NotFound:  # it was that of a former job of this name, and has just gone with it
+        files["metadata"] |= owner
+        await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
 
 
 def _yaml(order: Order, image: str) -> str:

@@ -36,8 +36,17 @@ class Look:
         """Return a paragraph as lines that fit."""
         most = max(40, self.width)
         return wrap(
-            text, most, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False
+            printable(text),
+            most,
+            initial_indent=first,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         ) or [first]
+
+
+def printable(text: str) -> str:
+    """Return a text of somebody else without signs that a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def look_of(stream: TextIO, environment: Mapping[str, str] | None = None) -> Look:

@@ -8,4 +8,8 @@ def agrees(question: str) -> bool:
     if not sys.stdin.isatty():
         print(f"{question} Say so with --yes, for there is no terminal to ask", file=sys.stderr)
         return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        answer = input(f"{question} [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spotrun.cli.text.look import Look
+from spotrun.cli.text.look import Look, printable
 
 _GAP = "  "
 _LEAST = 24
@@ -32,7 +32,7 @@ Row = Sequence[str | Cell]
 
 def table(columns: Sequence[Column], rows: Sequence[Row], look: Look) -> list[str]:
     """Return the lines; a column without any content is left out."""
-    cells = [[one if isinstance(one, Cell) else Cell(one) for one in row] for row in rows]
+    cells = [[_plain(one) for one in row] for row in rows]
     shown = [
         n
         for n, column in enumerate(columns)
@@ -46,6 +46,11 @@ def table(columns: Sequence[Column], rows: Sequence[Row], look: Look) -> list[st
         widths[-1] = max(_LEAST, min(widths[-1], look.width - others))
     numbers = [columns[n].is_number for n in shown]
     return [_line(row, widths, numbers, look) for row in body]
+
+
+def _plain(one: str | Cell) -> Cell:
+    cell = one if isinstance(one, Cell) else Cell(one)
+    return Cell(printable(cell.text), cell.colour)
 
 
 def _line(row: Sequence[Cell], widths: Sequence[int], numbers: Sequence[bool], look: Look) -> str:

@@ -56,3 +56,8 @@ def test_no_color_is_obeyed() -> None:
     assert look_of(terminal, {}).has_colours  # type: ignore[arg-type]
     assert not look_of(terminal, {"NO_COLOR": "1"}).has_colours  # type: ignore[arg-type]
     assert not look_of(terminal, {"TERM": "dumb"}).has_colours  # type: ignore[arg-type]
+
+
+def test_nobody_elses_text_speaks_to_the_terminal() -> None:
+    assert LOOK.filled("a\x1b[2Jb\nc") == ["a [2Jb c"]
+    assert table((Column("WHY"),), [("\x1b]0;title\x07",)], LOOK)[1] == " ]0;title"
