@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from spotrun.cli.jobs.model import Job, Pool
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.kube.resource import Meta
 from spotrun.observe.kube_objects import EventObject, PodObject
 

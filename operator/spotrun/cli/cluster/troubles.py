@@ -41,20 +41,7 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
     """Yield each kind of failure, whether it is this one, and its explanation."""
     status = error.status if isinstance(error, KubeError) else -1
     yield not isinstance(error, KubeError), str(error)
-    yield (
-        isinstance(error, Unauthorized),
-        (
-            f"the cluster does not accept these credentials ({error}). Log in again as your "
-            "cloud's tool says, or choose another --context; `kubectl auth whoami` tries them"
-        ),
-    )
-    yield (
-        isinstance(error, Forbidden),
-        (
-            f"not allowed: {error}. The roles view and edit of a namespace include TrainingJobs "
-            "where the chart was installed with rbac.aggregate; ask an admin for one of them"
-        ),
-    )
+    yield from _denied(error)
     yield (
         isinstance(error, NotFound) and not _OBJECT.search(error.message),
         (
@@ -78,5 +65,23 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
         (
             f"the cluster does not answer ({error}). Is it the right --context, and can "
             "`kubectl version` reach it?"
+        ),
+    )
+
+
+def _denied(error: Exception) -> Iterator[tuple[bool, str]]:
+    """Yield the same for what this user may not do."""
+    yield (
+        isinstance(error, Unauthorized),
+        (
+            f"the cluster does not accept these credentials ({error}). Log in again as your "
+            "cloud's tool says, or choose another --context; `kubectl auth whoami` tries them"
+        ),
+    )
+    yield (
+        isinstance(error, Forbidden),
+        (
+            f"not allowed: {error}. The roles view and edit of a namespace include TrainingJobs "
+            "where the chart was installed with rbac.aggregate; ask an admin for one of them"
         ),
     )

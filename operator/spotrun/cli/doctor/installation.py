@@ -8,7 +8,8 @@ from typing import Any
 from spotrun.cli.cluster.installation import Installation
 from spotrun.cli.doctor.findings import Finding, Health
 from spotrun.cli.jobs.advice import severity
-from spotrun.cli.jobs.model import Job, Pool
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.text.words import age, seconds_since, span, things
 
 _SILENT_SECONDS = 60.0

@@ -9,7 +9,7 @@ import msgspec
 from spotrun.kube.resource import Meta
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel"):
+class Part(msgspec.Struct, frozen=True, rename="camel"):
     """Fields are read by their names in the API; all may be missing."""
 
 
@@ -23,7 +23,7 @@ class JobMeta(Meta, frozen=True, rename="camel"):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class WorkersSpec(_Part, frozen=True):
+class WorkersSpec(Part, frozen=True):
     """The wanted workers."""
 
     min: int = 1
@@ -34,34 +34,34 @@ class WorkersSpec(_Part, frozen=True):
     template: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-class ScalingSpec(_Part, frozen=True):
+class ScalingSpec(Part, frozen=True):
     """The way in which the size follows what is measured."""
 
     mode: str | None = None
 
 
-class PlacementSpec(_Part, frozen=True):
+class PlacementSpec(Part, frozen=True):
     """The capacity that is allowed."""
 
     capacity: str = "Spot"
     fallback_after: str | None = None
 
 
-class Deadline(_Part, frozen=True):
+class Deadline(Part, frozen=True):
     """The time by which it should be finished."""
 
     finish_within: str | None = None
     finish_before: str | None = None
 
 
-class Budget(_Part, frozen=True):
+class Budget(Part, frozen=True):
     """The money it may cost."""
 
     max_cost_usd: str | None = None
     max_usd_per_hour: str | None = None
 
 
-class Spec(_Part, frozen=True):
+class Spec(Part, frozen=True):
     """The wanted state."""
 
     workers: WorkersSpec = WorkersSpec()
@@ -81,14 +81,14 @@ class Spec(_Part, frozen=True):
         return self.workers.min < self.workers.max
 
 
-class Allowed(_Part, frozen=True):
+class Allowed(Part, frozen=True):
     """The largest size at present."""
 
     size: int
     reason: str
 
 
-class WorkersStatus(_Part, frozen=True):
+class WorkersStatus(Part, frozen=True):
     """The workers there are."""
 
     summary: str | None = None
@@ -98,7 +98,7 @@ class WorkersStatus(_Part, frozen=True):
     allowed: Allowed | None = None
 
 
-class World(_Part, frozen=True):
+class World(Part, frozen=True):
     """The workers that train together."""
 
     number: int = 0
@@ -109,7 +109,7 @@ class World(_Part, frozen=True):
     formed_at: str | None = None
 
 
-class Progress(_Part, frozen=True):
+class Progress(Part, frozen=True):
     """The steps done."""
 
     step: int | None = None
@@ -119,7 +119,7 @@ class Progress(_Part, frozen=True):
     eta: str | None = None
 
 
-class Checkpoint(_Part, frozen=True):
+class Checkpoint(Part, frozen=True):
     """The newest checkpoint."""
 
     name: str
@@ -127,14 +127,14 @@ class Checkpoint(_Part, frozen=True):
     time: str
 
 
-class Pace(_Part, frozen=True):
+class Pace(Part, frozen=True):
     """The measured duration of a step."""
 
     step_seconds: str | None = None
     workers: int | None = None
 
 
-class Interruption(_Part, frozen=True):
+class Interruption(Part, frozen=True):
     """A worker that was taken away."""
 
     time: str
@@ -144,7 +144,7 @@ class Interruption(_Part, frozen=True):
     node: str | None = None
 
 
-class Interruptions(_Part, frozen=True):
+class Interruptions(Part, frozen=True):
     """Workers taken away."""
 
     count: int = 0
@@ -152,7 +152,7 @@ class Interruptions(_Part, frozen=True):
     last: Interruption | None = None
 
 
-class Restarts(_Part, frozen=True):
+class Restarts(Part, frozen=True):
     """Failures."""
 
     failures: int = 0
@@ -161,7 +161,7 @@ class Restarts(_Part, frozen=True):
     last_message: str | None = None
 
 
-class Scaling(_Part, frozen=True):
+class Scaling(Part, frozen=True):
     """The reason for the size."""
 
     size: int | None = None
@@ -170,14 +170,14 @@ class Scaling(_Part, frozen=True):
     efficiency: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class PoolCost(_Part, frozen=True):
+class PoolCost(Part, frozen=True):
     """The cost in a pool."""
 
     pool: str
     usd: str
 
 
-class Cost(_Part, frozen=True):
+class Cost(Part, frozen=True):
     """The money."""
 
     usd: str | None = None
@@ -199,7 +199,7 @@ class Cost(_Part, frozen=True):
     as_of: str | None = None
 
 
-class Decision(_Part, frozen=True):
+class Decision(Part, frozen=True):
     """A decision of the operator."""
 
     time: str
@@ -208,7 +208,7 @@ class Decision(_Part, frozen=True):
     numbers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Condition(_Part, frozen=True):
+class Condition(Part, frozen=True):
     """An aspect of the job's state."""
 
     type: str
@@ -218,7 +218,7 @@ class Condition(_Part, frozen=True):
     last_transition_time: str = ""
 
 
-class Rate(_Part, frozen=True):
+class Rate(Part, frozen=True):
     """The price of some workers."""
 
     workers: str
@@ -227,13 +227,13 @@ class Rate(_Part, frozen=True):
     pool: str | None = None
 
 
-class Accumulators(_Part, frozen=True):
+class Accumulators(Part, frozen=True):
     """The part of the ledger that has the price of each worker."""
 
     rates: tuple[Rate, ...] = ()
 
 
-class Status(_Part, frozen=True):
+class Status(Part, frozen=True):
     """The observed state."""
 
     phase: str = ""
@@ -265,50 +265,3 @@ class Job(msgspec.Struct, frozen=True):
     metadata: JobMeta
     spec: Spec = Spec()
     status: Status = Status()
-
-
-class PoolSpec(_Part, frozen=True):
-    """The nodes that a pool is."""
-
-    capacity: str = ""
-    instance_types: tuple[str, ...] = ()
-    zones: tuple[str, ...] = ()
-
-
-class Price(_Part, frozen=True):
-    """The price of a node."""
-
-    usd_per_hour: str | None = None
-    on_demand_usd_per_hour: str | None = None
-    source: str | None = None
-    as_of: str | None = None
-    stale: bool = False
-
-
-class PoolNode(_Part, frozen=True):
-    """A node of the pool."""
-
-    gpus: int = 0
-    accelerator: str | None = None
-
-
-class PoolStatus(_Part, frozen=True):
-    """The facts that were learned of a pool."""
-
-    types: str | None = None
-    zones: str | None = None
-    nodes: int = 0
-    workers: int | None = None
-    price: Price = Price()
-    node: PoolNode | None = None
-    available: str = "Unknown"
-    unpriced: str | None = None
-    interruptions_24h: int = msgspec.field(default=0, name="interruptions24h")
-
-
-class Pool(msgspec.Struct, frozen=True):
-    """A CapacityPool."""
-
-    metadata: Meta
-    spec: PoolSpec = PoolSpec()
-    status: PoolStatus = PoolStatus()

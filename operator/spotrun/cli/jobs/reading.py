@@ -6,7 +6,8 @@ from typing import TypeVar
 from spotrun.api.names import LABEL_JOB
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import no_such_job
-from spotrun.cli.jobs.model import Job, Pool
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.kube.rest.client import Selection
 from spotrun.observe.kube_objects import (

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from spotrun.api.field_types.intervals import read_intervals
 from spotrun.api.names import LABEL_CAPACITY, LABEL_WORKER_ID
-from spotrun.cli.jobs.model import Job, Pool
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.observe.kube_objects import PodObject
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from spotrun.cli.jobs.model import Pool
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.submit.wishes import Wishes
 from spotrun.cli.text.words import amount, span, usd
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from spotrun.api.names import Phase
 from spotrun.cli.jobs.advice import troubles
-from spotrun.cli.jobs.model import Job, Pool
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.screens.listing import COLOURS
 from spotrun.cli.jobs.workers import Worker, workers_of
 from spotrun.cli.text.look import Look

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from spotrun.api.names import Choice, Phase, Reason, ScalingReason
 from spotrun.cli.jobs.advice import troubles
-from spotrun.cli.jobs.model import Decision, Job, Pool
+from spotrun.cli.jobs.model import Decision, Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.workers import members_of, numbers
 from spotrun.cli.text.look import Look
 from spotrun.cli.text.words import age, sentence, things, usd

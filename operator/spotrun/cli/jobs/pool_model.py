@@ -1,0 +1,53 @@
+"""A CapacityPool as screens show it, decoded only as far as one of them reads it."""
+
+import msgspec
+
+from spotrun.cli.jobs.model import Part
+from spotrun.kube.resource import Meta
+
+
+class PoolSpec(Part, frozen=True):
+    """The nodes that a pool is."""
+
+    capacity: str = ""
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+
+
+class Price(Part, frozen=True):
+    """The price of a node."""
+
+    usd_per_hour: str | None = None
+    on_demand_usd_per_hour: str | None = None
+    source: str | None = None
+    as_of: str | None = None
+    stale: bool = False
+
+
+class PoolNode(Part, frozen=True):
+    """A node of the pool."""
+
+    gpus: int = 0
+    accelerator: str | None = None
+
+
+class PoolStatus(Part, frozen=True):
+    """The facts that were learned of a pool."""
+
+    types: str | None = None
+    zones: str | None = None
+    nodes: int = 0
+    workers: int | None = None
+    price: Price = Price()
+    node: PoolNode | None = None
+    available: str = "Unknown"
+    unpriced: str | None = None
+    interruptions_24h: int = msgspec.field(default=0, name="interruptions24h")
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """A CapacityPool."""
+
+    metadata: Meta
+    spec: PoolSpec = PoolSpec()
+    status: PoolStatus = PoolStatus()
