@@ -103,3 +103,11 @@ def test_colours_are_only_where_they_are_seen() -> None:
     painted = "\n".join(detail(Facts(job), Look(LOOK.now, 100, has_colours=True)))
     assert "\x1b[32mRunning\x1b[0m" in painted
     assert "\x1b" not in "\n".join(detail(Facts(job), LOOK))
+
+
+def test_decisions_of_another_day_have_their_day() -> None:
+    later = Look(datetime(2026, 3, 4, tzinfo=UTC), width=100)
+    lines = detail(Facts(shown_job()), later)
+    assert (
+        "  01 Mar    Grow: 6 workers: the GPU computes 96% of a step, and a target is 70%" in lines
+    )

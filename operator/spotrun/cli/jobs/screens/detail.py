@@ -31,6 +31,7 @@ MOST_WORKERS = 16
 MOST_DECISIONS = 6
 _BAR = 24
 _LABEL = 12
+_DAY_SECONDS = 86_400
 _WORKER_COLUMNS = (
     Column("RANK", is_number=True),
     Column("WORKER", is_number=True, is_kept=True),
@@ -246,7 +247,7 @@ def _worlds(events: Sequence[EventObject], look: Look) -> list[str]:
         return []
     lines = [look.paint("Worlds (of the last hour)", "bold")]
     for one in told[-MOST_DECISIONS:]:
-        at = _clock(one.event_time or one.deprecated_last_timestamp)
+        at = _clock(one.event_time or one.deprecated_last_timestamp, look)
         lines += look.filled(one.note, f"  {at}  ", " " * 12)
     return lines
 
@@ -257,7 +258,7 @@ def _decisions(job: Job, look: Look) -> list[str]:
         return []
     lines = [look.paint("Decisions, the newest last", "bold")]
     for one in made[-MOST_DECISIONS:]:
-        lines += look.filled(f"{one.what}: {one.why}", f"  {_clock(one.time)}  ", " " * 12)
+        lines += look.filled(f"{one.what}: {one.why}", f"  {_clock(one.time, look)}  ", " " * 12)
     return lines
 
 
@@ -275,10 +276,13 @@ def _next(job: Job, look: Look) -> list[str]:
     return lines
 
 
-def _clock(text: str | None) -> str:
-    """Write the time of day in UTC, as logs have it."""
+def _clock(text: str | None, look: Look) -> str:
+    """Write the time of day in UTC, as logs have it; of another day the day."""
     at = moment(text)
-    return f"{at:%H:%M:%S}" if at else "--:--:--"
+    if at is None:
+        return "--:--:--"
+    is_today = (look.now - at).total_seconds() < _DAY_SECONDS
+    return f"{at:%H:%M:%S}" if is_today else f"{at:%d %b}  "
 
 
 def _short(text: str) -> str:
