@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,27 @@ def test_console_scripts_answer(script: str) -> None:
 def test_console_scripts_need_nothing_but_the_standard_library() -> None:
     # -S leaves site-packages out: the distribution has no dependencies of its own.
     run_python("-S", "-c", "import spotrun.__main__, spotrun.cli.kubectl", path=ROOT / "operator")
+
+
+def test_the_plugin_needs_no_more_than_its_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    cli, operator = (
+        {re.match(r"[\w-]+", one)[0] for one in extras[name]}  # type: ignore[index]
+        for name in ("cli", "operator")
+    )
+    # Blocked is what the operator has beyond that, by the names that are imported.
+    blocked = [one.replace("-", "_") for one in sorted(operator - cli)]
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked})); import importlib\n"
+        "from spotrun.cli.kubectl import VERBS\n"
+        "modules = {verb.module for verb in VERBS.values()}\n"
+        "modules |= {'spotrun.cli.doctor.checkup', 'spotrun.cli.doctor.sizes', 'spotrun.api.crd'}\n"
+        "print(len([importlib.import_module(one) for one in modules]))"
+    )
+    assert cli < operator
+    assert int(run_python("-c", program)) > 5
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ closed it."""
 class CommandLine:
     """A command line of one or more commands."""
 
-    def __init__(self, prog: str, description: str) -> None:
+    def __init__(self, prog: str, description: str, *, extra: str = "operator") -> None:
+        self._extra = extra  # of the distribution: what the commands need
         # A flag that is cut short would mean another one as soon as there are more.
         self._parser = argparse.ArgumentParser(
             prog=prog, description=description, allow_abbrev=False
@@ -82,7 +83,7 @@ class CommandLine:
                 f"unrecognized arguments: {' '.join(rest)}; `{parser.prog} --help` lists all"
             )
         try:
-            return _prepared(parser, prepare, chosen)()
+            return _prepared(parser, prepare, chosen, self._extra)()
         except KeyboardInterrupt:
             print(f"\n{parser.prog}: interrupted before its end", file=sys.stderr)
             return _INTERRUPTED
@@ -101,7 +102,7 @@ def _write_no_more() -> None:
 
 
 def _prepared(
-    parser: argparse.ArgumentParser, prepare: Prepare, chosen: argparse.Namespace
+    parser: argparse.ArgumentParser, prepare: Prepare, chosen: argparse.Namespace, extra: str
 ) -> Callable[[], int]:
     """Return the function that runs a command; ends the process if the usage was wrong."""
     # Libraries are imported only here: agents' images have the console scripts, and none of them.
@@ -110,4 +111,4 @@ def _prepared(
     except ValueError as error:
         parser.error(str(error))
     except ModuleNotFoundError as error:
-        parser.error(f"libraries are not installed ({error}): pip install 'spotrun[operator]'")
+        parser.error(f"libraries are not installed ({error}): pip install 'spotrun[{extra}]'")

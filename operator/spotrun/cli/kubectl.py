@@ -128,7 +128,9 @@ VERBS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin and return its exit code."""
-    line = CommandLine("kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.")
+    line = CommandLine(
+        "kubectl tjob", "Work with TrainingJobs beyond what kubectl itself can do.", extra="cli"
+    )
     for name, verb in VERBS.items():
         prepare = partial(_prepare, verb)
         verb.describe(line.add(name, verb.text, prepare, takes_arguments=verb.takes_arguments))
