@@ -1,18 +1,22 @@
 """`run`, `doctor` and TAB, typed at a real cluster; also by somebody with few rights."""
 
+import asyncio
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from devcluster.client import at
 from tests.integration.money.helpers import add_node
 from tests.support.cluster.operator_world import World
-from tests.support.processes.plugin import typed
+from tests.support.processes.plugin import PROGRAMS, typed
 
 SCRIPT = "print('hello')\n"
 
 
 async def test_a_script_becomes_a_job_that_is_followed_to_its_end(
-    world: World, tmp_path: Path
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "hello.py"
     script.write_text(SCRIPT)
@@ -24,7 +28,9 @@ async def test_a_script_becomes_a_job_that_is_followed_to_its_end(
     async with world.operator():
         followed = await typed(world.cluster, *way, "--yes", "--", "--epochs", "3")
         again = await typed(world.cluster, *way, "--yes")
-        offered = await typed(world.cluster, "show", *here, "jo", program="kubectl_complete-tjob")
+        monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
+        asked = ("__complete", "tjob", "show", *here, "jo")  # what shells ask kubectl at a TAB
+        offered = await asyncio.to_thread(world.cluster.kubectl, *asked)
     [code] = [
         one
         for one in await world.kube.list(at("configmaps", world.namespace))
@@ -40,7 +46,7 @@ async def test_a_script_becomes_a_job_that_is_followed_to_its_end(
     assert (code["immutable"], code["data"]) == (True, {"hello.py": SCRIPT})
     assert [one["uid"] for one in code["metadata"]["ownerReferences"]] == [job["metadata"]["uid"]]
     assert (again.code, "choose another --name" in again.err) == (1, True)
-    assert offered.out == "job\tSucceeded\n:4\n"
+    assert offered.stdout == "job\tSucceeded\n:4\n"
 
 
 async def test_somebody_without_rights_is_told_which_are_missing(

@@ -21,17 +21,17 @@ class Typed:
     err: str
 
 
-async def begun(cluster: Cluster, *words: str, program: str = "kubectl-tjob") -> Process:
+async def begun(cluster: Cluster, *words: str) -> Process:
     """Start a command whose end is somebody else's."""
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     return await asyncio.create_subprocess_exec(
-        PROGRAMS / program, *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
+        PROGRAMS / "kubectl-tjob", *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
 
 
-async def typed(cluster: Cluster, *words: str, program: str = "kubectl-tjob") -> Typed:
+async def typed(cluster: Cluster, *words: str) -> Typed:
     """Run a command to its end; none may show a traceback."""
-    return await ended(await begun(cluster, *words, program=program))
+    return await ended(await begun(cluster, *words))
 
 
 async def ended(process: Process) -> Typed:
