@@ -11,7 +11,7 @@ from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.jobs.output import written
 from spotrun.cli.jobs.reading import all_jobs, everything_of, one_job, pools
 from spotrun.cli.jobs.screens.bill import bill, sums_by, sums_table
-from spotrun.cli.jobs.screens.detail import Facts, detail
+from spotrun.cli.jobs.screens.detail import detail
 from spotrun.cli.jobs.screens.listing import as_data, in_order, listing
 from spotrun.cli.jobs.screens.reasons import answers, why
 from spotrun.cli.text.look import look_of
@@ -42,7 +42,7 @@ def run_show(chosen: Namespace) -> int:
     """Print one job on one screen."""
 
     async def work(cluster: Cluster) -> int:
-        facts = Facts(*await everything_of(cluster, chosen.name))
+        facts = await everything_of(cluster, chosen.name)
         look = look_of(sys.stdout)
         if chosen.output:
             print(written(as_data(facts.job, look.now), chosen.output, [chosen.name]))

@@ -1,6 +1,7 @@
 """Jobs, and what belongs to them, read from a cluster."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar
 
 from spotrun.api.names import LABEL_JOB
@@ -8,14 +9,18 @@ from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import no_such_job
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
+from spotrun.cli.jobs.screens.detail import MOST_WORKERS, Facts
+from spotrun.cli.jobs.workers import Place, place_of
 from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.kube.rest.client import Selection
 from spotrun.observe.kube_objects import (
     CAPACITY_POOLS,
     EVENTS,
+    NODES,
     PODS,
     TRAINING_JOBS,
     EventObject,
+    NodeObject,
     PodObject,
 )
 
@@ -63,13 +68,32 @@ async def events_of(cluster: Cluster, name: str) -> tuple[EventObject, ...]:
     return tuple(sorted(found, key=lambda event: event.event_time or ""))
 
 
-async def everything_of(
-    cluster: Cluster, name: str
-) -> tuple[Job, tuple[PodObject, ...], tuple[Pool, ...], tuple[EventObject, ...]]:
+async def places_of(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Place]:
+    """Read where the nodes of pods are; nothing where nodes may not be read, as by most users."""
+    names = list(dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name))
+    found: dict[str, Place] = {}
+    for some in (names[:1], names[1:MOST_WORKERS]):  # one alone tells whether it is allowed
+        try:
+            nodes = await asyncio.gather(*(_node(cluster, name) for name in some))
+        except Forbidden:
+            return {}
+        found |= {node.metadata.name: place_of(node) for node in nodes if node is not None}
+    return found
+
+
+async def everything_of(cluster: Cluster, name: str) -> Facts:
     """Read a job with its pods, the pools and its events, at once."""
-    return await asyncio.gather(
+    job, pods, found, events = await asyncio.gather(
         one_job(cluster, name), pods_of(cluster, name), pools(cluster), events_of(cluster, name)
     )
+    return Facts(job, pods, found, events, await places_of(cluster, pods))
+
+
+async def _node(cluster: Cluster, name: str) -> NodeObject | None:
+    try:
+        return await cluster.client.get(NODES, name, NodeObject)
+    except NotFound:  # it was taken away
+        return None
 
 
 async def _names_around(cluster: Cluster) -> list[tuple[str, str]]:

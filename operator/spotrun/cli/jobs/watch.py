@@ -10,7 +10,7 @@ from spotrun.api.names import Phase
 from spotrun.cli.cluster.exit_codes import DONE, REFUSED
 from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.jobs.model import Job
-from spotrun.cli.jobs.reading import events_of, pods_of, pools
+from spotrun.cli.jobs.reading import events_of, places_of, pods_of, pools
 from spotrun.cli.jobs.screens.detail import Facts, detail
 from spotrun.cli.jobs.watching import states_of
 from spotrun.cli.text.look import Look, look_of
@@ -67,8 +67,9 @@ async def _draw(cluster: Cluster, job: Job, last: str, *, is_screen: bool) -> st
     pods, found, events = await asyncio.gather(
         pods_of(cluster, name), pools(cluster), events_of(cluster, name)
     )
+    places = await places_of(cluster, pods)
     room = get_terminal_size().lines - 2
-    lines = detail(Facts(job, pods, found, events), look)[:room]
+    lines = detail(Facts(job, pods, found, events, places), look)[:room]
     print(_CLEAR + "\n".join([*lines, "", _keys(look, name)]), end="", flush=True)
     return ""
 

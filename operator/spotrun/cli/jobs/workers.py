@@ -1,13 +1,19 @@
 """The workers of a job, as its pods, its world, its ledger and the pools tell of them together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from spotrun.api.field_types.intervals import read_intervals
-from spotrun.api.names import LABEL_CAPACITY, LABEL_WORKER_ID
+from spotrun.api.names import (
+    INSTANCE_TYPE_LABELS,
+    LABEL_CAPACITY,
+    LABEL_WORKER_ID,
+    ZONE_LABELS,
+)
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
-from spotrun.observe.kube_objects import PodObject
+from spotrun.observe.kube_objects import NodeObject, PodObject
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,34 @@ class Worker:
     created: str | None
 
 
-def workers_of(job: Job, pods: Sequence[PodObject], pools: Sequence[Pool]) -> tuple[Worker, ...]:
+@dataclass(frozen=True)
+class Place:
+    """The place and the kind of a node, by its own labels."""
+
+    zone: str = "-"
+    machine: str = "-"
+
+
+_NOWHERE = Place()
+
+
+def place_of(node: NodeObject) -> Place:
+    """Read the labels of a node."""
+
+    def label(names: Sequence[str]) -> str:
+        return next(
+            (node.metadata.labels[one] for one in names if one in node.metadata.labels), "-"
+        )
+
+    return Place(label(ZONE_LABELS), label(INSTANCE_TYPE_LABELS))
+
+
+def workers_of(
+    job: Job,
+    pods: Sequence[PodObject],
+    pools: Sequence[Pool],
+    places: Mapping[str, Place] = MappingProxyType({}),
+) -> tuple[Worker, ...]:
     """Return the workers, by rank; those outside the world come last."""
     ranks = {number: rank for rank, number in enumerate(members_of(job))}
     prices = {
@@ -35,7 +68,10 @@ def workers_of(job: Job, pods: Sequence[PodObject], pools: Sequence[Pool]) -> tu
         for number in numbers(rate.workers)
     }
     by_name = {pool.metadata.name: pool for pool in pools}
-    found = [_worker(pod, ranks, prices, by_name) for pod in pods]
+    found = [
+        _worker(pod, ranks, prices, by_name, places.get(pod.spec.node_name or "", _NOWHERE))
+        for pod in pods
+    ]
     return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0, one.worker_id)))
 
 
@@ -80,6 +116,7 @@ def _worker(
     ranks: dict[int, int],
     prices: dict[int, tuple[str, str | None]],
     pools: dict[str, Pool],
+    place: Place,
 ) -> Worker:
     number = worker_id_of(pod)
     price, pool_name = prices.get(number, (None, None))
@@ -91,12 +128,18 @@ def _worker(
         rank=ranks.get(number),
         state=state_of(pod),
         node=pod.spec.node_name or "-",
-        zone=pod.metadata.annotations.zone or _only(pool.spec.zones if pool else ()),
-        machine=_only(pool.spec.instance_types if pool else ()),
+        zone=_first(
+            place.zone, pod.metadata.annotations.zone, _only(pool.spec.zones if pool else ())
+        ),
+        machine=_first(place.machine, _only(pool.spec.instance_types if pool else ())),
         capacity=pod.metadata.labels.get(LABEL_CAPACITY, "-"),
         usd_per_hour=price,
         created=pod.metadata.creation_timestamp,
     )
+
+
+def _first(*names: str) -> str:
+    return next((name for name in names if name not in ("", "-")), "-")
 
 
 def _only(names: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from spotrun.cli.jobs.screens.detail import Facts, detail
 from spotrun.cli.jobs.screens.reasons import why
+from spotrun.cli.jobs.workers import Place
 from spotrun.cli.text.look import Look
 from tests.support.screens.shown_jobs import (
     WAITING,
@@ -111,3 +112,10 @@ def test_decisions_of_another_day_have_their_day() -> None:
     assert (
         "  01 Mar    Grow: 6 workers: the GPU computes 96% of a step, and a target is 70%" in lines
     )
+
+
+def test_a_node_that_may_be_read_knows_best_where_it_is() -> None:
+    places = {"ip-10-0-3-9": Place("us-east-1c", "g6.xlarge")}
+    lines = detail(Facts(shown_job(), shown_pods(9, 10), shown_pools(), places=places), LOOK)
+    [here] = [line for line in lines if "ip-10-0-3-9" in line]
+    assert ("us-east-1c" in here, "g6.xlarge" in here) == (True, True)

@@ -1,7 +1,7 @@
 """One job on one screen: state, progress, money, workers, history, and what to do next."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from spotrun.api.names import Phase
@@ -9,7 +9,7 @@ from spotrun.cli.jobs.advice import troubles
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.screens.listing import COLOURS
-from spotrun.cli.jobs.workers import Worker, workers_of
+from spotrun.cli.jobs.workers import Place, Worker, workers_of
 from spotrun.cli.text.look import Look
 from spotrun.cli.text.table import Cell, Column, table
 from spotrun.cli.text.words import (
@@ -54,6 +54,7 @@ class Facts:
     pods: Sequence[PodObject] = ()
     pools: Sequence[Pool] = ()
     events: Sequence[EventObject] = ()
+    places: Mapping[str, Place] = field(default_factory=dict)  # of nodes that may be read
 
 
 def detail(facts: Facts, look: Look) -> list[str]:
@@ -62,7 +63,7 @@ def detail(facts: Facts, look: Look) -> list[str]:
     parts = [
         _head(job, look),
         _summary(job, look),
-        _workers(workers_of(job, facts.pods, facts.pools), look),
+        _workers(workers_of(job, facts.pods, facts.pools, facts.places), look),
         _worlds(facts.events, look),
         _decisions(job, look),
         _next(job, look),
