@@ -34,7 +34,6 @@ from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.recovery_plan import Commit, ProcessState, Role, plan_recovery
 from spotrun_trainer.elastic.state_shares import Size, share_out
 from spotrun_trainer.loop.restore import restore
-from spotrun_trainer.state.flatten import Flat
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.stub_group import in_threads, stub_groups
 from tests.support.storage.counted import CountedPlace
@@ -88,10 +87,10 @@ def complete(size: int, spread: float, *, is_last: bool) -> None:
     ranks = opened(place, size)
     for rank, one in enumerate(ranks):
         one.save(NAME, flat, rank=rank, size=size, extra={})
-    waiting = dict(enumerate(ranks))
+    waiting, is_durable = dict(enumerate(ranks)), False
     while waiting:
         time.sleep(STEP_SECONDS)
-        step(waiting, is_last=is_last)
+        is_durable = step(waiting, is_last=is_last, is_durable=is_durable)
     for one in ranks:
         one.close()
     what = "last_completion" if is_last else "completion"
@@ -100,13 +99,20 @@ def complete(size: int, spread: float, *, is_last: bool) -> None:
     say(f"{what}_lists_per_rank", place.counts["lists"] / size, "lists", ranks=size)
 
 
-def step(waiting: dict[int, Checkpoints], *, is_last: bool) -> None:
-    """Look once on all ranks, as a loop does after a step, or after the last one."""
+def step(waiting: dict[int, Checkpoints], *, is_last: bool, is_durable: bool) -> bool:
+    """Look once on all ranks, as a loop does after a step, or after the last one.
+
+    Return whether one of them votes, in the next step, that the checkpoint is complete.
+    """
     for rank, one in list(waiting.items()):
         if is_last:
             one.wait(0.0)
+        elif is_durable:
+            one.completed(NAME)
         if one.finished() is not None:
             del waiting[rank]
+            is_durable = True
+    return is_durable
 
 
 def restore_all(size: int) -> None:

@@ -120,7 +120,7 @@ def in_threads(size: int, does: Callable[[int], T]) -> list[T]:
     def run(rank: int) -> None:
         try:
             results[rank] = does(rank)
-        except BaseException as error:  # noqa: BLE001 - raised below
+        except BaseException as error:
             errors.append(error)
 
     before = threading.stack_size(STACK_BYTES)

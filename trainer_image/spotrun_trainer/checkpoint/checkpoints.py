@@ -122,6 +122,10 @@ class Checkpoints:
         """
         return self._saver.finished()
 
+    def completed(self, name: str) -> None:
+        """Note that a checkpoint is complete, where another rank said so; else this one looks."""
+        self._saver.completed(name)
+
     def wait(self, seconds: float) -> bool:
         """Wait until nothing is in flight; False if it took longer. Raises as `finished` does."""
         return self._saver.wait(seconds)

@@ -12,7 +12,13 @@ import time
 from dataclasses import dataclass
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
-from spotrun_trainer.checkpoint.format.completion import Completion, is_complete_already
+from spotrun_trainer.checkpoint.format.completion import (
+    SLOWEST_LOOK_SECONDS,
+    Completion,
+    is_complete_already,
+    pause_seconds,
+    turn_of,
+)
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.checkpoint.format.writer import Part, write_part
@@ -24,7 +30,14 @@ from spotrun_trainer.state.flatten import Flat
 
 NICER = 10
 """A tenth of a core's share against a thread of training."""
-FIRST_LOOK_SECONDS, SLOWEST_LOOK_SECONDS = 0.01, 1.0
+FIRST_LOOK_SECONDS = 0.01
+AWAITED_SECONDS = 2.0
+"""A caller that waits in slices asks again within this time."""
+LEFT_SECONDS, LEFT_TURNS = 120.0, 2
+"""How long, and by which ranks, a checkpoint of the world before may still be completed.
+
+A worker that was told to leave waits for it with its notice, of which this is the longest.
+"""
 EXIT_SECONDS = 10.0
 """A write that takes longer hangs, and must not keep a failed process from reporting that."""
 
@@ -46,7 +59,7 @@ class _Job:
     began: float
     stall_seconds: float
     patient_until: float = 0.0  # once its own part is written
-    is_left: bool = False  # the next world's ranks see to its completion
+    is_left: bool = False  # another world has begun: it is completed if it can be, without a word
 
 
 class Saver:
@@ -65,12 +78,15 @@ class Saver:
         self._outcomes: list[Saved | CheckpointError] = []
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._awaited_until = 0.0  # somebody waits, so looks are more frequent
 
     def save(self, part: Part, flat: Flat) -> None:
         """Begin to save; waits until the part before is written."""
         began = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._writing is None)
+            # From here on a world may acknowledge this one, and then remove older ones.
+            self._awaited = [entry for entry in self._awaited if not entry[0].is_left]
             if any(job.part.name == part.name for job, _ in self._awaited):
                 return  # written already: the other ranks' parts are missing
             try:
@@ -108,16 +124,32 @@ class Saver:
         """Wait until nothing is in flight; raises a CheckpointError as `finished` does."""
         self.before_change()
         with self._changed:
-            done = self._changed.wait_for(lambda: not (self._writing or self._awaited), seconds)
+            self._awaited_until = time.monotonic() + seconds + AWAITED_SECONDS
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not self._is_in_flight(), seconds)
             self._raise_error()
         return done
 
-    def wait_no_more(self) -> None:
-        """Stop waiting for other ranks' parts of the saves that were begun."""
+    def completed(self, name: str) -> None:
+        """Note that a checkpoint is complete, as another rank saw; older ones do not matter."""
+        newest = Name.parse(name)
         with self._changed:
-            self._awaited.clear()
-            if self._writing is not None:
-                self._writing.is_left = True
+            known = [job for job, _ in self._awaited if job.part.name == newest and not job.is_left]
+            if known:
+                self._awaited = [one for one in self._awaited if one[0].part.name > newest]
+                self._outcomes += map(_saved, known)
+                self._changed.notify_all()
+
+    def wait_no_more(self) -> None:
+        """Stop waiting for other ranks' parts of the saves that were begun.
+
+        They may still come, from a process that was told to leave and waits for all. So the first
+        ranks complete them if they do.
+        """
+        with self._changed:
+            for job in [job for job, _ in self._awaited] + [self._writing] * bool(self._writing):
+                _leave(job)
+            self._awaited = [entry for entry in self._awaited if _is_worth_a_look(entry[0])]
 
     def seconds_for(self, size: int) -> float:
         """Estimate the seconds for a part of so many bytes, after the one in flight."""
@@ -129,6 +161,9 @@ class Saver:
         self._end()
         if self._thread is not None:
             self._thread.join()
+
+    def _is_in_flight(self) -> bool:
+        return self._writing is not None or any(not job.is_left for job, _ in self._awaited)
 
     def _end(self) -> None:
         with self._changed:
@@ -143,21 +178,37 @@ class Saver:
 
     def _run(self) -> None:
         _yield_to_training()
-        look_seconds = FIRST_LOOK_SECONDS
+        looked_at, look_seconds = 0.0, FIRST_LOOK_SECONDS
         while True:
             with self._changed:
-                self._changed.wait_for(
-                    lambda: self._writing or self._closing,
-                    look_seconds if self._awaited else None,
-                )
+                while not (self._writing or self._closing):
+                    seconds = self._seconds_to_look(looked_at, look_seconds)
+                    if seconds is not None and seconds <= 0:
+                        break
+                    self._changed.wait(seconds)
                 job = self._writing
-                if self._closing and job is None:
-                    return
+            if self._closing and job is None:
+                self._look(is_ending=True)
+                return
             look_seconds = min(2 * look_seconds, SLOWEST_LOOK_SECONDS)
             if job:
                 self._write(job)
                 look_seconds = FIRST_LOOK_SECONDS
-            self._look()
+            if job is None or turn_of(job.part.rank, job.part.size) == 0:
+                self._look()
+            looked_at = time.monotonic()
+
+    def _seconds_to_look(self, looked_at: float, least: float) -> float | None:
+        """Return how long it is until the next look; None without anything to look for."""
+        if not self._awaited:
+            return None
+        now = time.monotonic()
+        is_awaited = now < self._awaited_until
+        pauses = [
+            pause_seconds(job.part.rank, job.part.size, is_awaited=is_awaited)
+            for job, _ in self._awaited
+        ]
+        return looked_at + max(least, min(pauses)) - now
 
     def _write(self, job: _Job) -> None:
         stopwatch, completion = Stopwatch(), None
@@ -170,40 +221,57 @@ class Saver:
             else:
                 manifest = write_part(self._place, job.part, bytes_of(memory))
                 if self._is_shared:
-                    completion = Completion(self._place, job.part, manifest)
+                    completion = Completion(self._place, job.part, manifest, now=time.monotonic())
                 else:
                     outcome = _saved(job)
                 self._speed.note(job.part.bytes, stopwatch.unhindered_seconds())
         except Exception as error:  # any error at all: finished() raises it
             outcome = _failed(job, self._place, error)
-        job.patient_until = time.monotonic() + self._patience_seconds
+        seconds = LEFT_SECONDS if job.is_left else self._patience_seconds
+        job.patient_until = time.monotonic() + seconds
         with self._changed:
             self._writing = None
-            self._awaited += [(job, completion)] if completion and not job.is_left else []
+            self._awaited += [(job, completion)] if completion and _is_worth_a_look(job) else []
             self._outcomes += [outcome] if outcome else []
             self._changed.notify_all()
 
-    def _look(self) -> None:
-        outcomes = [(entry, self._outcome(*entry)) for entry in self._awaited]
+    def _look(self, *, is_ending: bool = False) -> None:
+        outcomes = [
+            (entry, self._outcome(*entry, is_ending=is_ending)) for entry in list(self._awaited)
+        ]
         with self._changed:
-            over = {id(entry) for entry, outcome in outcomes if outcome is not None}
-            self._awaited = [entry for entry in self._awaited if id(entry) not in over]
-            self._outcomes += [outcome for _, outcome in outcomes if outcome is not None]
+            for entry, outcome in outcomes:
+                if outcome is not None and entry in self._awaited:  # or it was heard meanwhile
+                    self._awaited.remove(entry)
+                    self._outcomes += [] if entry[0].is_left else [outcome]
             self._changed.notify_all()
 
-    def _outcome(self, job: _Job, completion: Completion) -> Saved | CheckpointError | None:
+    def _outcome(
+        self, job: _Job, completion: Completion, *, is_ending: bool
+    ) -> Saved | CheckpointError | None:
         try:
-            if completion.reached():
+            if completion.reached(time.monotonic(), is_ending=is_ending):
                 return _saved(job)
         except (OSError, CheckpointError) as error:
             return _failed(job, self._place, error)
         if time.monotonic() < job.patient_until:
             return None
+        missing = None if job.is_left else completion.missing
+        why = "no rank has completed it" if missing is None else f"rank {missing} has not written"
+        what = "" if missing is None else " its part"
         return CheckpointError(
-            f"{job.part.name} is not complete: rank {completion.missing} has not written its part "
-            f"within {self._patience_seconds:.0f} s of rank {job.part.rank}; do all ranks reach "
-            "the same directory?"
+            f"{job.part.name} is not complete: {why}{what} within {self._patience_seconds:.0f} s "
+            f"of rank {job.part.rank}; do all ranks reach the same directory?"
         )
+
+
+def _leave(job: _Job) -> None:
+    job.is_left = True
+    job.patient_until = min(job.patient_until, time.monotonic() + LEFT_SECONDS)
+
+
+def _is_worth_a_look(job: _Job) -> bool:
+    return not job.is_left or turn_of(job.part.rank, job.part.size) <= LEFT_TURNS
 
 
 def _saved(job: _Job) -> Saved:

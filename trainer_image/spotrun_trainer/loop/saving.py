@@ -30,6 +30,7 @@ class Saving:
         self._context = context
         self._schedule = schedule
         self._in_flight: str | None = None
+        self._begun: str | None = None  # the last one of this world
         self._begun_step = -1
         self._durable: str | None = None
         self._acknowledged: str | None = None
@@ -44,6 +45,11 @@ class Saving:
     def is_in_flight(self) -> bool:
         """Whether a save is in flight."""
         return self._in_flight is not None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether this process knows that the save that was begun last in this world is durable."""
+        return self._begun is not None and self._begun == self._durable
 
     def check_place(self) -> None:
         """Refuse a place that cannot be written, before there is anything to lose."""
@@ -114,7 +120,7 @@ class Saving:
                 extra=extra,
                 parameters=context.tracked.parameters(),
             )
-        self._in_flight, self._begun_step = name, context.step
+        self._in_flight, self._begun, self._begun_step = name, name, context.step
         self._schedule.begun()
 
     def begin_alone(self, extra: dict[str, Any]) -> None:
@@ -130,13 +136,15 @@ class Saving:
             self._context.checkpoints.before_change()
         self.local.before_change()
 
-    def look(self, step_seconds: float) -> None:
-        """Note saves that have become durable."""
+    def look(self, step_seconds: float, *, is_durable: bool) -> None:
+        """Note saves that have become durable; another process may have seen it of the last one."""
         self.local.step_took(step_seconds)
         self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
-        if self._context.checkpoints is None or not self.is_in_flight:
+        if self._context.checkpoints is None or self._in_flight is None:
             return
+        if is_durable:
+            self._context.checkpoints.completed(self._in_flight)
         try:
             saved = self._context.checkpoints.finished()
         except CheckpointError as error:  # training is unharmed, and the next save may succeed
@@ -163,7 +171,7 @@ class Saving:
 
     def drop(self) -> None:
         """Forget the save in flight, so that the same step may be saved again."""
-        self._in_flight, self._begun_step = None, -1
+        self._in_flight, self._begun, self._begun_step = None, None, -1
 
     def finish(self, seconds: float) -> bool:
         """Wait until the save in flight is durable; return False if it takes longer."""
@@ -202,6 +210,7 @@ class Saving:
         """Enter another world: the parts of processes that are not in it will not come."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
+        self._begun = None
         if self.is_in_flight:
             self.drop()
             self._schedule.dropped()

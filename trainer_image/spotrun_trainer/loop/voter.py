@@ -41,6 +41,7 @@ class Voter:
             hopeless=int(is_hopeless),
             stop=int(self.is_stopping),
             change=int(has_boundary(context.world(), context.rank_info.world_number)),
+            durable=int(self._saving.is_durable),
             checksum=checksum,
         )
 

@@ -30,6 +30,7 @@ class StepVote:
     too_large: int = 0  # a microbatch did not fit into memory: nothing is applied
     missing: int = 0  # parameters that got no gradient
     unknown: int = 0  # buffers that changed and were not agreed on
+    durable: int = 0  # the checkpoint that was begun last is complete
     checksum: int = 0  # of the state; 0 where it is not compared
 
 
@@ -53,7 +54,16 @@ def sum_votes(votes: Sequence[StepVote]) -> StepVote:
 
 def without_plans(total: StepVote) -> StepVote:
     """Return the votes that count in another world, where all processes vote again on actions."""
-    plans = ("save", "leave", "hopeless", "local", "local_busy", "local_failed", "change")
+    plans = (
+        "save",
+        "leave",
+        "hopeless",
+        "local",
+        "local_busy",
+        "local_failed",
+        "change",
+        "durable",
+    )
     return replace(total, **dict.fromkeys(plans, 0))
 
 

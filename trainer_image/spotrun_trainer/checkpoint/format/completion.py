@@ -1,8 +1,15 @@
-"""The completion of a checkpoint: the first rank that sees all parts writes the marker.
+"""The completion of a checkpoint: one rank reads all manifests, and writes the marker.
 
-No collective: ranks look for each other's manifests. Each is opened by its name, since a listing of
-a network file system may be old, and only the next missing one is looked for.
+No collective: ranks look for each other's files. If each read the manifests of all, 1,024 ranks
+would open a million files. So rank 0 does that, and the others look for the marker only. Where that
+is missing although all parts are there, others take over one after the other, in an order that all
+know; then a few at a time. Of several markers the first one wins, and all have the same content.
+
+What has to be seen is opened by its name, since a listing of a network file system may be old. A
+listing only tells whether it is worth while to take over.
 """
+
+from concurrent.futures import ThreadPoolExecutor
 
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.manifest import (
@@ -16,6 +23,36 @@ from spotrun_trainer.checkpoint.format.manifest import (
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
 from spotrun_trainer.checkpoint.format.writer import Part
+
+TURN_SECONDS = 1.0
+"""Longer than it takes to read all manifests of a large world, many at a time."""
+FEW_RANKS = 8
+"""So few look as often as they like."""
+LOOKS_PER_SECOND = 32
+"""All ranks of a world together look for a marker so often while they train."""
+SLOWEST_LOOK_SECONDS = 1.0
+AT_A_TIME = 16
+"""Manifests that are read at a time: in an object store each takes some 20 ms."""
+
+
+def turn_of(rank: int, size: int) -> int:
+    """Return after how many turns without a marker a rank completes a checkpoint; 0: at once.
+
+    In the first turn it is the last rank, in the second two others, in the third four: with 1,024
+    ranks all have had their turn after ten. The last ranks are rarely on the node of the first.
+    """
+    return ((size - rank) % size).bit_length()
+
+
+def pause_seconds(rank: int, size: int, *, is_awaited: bool) -> float:
+    """Return the least time between two looks of a rank, which grows with the world.
+
+    While a training is at its end, nobody computes, and all look each second.
+    """
+    if turn_of(rank, size) == 0 or size <= FEW_RANKS:
+        return 0.0
+    fair = size / LOOKS_PER_SECOND
+    return min(fair, SLOWEST_LOOK_SECONDS) if is_awaited else fair
 
 
 def find_marker(place: Storage, name: Name) -> Marker | None:
@@ -61,25 +98,38 @@ def is_complete_already(place: Storage, part: Part) -> bool:
 class Completion:
     """One checkpoint, as seen by a rank that has written its own part."""
 
-    def __init__(self, place: Storage, part: Part, manifest: str) -> None:
+    def __init__(self, place: Storage, part: Part, manifest: str, *, now: float) -> None:
         self.name = part.name
+        self.turn = turn_of(part.rank, part.size)
         self._place = place
         self._part = part
         self._own = manifest
-        self._seen: list[str] = []
+        self._seen = {part.rank: manifest}
+        self._wait_seconds = TURN_SECONDS * self.turn
+        self._lists_at = now + self._wait_seconds
+        self._all_there_at: float | None = None
 
     @property
-    def missing(self) -> int:
-        """The first rank whose part was not seen."""
-        return len(self._seen)
+    def missing(self) -> int | None:
+        """The first rank whose part is not there; None if all are, as far as a listing tells."""
+        there = self._seen if self.turn == 0 else self._listed()
+        return next((rank for rank in range(self._part.size) if rank not in there), None)
 
-    def reached(self) -> bool:
-        """Look once; raises CheckpointError if this rank's part is not the one that counts."""
-        while len(self._seen) < self._part.size and (manifest := self._manifest(self.missing)):
-            self._seen.append(manifest)
-        if len(self._seen) == self._part.size:
-            text = write_marker(Marker(self._part.attempt, tuple(self._seen)))
-            self._place.write_once(self.name, MARKER, text, self._part.rank)
+    def reached(self, now: float, *, is_ending: bool = False) -> bool:
+        """Look once; raises CheckpointError if this rank's part is not the one that counts.
+
+        A process that ends takes no turns: it may be the last one that is there.
+        """
+        if self.turn == 0:
+            self._complete_if_all_there()
+        if self._is_marked():
+            return True
+        if self.turn == 0 or not (self._takes_over(now) or (is_ending and self._is_all_there())):
+            return False
+        self._complete_if_all_there()
+        return self._is_marked()
+
+    def _is_marked(self) -> bool:
         try:
             marker = find_marker(self._place, self.name)
         except (OSError, ValueError):  # another rank is writing it, or it is to be read later
@@ -93,9 +143,44 @@ class Completion:
             )
         return True
 
+    def _takes_over(self, now: float) -> bool:
+        """Whether all parts have been there for this rank's turn, and nobody completed them."""
+        if self._all_there_at is None and now >= self._lists_at:
+            self._lists_at = now + self._wait_seconds
+            self._all_there_at = now if self._is_all_there() else None
+        return self._all_there_at is not None and now - self._all_there_at >= self._wait_seconds
+
+    def _is_all_there(self) -> bool:
+        return len(self._listed()) == self._part.size
+
+    def _listed(self) -> set[int]:
+        try:
+            files = {one.name for one in self._place.files(self.name)}
+        except OSError:
+            return {self._part.rank}
+        return {rank for rank in range(self._part.size) if manifest_file(rank) in files}
+
+    def _complete_if_all_there(self) -> None:
+        """Read manifests as long as they are there, more and more at a time; then mark it."""
+        at_a_time = 1
+        while missing := [rank for rank in range(self._part.size) if rank not in self._seen]:
+            some = missing[:at_a_time]
+            found = dict(zip(some, self._read(some), strict=True))
+            self._seen |= {rank: one for rank, one in found.items() if one is not None}
+            if None in found.values():
+                return
+            at_a_time = min(2 * at_a_time, AT_A_TIME)
+        manifests = tuple(self._seen[rank] for rank in range(self._part.size))
+        text = write_marker(Marker(self._part.attempt, manifests))
+        self._place.write_once(self.name, MARKER, text, self._part.rank)
+
+    def _read(self, ranks: list[int]) -> list[str | None]:
+        if len(ranks) == 1:
+            return [self._manifest(ranks[0])]
+        with ThreadPoolExecutor(len(ranks), "manifests") as pool:
+            return list(pool.map(self._manifest, ranks))
+
     def _manifest(self, rank: int) -> str | None:
-        if rank == self._part.rank:
-            return self._own
         try:
             text = self._place.read(self.name, manifest_file(rank))
             manifest = read_manifest(text)
