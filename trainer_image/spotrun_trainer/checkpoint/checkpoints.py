@@ -13,6 +13,7 @@ from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reader import Reader, load
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
 from spotrun_trainer.checkpoint.format.storage import Storage, Stored
+from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
@@ -152,11 +153,20 @@ class Checkpoints:
         """Return the newest complete checkpoint, or None."""
         return patiently(lambda: next(map(str, self._newest_first()), None))
 
-    def load(self, name: str, tracked: Tracked, *, rank: int = 0, size: int = 1) -> dict[str, Any]:
+    def load(
+        self,
+        name: str,
+        tracked: Tracked,
+        *,
+        rank: int = 0,
+        size: int = 1,
+        readers: Readers = BY_ITSELF,
+    ) -> dict[str, Any]:
         """Load a checkpoint, saved at whatever size, and return its `extra`.
 
         Where torch divides the model (DTensor), it may have been saved by processes that divided it
-        in another way. Then each of the `size` that load it together verifies other files.
+        in another way. Then each of the `size` that load it together verifies other files. Those
+        that hold the same part may read it together; all of them call this, for the same name.
 
         Raises DamagedCheckpointError, naming file and reason: load another, for content is verified
         while it goes into the tracked tensors. Raises UnreadableCheckpointError if it could not be
@@ -164,7 +174,9 @@ class Checkpoints:
         fit what is tracked.
         """
         one = Name.parse(name)
-        reader = Reader(self._shard, self._shards, rank, size, self._stages)
+        reader = Reader(self._shard, self._shards, rank, size, self._stages, readers)
+        if readers is not BY_ITSELF:  # they have their own patience, all for the same file
+            return load(self._place, one, tracked, reader)
         return patiently(lambda: load(self._place, one, tracked, reader))
 
     def prune(self, acknowledged: str, *, world_number: int, keep: int | None = None) -> None:

@@ -124,8 +124,10 @@ class Saver:
         """Wait until nothing is in flight; raises a CheckpointError as `finished` does."""
         self.before_change()
         with self._changed:
-            self._awaited_until = time.monotonic() + seconds + AWAITED_SECONDS
-            self._changed.notify_all()
+            now, was_until = time.monotonic(), self._awaited_until
+            self._awaited_until = now + seconds + AWAITED_SECONDS
+            if was_until < now:  # the thread was to look later
+                self._changed.notify_all()
             done = self._changed.wait_for(lambda: not self._is_in_flight(), seconds)
             self._raise_error()
         return done
@@ -147,8 +149,10 @@ class Saver:
         ranks complete them if they do.
         """
         with self._changed:
-            for job in [job for job, _ in self._awaited] + [self._writing] * bool(self._writing):
-                _leave(job)
+            for job in [self._writing, *(job for job, _ in self._awaited)]:
+                if job is not None:
+                    job.is_left = True
+                    job.patient_until = min(job.patient_until, time.monotonic() + LEFT_SECONDS)
             self._awaited = [entry for entry in self._awaited if _is_worth_a_look(entry[0])]
 
     def seconds_for(self, size: int) -> float:
@@ -263,11 +267,6 @@ class Saver:
             f"{job.part.name} is not complete: {why}{what} within {self._patience_seconds:.0f} s "
             f"of rank {job.part.rank}; do all ranks reach the same directory?"
         )
-
-
-def _leave(job: _Job) -> None:
-    job.is_left = True
-    job.patient_until = min(job.patient_until, time.monotonic() + LEFT_SECONDS)
 
 
 def _is_worth_a_look(job: _Job) -> bool:

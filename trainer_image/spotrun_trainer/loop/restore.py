@@ -11,6 +11,7 @@ from spotrun_trainer.checkpoint import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
+from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Together
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.state.tracked import Tracked
@@ -40,7 +41,7 @@ def restore(
     candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
-        extra, damage = _try_load(name, checkpoints, tracked, group)
+        extra, damage = _try_load(name, checkpoints, tracked, group, device)
         is_unreadable = isinstance(damage, UnreadableCheckpointError)
         said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
         group.all_reduce(said).wait()
@@ -86,10 +87,14 @@ def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
 
 
 def _try_load(
-    name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group
+    name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group, device: torch.device
 ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
+    readers = Together(group.peers, device) if group.peers.size > 1 else BY_ITSELF
     try:
         with naming(checkpoints.where):
-            return checkpoints.load(name, tracked, rank=group.rank, size=group.size), None
+            extra = checkpoints.load(
+                name, tracked, rank=group.rank, size=group.size, readers=readers
+            )
+            return extra, None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error

@@ -6,7 +6,7 @@ files are never parsed; where slices lie follows from the manifests, and lengths
 compared before anything is used.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +29,9 @@ from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_part
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.format.stages import Layers, in_stages
 from spotrun_trainer.checkpoint.format.storage import Storage
+from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.host_memory import bytes_of
-from spotrun_trainer.parallel.division import marked_anew
+from spotrun_trainer.parallel.division import Division, marked_anew
 from spotrun_trainer.state.flatten import Flat
 from spotrun_trainer.state.tracked import Tracked
 
@@ -44,6 +45,7 @@ class Reader:
     rank: int = 0
     size: int = 1
     stages: int = 1  # groups of the processes of a copy that have other layers each
+    readers: Readers = BY_ITSELF  # those that hold the same part
 
 
 ALONE = Reader()
@@ -55,26 +57,27 @@ def load(place: Storage, name: Name, tracked: Tracked, reader: Reader = ALONE) -
     Raises DamagedCheckpointError if it is not what was written, and ValueError if it does not fit
     what is tracked.
     """
-    manifests = manifests_of(place, name)
+    readers = reader.readers
+    manifests = manifests_of(place, name, readers)
     num_parts = num_parts_of(place, name, manifests)
-    own = part_of(place, name, manifests, reader.shard % num_parts)
+    own = part_of(place, name, manifests, reader.shard % num_parts, readers)
     with _fitting(name):
         is_alike = _is_held_alike(own, num_parts, tracked, reader)
         saved, values = [own], own.content.values
         if not is_alike:
             _check_is_whole(own, num_parts, tracked, reader)
             order = _others_later(reader, num_parts)
-            saved = [part_of(place, name, manifests, part) for part in order]
+            saved = [part_of(place, name, manifests, part, readers) for part in order]
             if max(own.stages, reader.stages) > 1:
                 saved, values = in_stages(saved, _layers(tracked, reader))
         specs = specs_of(place, name, saved)
         here = tracked.divisions({path: spec.shape for path, spec in specs.items()})
         flat = tracked.landing(specs_for(specs, here), marked_anew(values, here))
     if is_alike:
-        _read_files(place, name, own, flat)
+        _read_files(place, name, own, flat, readers)
     else:
-        verify(place, name, manifests[reader.rank :: reader.size])
-        read_ranges(place, name, saved, flat, here)
+        readers.read(lambda: verify(place, name, manifests[reader.rank :: reader.size]))
+        _read_parts(place, name, saved, flat, here=here, readers=readers)
     with _fitting(name):
         tracked.load(flat)
     return dict(own.content.extra)
@@ -108,12 +111,36 @@ def _fitting(name: Name) -> Iterator[None]:
         raise ValueError(f"{name} cannot be loaded: {error}") from error
 
 
-def _read_files(place: Storage, name: Name, part: SavedPart, flat: Flat) -> None:
-    with torch.no_grad():
-        for manifest in part.manifests:
+def _read_files(place: Storage, name: Name, part: SavedPart, flat: Flat, readers: Readers) -> None:
+    readers = readers.of_data(sum(one.file_bytes for one in part.manifests))
+
+    def read() -> None:
+        for manifest in readers.share(part.manifests):
             _read_data(place, name, manifest, flat)
+
+    with torch.no_grad():
+        readers.read(read)
+        readers.fill(flat.tensors, [one.slices for one in part.manifests])
         for alias, shared in part.content.aliases.items():
             _copy_unless_shared(flat.tensors[alias], flat.tensors[shared])
+
+
+def _read_parts(
+    place: Storage,
+    name: Name,
+    saved: Sequence[SavedPart],
+    flat: Flat,
+    *,
+    here: Mapping[str, Division],
+    readers: Readers,
+) -> None:
+    """Read tensors that are put together from parts: those who hold the same, in turns."""
+    readers = readers.of_data(sum(tensor.nbytes for tensor in flat.tensors.values()))
+    paths = sorted(flat.tensors, key=lambda path: (-flat.tensors[path].nbytes, path))
+    own = Flat({path: flat.tensors[path] for path in readers.share(paths)}, {})
+    readers.read(lambda: read_ranges(place, name, saved, own, here))
+    items = [[Slice(path, 0, flat.tensors[path].numel())] for path in paths]
+    readers.fill(flat.tensors, items)
 
 
 def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> None:

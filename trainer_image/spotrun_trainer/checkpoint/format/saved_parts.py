@@ -8,6 +8,7 @@ from spotrun_trainer.checkpoint.format.data_files import blaming, opened
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
     Manifest,
+    Marker,
     data_file,
     manifest_file,
     read_manifest,
@@ -16,21 +17,23 @@ from spotrun_trainer.checkpoint.format.manifest import (
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.ranges import SavedPart
 from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
+from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.state.flatten import Spec
 
 
-def manifests_of(place: Storage, name: Name) -> list[Manifest]:
+def manifests_of(place: Storage, name: Name, readers: Readers = BY_ITSELF) -> list[Manifest]:
     """Return the manifests of a complete checkpoint; raises DamagedCheckpointError for others."""
-    with blaming(place, name, MARKER):
-        marker = find_marker(place, name)
-    if marker is None:
-        raise DamagedCheckpointError(
-            f"{place.where(name, MARKER)} is not there: {name} was never completed"
-        )
+    marker = readers.read(lambda: _marker(place, name))
+    own = readers.share(range(len(marker.manifests)))
+    texts = readers.texts(readers.read(lambda: {rank: _text(place, name, rank) for rank in own}))
+    return readers.read(lambda: _read(place, name, marker, texts))
+
+
+def _read(place: Storage, name: Name, marker: Marker, texts: Mapping[int, bytes]) -> list[Manifest]:
     manifests = []
     for rank, expected in enumerate(marker.manifests):
         with blaming(place, name, manifest_file(rank)):
-            text = place.read(name, manifest_file(rank))
+            text = texts.get(rank, b"")  # of readers that found another marker, not all are there
             if sha256_of(text) != expected:
                 raise ValueError("it is not the one that was completed (its hash differs)")
             manifest = read_manifest(text)
@@ -38,6 +41,21 @@ def manifests_of(place: Storage, name: Name) -> list[Manifest]:
                 raise ValueError(f"it is rank {manifest.rank}'s of {manifest.size}")
             manifests.append(manifest)
     return manifests
+
+
+def _marker(place: Storage, name: Name) -> Marker:
+    with blaming(place, name, MARKER):
+        marker = find_marker(place, name)
+    if marker is None:
+        raise DamagedCheckpointError(
+            f"{place.where(name, MARKER)} is not there: {name} was never completed"
+        )
+    return marker
+
+
+def _text(place: Storage, name: Name, rank: int) -> bytes:
+    with blaming(place, name, manifest_file(rank)):
+        return place.read(name, manifest_file(rank))
 
 
 def num_parts_of(place: Storage, name: Name, manifests: Sequence[Manifest]) -> int:
@@ -55,11 +73,18 @@ def num_parts_of(place: Storage, name: Name, manifests: Sequence[Manifest]) -> i
     return num_parts
 
 
-def part_of(place: Storage, name: Name, manifests: Sequence[Manifest], part: int) -> SavedPart:
+def part_of(
+    place: Storage,
+    name: Name,
+    manifests: Sequence[Manifest],
+    part: int,
+    readers: Readers = BY_ITSELF,
+) -> SavedPart:
     """Return a part of the model as it was saved, once its slices are known to cover it."""
     num_parts = manifests[0].shards
     of_part = manifests[part::num_parts]
     content = _content(place, name, of_part)
+    readers.read(lambda: _check_lengths(place, name, readers.share(of_part), content))
     with blaming(place, name, manifest_file(of_part[0].rank)):
         return SavedPart.of(of_part, content, part, num_parts)
 
@@ -71,6 +96,12 @@ def _content(place: Storage, name: Name, manifests: Sequence[Manifest]) -> Conte
         if content is None:
             raise ValueError("it describes no tensors")
         _check_coverage(content.layout, manifests)
+    return content
+
+
+def _check_lengths(
+    place: Storage, name: Name, manifests: Sequence[Manifest], content: Content
+) -> None:
     for manifest in manifests:
         with blaming(place, name, data_file(manifest.rank)):
             described = manifest.header_bytes + sum(
@@ -83,7 +114,6 @@ def _content(place: Storage, name: Name, manifests: Sequence[Manifest]) -> Conte
                     f"it has {length} bytes, where {manifest.file_bytes} were written and its "
                     f"slices take {described}"
                 )
-    return content
 
 
 def _check_coverage(layout: Mapping[str, Spec], manifests: Sequence[Manifest]) -> None:
