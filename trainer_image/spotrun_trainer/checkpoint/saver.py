@@ -256,7 +256,7 @@ class Saver:
         try:
             if completion.reached(time.monotonic(), is_ending=is_ending):
                 return _saved(job)
-        except (OSError, CheckpointError) as error:
+        except Exception as error:  # any error at all: without this thread nothing is saved
             return _failed(job, self._place, error)
         if time.monotonic() < job.patient_until:
             return None

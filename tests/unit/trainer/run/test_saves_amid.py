@@ -136,8 +136,9 @@ class CompleteLate:
             return
         reached = Completion.reached
 
-        def late(completion: Completion) -> bool:
-            return (self.folder / "go").exists() and reached(completion)
+        def late(completion: Completion, now: float, *, is_ending: bool = False) -> bool:
+            has_gone = (self.folder / "go").exists()
+            return has_gone and reached(completion, now, is_ending=is_ending)
 
         Completion.reached = late  # type: ignore[method-assign,assignment]
 

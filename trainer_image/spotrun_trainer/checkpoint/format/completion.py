@@ -177,8 +177,11 @@ class Completion:
     def _read(self, ranks: list[int]) -> list[str | None]:
         if len(ranks) == 1:
             return [self._manifest(ranks[0])]
-        with ThreadPoolExecutor(len(ranks), "manifests") as pool:
-            return list(pool.map(self._manifest, ranks))
+        try:
+            with ThreadPoolExecutor(len(ranks), "manifests") as pool:
+                return list(pool.map(self._manifest, ranks))
+        except RuntimeError:  # there are no more threads, as where the interpreter ends
+            return list(map(self._manifest, ranks))
 
     def _manifest(self, rank: int) -> str | None:
         try:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
-from spotrun_trainer.checkpoint.format.completion import find_marker
 from spotrun_trainer.checkpoint.format.data_files import blaming, opened
 from spotrun_trainer.checkpoint.format.manifest import (
     Content,
@@ -12,6 +11,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
     data_file,
     manifest_file,
     read_manifest,
+    read_marker,
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
@@ -23,7 +23,9 @@ from spotrun_trainer.state.flatten import Spec
 
 def manifests_of(place: Storage, name: Name, readers: Readers = BY_ITSELF) -> list[Manifest]:
     """Return the manifests of a complete checkpoint; raises DamagedCheckpointError for others."""
-    marker = readers.read(lambda: _marker(place, name))
+    markers = readers.read(lambda: {one: _marker(place, name) for one in readers.share([0])})
+    with blaming(place, name, MARKER):
+        marker = read_marker(readers.texts(markers)[0])
     own = readers.share(range(len(marker.manifests)))
     texts = readers.texts(readers.read(lambda: {rank: _text(place, name, rank) for rank in own}))
     return readers.read(lambda: _read(place, name, marker, texts))
@@ -33,7 +35,7 @@ def _read(place: Storage, name: Name, marker: Marker, texts: Mapping[int, bytes]
     manifests = []
     for rank, expected in enumerate(marker.manifests):
         with blaming(place, name, manifest_file(rank)):
-            text = texts.get(rank, b"")  # of readers that found another marker, not all are there
+            text = texts[rank]
             if sha256_of(text) != expected:
                 raise ValueError("it is not the one that was completed (its hash differs)")
             manifest = read_manifest(text)
@@ -43,14 +45,14 @@ def _read(place: Storage, name: Name, marker: Marker, texts: Mapping[int, bytes]
     return manifests
 
 
-def _marker(place: Storage, name: Name) -> Marker:
+def _marker(place: Storage, name: Name) -> bytes:
     with blaming(place, name, MARKER):
-        marker = find_marker(place, name)
-    if marker is None:
-        raise DamagedCheckpointError(
-            f"{place.where(name, MARKER)} is not there: {name} was never completed"
-        )
-    return marker
+        try:
+            return place.read(name, MARKER)
+        except FileNotFoundError:
+            raise DamagedCheckpointError(
+                f"{place.where(name, MARKER)} is not there: {name} was never completed"
+            ) from None
 
 
 def _text(place: Storage, name: Name, rank: int) -> bytes:

@@ -16,7 +16,6 @@ from spotrun_trainer.checkpoint import (
 )
 from spotrun_trainer.checkpoint.format import together
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.storage import MARKER
 from spotrun_trainer.checkpoint.format.together import Together
 from spotrun_trainer.parallel.division import Box, Division
 from spotrun_trainer.state.flatten import Flat
@@ -100,9 +99,8 @@ def test_all_get_each_bit_and_the_store_sends_it_once(writers: int, readers: int
 
     for one in empty:
         assert all(is_same(one.content[name], content[name]) for name in content)
-    markers = sizes.pop(MARKER) * readers
-    assert place.counts["bytes"] == sum(sizes.values()) + markers
-    assert place.counts["opens"] == readers + 3 * writers
+    assert place.counts["bytes"] == sum(sizes.values())
+    assert place.counts["opens"] == 1 + 3 * writers
 
 
 @pytest.mark.usefixtures("_everything_is_shared")
@@ -184,21 +182,6 @@ def test_the_others_wait_for_one_that_tries_again(file: str) -> None:
     targets = [small_training(2) for _ in range(3)]
     assert load_together(place, targets) == [None] * 3
     assert all(same(one.flatten(), before.flatten()) for one in targets)
-
-
-@pytest.mark.usefixtures("_everything_is_shared")
-def test_readers_that_see_two_markers_agree_that_it_is_damaged() -> None:
-    place = saved(small_training(1).flatten(), 2)
-    other = saved(small_training(5).flatten(), 3)
-    groups, targets = stub_groups(2), [small_training(2) for _ in range(2)]
-
-    def load(rank: int) -> str:
-        readers = Together(groups[rank], CPU)
-        with pytest.raises(DamagedCheckpointError) as found:
-            opened((place, other)[rank]).load(NAME, targets[rank], readers=readers)
-        return str(found.value)
-
-    assert all("damaged" in one for one in in_threads(2, load))
 
 
 @pytest.mark.usefixtures("_everything_is_shared")
