@@ -47,11 +47,14 @@ def saved(flat: Flat, size: int) -> CountedPlace:
 def load_together(place: CountedPlace, targets: list[Tracked]) -> list[Exception | None]:
     """Load in so many threads; returns the error of each."""
     groups = stub_groups(len(targets))
+    ranks = [opened(place) for _ in targets]
 
     def load(rank: int) -> Exception | None:
-        one, readers = opened(place), Together(groups[rank], CPU)
+        readers = Together(groups[rank], CPU)
         try:
-            extra = one.load(NAME, targets[rank], rank=rank, size=len(targets), readers=readers)
+            extra = ranks[rank].load(
+                NAME, targets[rank], rank=rank, size=len(targets), readers=readers
+            )
         except (DamagedCheckpointError, UnreadableCheckpointError) as error:
             return error
         assert extra == {"of": NAME}
