@@ -31,8 +31,8 @@ from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from spotrun_trainer.checkpoint import Checkpoints, checkpoints, saver
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.elastic.recovery_plan import Commit, ProcessState, Role, plan_recovery
-from spotrun_trainer.elastic.state_shares import Size, share_out
+from spotrun_trainer.elastic.recovery_plan import Commit, ProcessState, plan_recovery
+from spotrun_trainer.elastic.state_shares import Size, numbers_from_outside, share_out
 from spotrun_trainer.loop.restore import restore
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.stub_group import in_threads, stub_groups
@@ -157,20 +157,22 @@ def restore_all(size: int) -> None:
 def transfer() -> None:
     """Plan the transfer of a state to seven nodes that join 121 others."""
     size, joining = 1024, range(480, 480 + NEWCOMERS)
-    states = [ProcessState(Commit(1, 5)) for _ in range(size)]
+    states = [ProcessState(Commit(1, 5), worker=rank // NODE) for rank in range(size)]
     for rank in joining:
-        states[rank] = ProcessState()
+        states[rank] = ProcessState(worker=rank // NODE)
     plan = plan_recovery(states, 2)
     sizes = [Size(1 << 20, 4)] * 512
     total = sum(one.num_bytes for one in sizes)
     given, received = Counter[int](), Counter[int]()
-    for rank, role in enumerate(plan.roles):
-        if role is Role.TAKES:
-            sources = plan.sources_of(rank)
-            for source, ranges in zip(sources, share_out(sizes, len(sources)), strict=True):
-                count = sum((one.stop - one.start) * sizes[one.message].itemsize for one in ranges)
-                given[source] += count
-                received[rank // NODE] += count
+    for rank in joining:
+        sources, mates = plan.sources_of(rank), plan.mates_of(rank)
+        shares = share_out(sizes, len(sources) * len(mates))
+        numbers = numbers_from_outside(mates.index(rank), len(sources))
+        for source, number in zip(sources, numbers, strict=True):
+            ranges = shares[number]
+            count = sum((one.stop - one.start) * sizes[one.message].itemsize for one in ranges)
+            given[source] += count
+            received[rank // NODE] += count
     share = sum(given.values()) / (size - NEWCOMERS)
     facts = {"ranks": size, "newcomers": NEWCOMERS, "sources": len(given)}
     say("transfer_skew", max(given.values()) / share, "x", **facts)

@@ -32,7 +32,8 @@ from spotrun_trainer.elastic.recovery_plan import (
     Role,
     plan_recovery,
 )
-from spotrun_trainer.elastic.state_transfer import Place
+from spotrun_trainer.elastic.state_shares import numbers_from_outside
+from spotrun_trainer.elastic.state_transfer import Mates, Place
 from spotrun_trainer.elastic.world_context import Context
 
 
@@ -161,7 +162,8 @@ class Membership:
     def _settle(self, pending: Commit, numbers: Tensor | None) -> Role:
         """Meet the others, and reach the same state; raises PeerLostError."""
         context = self._context
-        state = ProcessState(self._committed, pending, self._is_evaluating)
+        worker = context.rank_info.rank - context.rank_info.local_rank
+        state = ProcessState(self._committed, pending, self._is_evaluating, worker)
         states = self._exchange(state) if context.rank_info.elastic else ()
         plan = plan_recovery(states, context.rank_info.world_number, context.rank_info.shards)
         if plan.is_beginning:
@@ -202,9 +204,11 @@ class Membership:
 
     def _exchange(self, own: ProcessState) -> Sequence[ProcessState]:
         group = self._context.group
-        row = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating))
+        row = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating), own.worker)
         table = group.all_gather(torch.tensor(row, device=self._context.device)).tolist()
-        return [ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4])) for row in table]
+        return [
+            ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4]), row[5]) for row in table
+        ]
 
     def _give_numbers(self, plan: RecoveryPlan, rank: int) -> None:
         group = self._context.group
@@ -222,7 +226,10 @@ class Membership:
             if snapshot is None:
                 extra = self._observer.pack()
                 snapshot = state_transfer.take_snapshot(context.tracked, extra)
-            place = Place(sources.index(rank), len(sources))
+            mates = _mates(plan, other, group)
+            numbers = numbers_from_outside(mates.place, len(sources))
+            number = numbers[sources.index(rank)]
+            place = Place(number, len(mates.ranks) * len(sources), numbers[0])
             self._giving.append(state_transfer.send(group, other, snapshot, context.device, place))
 
     def _take(self, plan: RecoveryPlan, rank: int) -> None:
@@ -233,7 +240,8 @@ class Membership:
             header = state_transfer.receive_header(group, sources[0], device)
             # First: samples are loaded while weights arrive.
             self._observer.unpack(header.extra)
-            state_transfer.receive(group, sources, context.tracked, header, device)
+            mates = _mates(plan, rank, group)
+            state_transfer.receive(group, sources, context.tracked, header, device, mates=mates)
         self._is_torn = False
 
     def _check_whole(self) -> None:
@@ -264,3 +272,9 @@ def _sources(plan: RecoveryPlan, rank: int, group: Group) -> tuple[int, ...]:
     sources = plan.sources_of(rank, 1) if group.is_nccl else plan.sources_of(rank)
     assert sources, "a process without a source is stranded"
     return sources
+
+
+def _mates(plan: RecoveryPlan, rank: int, group: Group) -> Mates:
+    """Return those who take the state together with a process: over NCCL, none."""
+    ranks = (rank,) if group.is_nccl else plan.mates_of(rank)
+    return Mates(ranks, ranks.index(rank))

@@ -21,8 +21,9 @@ class Commit:
 
 NOTHING = Commit()
 
-MOST_SOURCES = 8
-"""The processes that send a joining worker its state. With more, its own link is the limit."""
+FEW_SOURCES, MOST_SOURCES = 8, 32
+"""The processes that send one its state. With more than a few its own link is the limit; there may
+be more where these then send equally much."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ProcessState:
     committed: Commit = NOTHING  # the last one that it applied; it has the state after it
     pending: Commit = NOTHING  # one that may or may not have succeeded
     is_evaluating: bool = False  # the next commit is of an evaluation
+    worker: int | None = None  # a number of its worker; None: no other process is of that
 
 
 class Role(Enum):
@@ -52,6 +54,7 @@ class RecoveryPlan:
     evaluation_is_passed: bool = False
     """Joining workers are in no evaluation, so each process that is ends it alone."""
     shards: int = 1  # of the model; consecutive ranks hold one copy of it
+    workers: tuple[int | None, ...] = ()  # by rank
 
     @property
     def is_beginning(self) -> bool:
@@ -91,11 +94,24 @@ class RecoveryPlan:
         else:
             part = rank % self.shards
             keepers = self._ranks(Role.KEEPS, of_part=part)
-            count = min(most, len(keepers))
-            number = self._ranks(Role.TAKES, of_part=part).index(rank)
+            takers = self._ranks(Role.TAKES, of_part=part)
+            count = num_sources(len(keepers), len(takers), most)
+            number = takers.index(rank)
             # Either the next ones send, or all do and another one is the first of them.
             first = number * (count if count < len(keepers) else 1)
         return tuple(keepers[(first + place) % len(keepers)] for place in range(count))
+
+    def mates_of(self, rank: int) -> tuple[int, ...]:
+        """Return the processes of its worker that lack the same state, with itself, in rank order.
+
+        Each gets another share of it from elsewhere, and all from each other: so a state comes once
+        to each worker.
+        """
+        worker = self.workers[rank] if self.workers else None
+        if worker is None:
+            return (rank,)
+        takers = self._ranks(Role.TAKES, of_part=rank % self.shards)
+        return tuple(other for other in takers if self.workers[other] == worker)
 
     def _ranks(self, role: Role, *, of_part: int | None) -> list[int]:
         return [
@@ -134,7 +150,23 @@ def plan_recovery(
         for state, role in zip(states, roles, strict=True)
     )
     is_passed = is_evaluating and Role.TAKES in roles
-    return RecoveryPlan(newest, roles, world_number, evaluation_is_passed=is_passed, shards=shards)
+    workers = tuple(state.worker for state in states)
+    return RecoveryPlan(newest, roles, world_number, is_passed, shards, workers)
+
+
+def num_sources(keepers: int, takers: int, most: int = MOST_SOURCES) -> int:
+    """Return how many processes send a state to each of several that take it.
+
+    All sources that are needed send one share or more, so some send twice as much as others, unless
+    the number of shares is nearly a multiple of theirs.
+    """
+    few = min(FEW_SOURCES, most, keepers)
+
+    def skew(count: int) -> float:
+        shares = takers * count
+        return -(-shares // keepers) * keepers / shares
+
+    return min(range(few, min(most, keepers) + 1), key=skew) if keepers else 0
 
 
 def _role(state: ProcessState, newest: Commit) -> Role:

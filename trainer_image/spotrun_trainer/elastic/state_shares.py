@@ -45,6 +45,14 @@ def share_out(sizes: Sequence[Size], sources: int) -> list[list[Range]]:
     ]
 
 
+def numbers_from_outside(mate: int, sources: int) -> range:
+    """Return the numbers of the shares that one of several mates gets from so many processes.
+
+    The mates get the others' shares from these, so there are `mates * sources` shares in all.
+    """
+    return range(mate * sources, (mate + 1) * sources)
+
+
 def _bounds(size: Size, first: int, last: int) -> tuple[int, int] | None:
     """Return the elements that begin between two bytes of a message, or None if there are none."""
     start, stop = (min(max(-(-at // size.itemsize), 0), size.numel) for at in (first, last))

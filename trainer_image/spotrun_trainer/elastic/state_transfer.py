@@ -1,5 +1,8 @@
 """The transfer of a training's whole state to a process, from one or several that hold it.
 
+Processes of one worker that take the state together, its mates, get a share each from elsewhere,
+and the rest from each other.
+
 The first of these sends a description of the tensors, as JSON with all other values. Then each
 sends its share of the tensors (`state_shares.py`). Nothing is pickled, and they are received into
 the tensors that are there, like a checkpoint's.
@@ -15,6 +18,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -23,7 +27,7 @@ from torch import Tensor
 from spotrun_trainer.elastic.p2p_stream import EVALUATION
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.elastic.state_shares import Size, share_out
+from spotrun_trainer.elastic.state_shares import Size, numbers_from_outside, share_out
 from spotrun_trainer.process.rng import key_of
 from spotrun_trainer.state.flatten import JSON, Spec
 from spotrun_trainer.state.tracked import Tracked
@@ -36,8 +40,25 @@ _PART_BYTES = 4 * 2**20
 class Place:
     """The place of a process among those that send one state."""
 
-    number: int = 0
-    of: int = 1
+    number: int = 0  # of its share
+    of: int = 1  # shares
+    first: int = 0  # the number of the share whose sender also sends what is not shared
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process tells the receiver what there is."""
+        return self.number == self.first
+
+
+@dataclass(frozen=True)
+class Mates:
+    """The ranks that take a state together, and the place of this process among them."""
+
+    ranks: Sequence[int] = (0,)
+    place: int = 0
+
+
+ALONE = Mates()
 
 
 @dataclass(frozen=True)
@@ -73,7 +94,7 @@ def send(
 
 
 def _messages(snapshot: Snapshot, device: torch.device, place: Place) -> Iterator[Tensor]:
-    if place.number == 0:
+    if place.is_first:
         header = torch.frombuffer(bytearray(snapshot.header), dtype=torch.uint8)
         yield torch.tensor([len(header)]).to(device)
         yield header.to(device)
@@ -82,7 +103,7 @@ def _messages(snapshot: Snapshot, device: torch.device, place: Place) -> Iterato
     several = list(parts(snapshot.weights, _PART_BYTES))
     for one in share_out(_sizes(several), place.of)[place.number]:
         yield _together(several[one.message], device).view(-1)[one.start : one.stop]
-    if place.number == 0:
+    if place.is_first:
         yield from (_together(part, device) for part in parts(snapshot.others, _PART_BYTES))
 
 
@@ -107,11 +128,18 @@ def receive_header(group: Group, rank: int, device: torch.device) -> Header:
 
 
 def receive(
-    group: Group, ranks: Sequence[int], tracked: Tracked, header: Header, device: torch.device
+    group: Group,
+    ranks: Sequence[int],
+    tracked: Tracked,
+    header: Header,
+    device: torch.device,
+    *,
+    mates: Mates = ALONE,
 ) -> None:
     """Receive the tensors from these processes; the first of them has sent the header.
 
-    If it fails half-way the tracked state is neither the old one nor the new one.
+    With mates a share of them comes from there, and the rest from the mates. If it fails half-way
+    the tracked state is neither the old one nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
     weights, others = _divide(tracked, landing.tensors, tracked.flatten().volatile)
@@ -121,14 +149,31 @@ def receive(
     messages = [_room_for(part, device) for part in (*shared, *whole)]
     streams = [
         [messages[one.message].view(-1)[one.start : one.stop] for one in ranges]
-        for ranges in share_out(_sizes(shared), len(ranks))
+        for ranges in share_out(_sizes(shared), len(mates.ranks) * len(ranks))
     ]
-    streams[0] += messages[len(shared) :]
-    for pending in [group.receive(*each) for each in zip(streams, ranks, strict=True)]:
+    by_mate = [
+        [streams[number] for number in numbers_from_outside(mate, len(ranks))]
+        for mate in range(len(mates.ranks))
+    ]
+    first, *more = by_mate[mates.place]
+    own = [first + messages[len(shared) :], *more]  # the first also sends what is not shared
+    for pending in [group.receive(*each) for each in zip(own, ranks, strict=True)]:
         pending.wait()
+    _exchange(group, mates, [[*chain.from_iterable(each)] for each in by_mate])
     for part, message in zip((*shared, *whole), messages, strict=True):
         _unpack(part, message)
     tracked.load(landing)
+
+
+def _exchange(group: Group, mates: Mates, by_mate: Sequence[Sequence[Tensor]]) -> None:
+    """Send the mates what came to this process, and receive what came to them."""
+    others = [place for place in range(len(mates.ranks)) if place != mates.place]
+    # One of them may have to end an evaluation first.
+    begun = [group.receive(by_mate[one], mates.ranks[one], most=EVALUATION) for one in others]
+    own = by_mate[mates.place]
+    begun += [group.send(own, mates.ranks[one], most=EVALUATION) for one in others]
+    for pending in begun:
+        pending.wait()
 
 
 def _check_layouts(group: Group, ranks: Sequence[int], expected: int, device: torch.device) -> None:

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun_trainer.elastic.recovery_plan import (
-    MOST_SOURCES,
+    FEW_SOURCES,
     NOTHING,
     Commit,
     ProcessState,
     Role,
+    num_sources,
     plan_recovery,
 )
 
@@ -150,7 +151,7 @@ def test_all_send_a_joining_worker_its_state_and_take_turns_to_be_the_first() ->
 
 
 @given(
-    st.lists(st.sampled_from([KEEPS, TAKES]), min_size=1, max_size=60), st.integers(1, MOST_SOURCES)
+    st.lists(st.sampled_from([KEEPS, TAKES]), min_size=1, max_size=60), st.integers(1, FEW_SOURCES)
 )
 def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role], most: int) -> None:
     roles = [KEEPS, *roles]
@@ -162,6 +163,50 @@ def test_none_sends_more_shares_than_another_by_more_than_one(roles: list[Role],
     counts = [sent[rank] for rank, role in enumerate(roles) if role is KEEPS]
     assert max(counts) - min(counts) <= 1
     assert sum(counts) == len(takers) * min(most, len(counts))
+
+
+@given(st.integers(1, 2000), st.integers(1, 200))
+def test_many_send_about_equally_much_to_several(keepers: int, takers: int) -> None:
+    count = num_sources(keepers, takers)
+    assert min(8, keepers) <= count <= min(32, keepers)
+    most, mean = -(-takers * count // keepers), takers * count / keepers
+    if takers * 32 >= keepers:
+        assert most <= 1.25 * mean
+    if keepers <= 8:
+        assert most == mean
+
+
+def test_a_state_comes_once_to_each_worker_from_all_the_others_alike() -> None:
+    """Seven workers of eight processes join 121 others."""
+    joining = range(480, 536)
+    states = [
+        ProcessState(FOURTH if rank not in joining else NOTHING, worker=rank // 8)
+        for rank in range(1024)
+    ]
+    plan = plan_recovery(states, NOW)
+    shares = Counter(source for rank in joining for source in plan.sources_of(rank))
+    assert max(shares.values()) <= 1.2 * shares.total() / plan.roles.count(KEEPS)
+    for rank in joining:
+        first = rank - rank % 8
+        assert plan.mates_of(rank) == tuple(range(first, first + 8))
+        assert len(plan.sources_of(rank)) == len(plan.sources_of(first))
+
+
+@pytest.mark.parametrize(
+    ("workers", "shards", "mates"),
+    [
+        pytest.param([0, 0, 2, 2], 1, [(0, 1), (0, 1), (2,)], id="by their worker"),
+        pytest.param([None] * 4, 1, [(0,), (1,), (2,)], id="each is a worker of its own"),
+        pytest.param([0, 0, 0, 0], 2, [(0, 2), (1,), (0, 2)], id="those that hold the same part"),
+    ],
+)
+def test_those_of_a_worker_that_lack_a_state_are_mates(
+    workers: list[int | None], shards: int, mates: list[tuple[int, ...]]
+) -> None:
+    """The first three lack it, and the last has it."""
+    states = [ProcessState(worker=worker) for worker in workers[:3]]
+    plan = plan_recovery([*states, ProcessState(FOURTH, worker=workers[3])], NOW, shards)
+    assert [plan.mates_of(rank) for rank in range(3)] == mates
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Several processes send a joining worker a share of the state each; it has the same bits."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import find_rank_info
-from spotrun_trainer.elastic.state_transfer import Place
+from spotrun_trainer.elastic.state_transfer import Mates, Place
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
 
@@ -104,6 +105,39 @@ def test_who_holds_other_tensors_is_named() -> None:
     """Rank 2 gives its optimizer one parameter more: its ranges would be those of other tensors."""
     ended = run_world(JOINING_WORKER + 1, transfer, 2)
     assert "ranks [2] hold other weights" in ended[JOINING_WORKER].error
+
+
+MATES = Mates((2, 3), 0)
+
+
+def transfer_to_mates() -> dict[str, Tensor]:
+    """Send two processes of a worker halves of the state, from two others; each has all then."""
+    rank_info = find_rank_info(os.environ, None)
+    rank = rank_info.rank
+    group = Group.form(rank_info, device=CPU)
+    group.all_gather(torch.ones(1))
+    tracked, _, _ = tracked_by(rank if rank < 2 else JOINING_WORKER)
+    if rank in MATES.ranks:
+        mates = replace(MATES, place=MATES.ranks.index(rank))
+        header = state_transfer.receive_header(group, 0, CPU)
+        state_transfer.receive(group, (0, 1), tracked, header, CPU, mates=mates)
+    else:
+        snapshot = state_transfer.take_snapshot(tracked, {})
+        for place, mate in enumerate(MATES.ranks):
+            share = Place(2 * place + rank, 4, first=2 * place)
+            state_transfer.send(group, mate, snapshot, CPU, share).wait()
+    group.all_gather(torch.ones(1))
+    return {name: one.clone() for name, one in tracked.flatten().tensors.items()}
+
+
+def test_mates_get_a_share_each_and_the_rest_from_each_other() -> None:
+    ended = run_world(4, transfer_to_mates)
+    assert [one.error for one in ended] == [""] * 4, [one.said for one in ended]
+    first, _, *mates = (one.value for one in ended)
+    for mate in mates:
+        assert set(mate) == set(first)
+        for name, tensor in mate.items():
+            assert torch.equal(tensor, first[name]), name
 
 
 class Link:
