@@ -24,6 +24,14 @@ PRINTED = {
             for what in ("bytes", "step_ms", "val_loss", "vs_plain", "codec_ms")
         ),
     },
+    "many_ranks": {
+        "completion_opens_per_rank",
+        "last_completion_opens_per_rank",
+        "restore_bytes_ratio",
+        "restore_opens_per_rank",
+        "transfer_skew",
+        "transfer_copies_per_node",
+    },
     "commit": {"commit_states_explored", "commit_unsound", "commit_broken_found"},
     "overhead": {
         "throughput_unused_vs_ddp",
@@ -64,6 +72,12 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     if name == "commit":
         assert by_name["commit_unsound"]["value"] == 0
         assert by_name["commit_broken_found"]["value"] == by_name["commit_broken_found"]["of"]
+    if name == "many_ranks":  # counted, so true whatever else the machine does
+        assert by_name["completion_opens_per_rank"]["value"] <= 3
+        assert by_name["completion_opens_per_rank"]["markers"] == 1
+        assert by_name["restore_bytes_ratio"]["value"] <= 1.1
+        assert by_name["transfer_skew"]["value"] <= 1.2
+        assert by_name["transfer_copies_per_node"]["value"] == 1
 
 
 def test_what_counting_a_scripts_steps_costs_needs_no_cluster() -> None:

@@ -39,7 +39,7 @@ def train_and_count(plan: Plan) -> tuple[Trained, list[str]]:
         found.append(file)
         return opened(place, name, file)
 
-    Place.open = count  # type: ignore[method-assign]
+    Place.open = count  # type: ignore[method-assign,assignment]
     return train(plan), [file for file in found if file.endswith("safetensors")]
 
 

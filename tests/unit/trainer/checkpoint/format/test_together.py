@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from spotrun_trainer.checkpoint import (
     Checkpoints,
@@ -159,6 +160,7 @@ class CutOff(CountedPlace):
         self._file = file
         self.times = times
 
+    @override
     def _open(self, name: Name, file: str) -> bytes:
         if file == self._file and self.times:
             self.times -= 1
