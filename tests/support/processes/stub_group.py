@@ -17,7 +17,7 @@ STACK_BYTES = 1 << 20
 
 
 class Exchange:
-    """What the ranks of one group have put up for each other, by the number of the collective."""
+    """The tensors that ranks of one group have put up for each other, by the number of the call."""
 
     def __init__(self, size: int) -> None:
         self.size = size

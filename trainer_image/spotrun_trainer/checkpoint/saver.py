@@ -34,9 +34,9 @@ FIRST_LOOK_SECONDS = 0.01
 AWAITED_SECONDS = 2.0
 """A caller that waits in slices asks again within this time."""
 LEFT_SECONDS, LEFT_TURNS = 120.0, 2
-"""How long, and by which ranks, a checkpoint of the world before may still be completed.
+"""A checkpoint of the world before may still be completed for so long, by ranks of these turns.
 
-A worker that was told to leave waits for it with its notice, of which this is the longest.
+A worker that was told to leave waits for it, and 120 s is the longest notice of a cloud.
 """
 EXIT_SECONDS = 10.0
 """A write that takes longer hangs, and must not keep a failed process from reporting that."""

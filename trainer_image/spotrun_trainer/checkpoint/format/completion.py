@@ -27,7 +27,7 @@ from spotrun_trainer.checkpoint.format.writer import Part
 TURN_SECONDS = 1.0
 """Longer than it takes to read all manifests of a large world, many at a time."""
 FEW_RANKS = 8
-"""So few look as often as they like."""
+"""Each rank of so small a world looks as often as it likes."""
 LOOKS_PER_SECOND = 32
 """All ranks of a world together look for a marker so often while they train."""
 SLOWEST_LOOK_SECONDS = 1.0
