@@ -62,13 +62,13 @@ class Meanwhile:
             wait_for(self.folder / "computing")
             yield from PARTS(tensors, part_bytes)
 
-        def noted(*args: object) -> None:
+        def noted(*args: object, **mates: object) -> None:
             self.note("taking")
-            take(*args)  # type: ignore[arg-type]
+            take(*args, **mates)  # type: ignore[arg-type]
             self.note("taken")
 
         state_transfer.parts = held
-        state_transfer.receive = noted  # type: ignore[assignment]
+        state_transfer.receive = noted
 
 
 PARTS = state_transfer.parts
@@ -138,7 +138,7 @@ class DieTaking(Meanwhile):
     def __call__(self, run: Run, step: int, count: int) -> None:
         super().__call__(run, step, count)
         if this_is(JOINING_WORKER):
-            state_transfer.receive = lambda *_: die()
+            state_transfer.receive = lambda *_, **__: die()
 
 
 def test_a_joining_worker_dies_amid_it_and_the_others_go_on(jobs: Jobs, tmp_path: Path) -> None:

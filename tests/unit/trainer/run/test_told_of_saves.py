@@ -15,8 +15,8 @@ def train_without_a_look(plan: Plan) -> list[str]:
     """Return the checkpoints that were noted before the last one, for which all wait."""
     noted, completed = list[str](), Saver.completed
 
-    def pause(rank: int, _size: int, *, is_awaited: bool) -> float:
-        return 0.0 if rank == 0 or is_awaited else HOUR_SECONDS
+    def pause(rank: int, size: int, *, is_awaited: bool) -> float:
+        return 0.0 if rank == 0 or size == 1 or is_awaited else HOUR_SECONDS
 
     def note(one: Saver, name: str) -> None:
         completed(one, name)
@@ -24,7 +24,7 @@ def train_without_a_look(plan: Plan) -> list[str]:
             noted.append(name)
 
     saver.pause_seconds = pause  # type: ignore[attr-defined]
-    Saver.completed = note  # type: ignore[method-assign]
+    Saver.completed = note  # type: ignore[method-assign,assignment]
     train(plan)
     return noted
 

@@ -49,6 +49,9 @@ class Peers(Protocol):
     def broadcast(self, tensor: Tensor, source: int) -> Pending:
         """Begin to copy one process's tensor to all, in place."""
 
+    def text_from(self, source: int, text: str, *, device: torch.device) -> str:
+        """Return one process's text to all."""
+
 
 class Readers(Protocol):
     """The processes that read a checkpoint: one by itself, or several together."""
@@ -113,16 +116,16 @@ class Together:
             result.append(patiently(function))
         except (DamagedCheckpointError, UnreadableCheckpointError) as raised:
             error = raised
-        is_unreadable = isinstance(error, UnreadableCheckpointError)
-        said = torch.tensor([float(error is not None), float(is_unreadable)], device=self.device)
+        own = 0 if error is None else 1 + isinstance(error, UnreadableCheckpointError)
+        said = torch.zeros(self.peers.size, device=self.device)
+        said[self.peers.rank] = own
         self.peers.all_reduce(said).wait()
-        num_errors, num_unreadable = said.tolist()
-        if error is not None:
-            raise error
-        if num_unreadable:
-            raise UnreadableCheckpointError("another rank could not read its share of a checkpoint")
-        if num_errors:
-            raise DamagedCheckpointError("a checkpoint is damaged, as another rank found")
+        found = [int(one) for one in said.tolist()]
+        if any(found):
+            worst = max(found)
+            text = self.peers.text_from(found.index(worst), str(error), device=self.device)
+            kind = DamagedCheckpointError if worst == 1 else UnreadableCheckpointError
+            raise error or kind(text)
         return result[0]
 
     def share(self, items: Sequence[T]) -> Sequence[T]:
