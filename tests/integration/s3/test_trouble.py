@@ -215,5 +215,5 @@ def saving(opened: Checkpoints, reporter: Reporter, training: Tracked) -> Saving
 def look_until_over(saves: Saving) -> None:
     until = time.monotonic() + 60
     while saves.is_in_flight and time.monotonic() < until:
-        saves.look(0.01)
+        saves.look(0.01, is_durable=False)
         time.sleep(0.01)
