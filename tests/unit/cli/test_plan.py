@@ -15,6 +15,7 @@ import pytest
 from spotrun.cli.kubectl import main
 from spotrun.cli.plan.choice import Assumptions, Option, options
 from spotrun.cli.plan.machines import Machine, machines
+from spotrun.cli.plan.stages import bytes_by_stage, can_be_staged, stage_of
 from spotrun.cli.plan.strategies import Needs, Spread, Strategy, bytes_per_gpu
 
 GIB = 2**30
@@ -27,6 +28,8 @@ NEEDS = Needs(
     update_bytes=8 * GIB,
     block_bytes=GIB,
     rest_bytes=2 * GIB,
+    behind_bytes=GIB,
+    blocks=14,
     microbatch=2,
     global_batch=16,
     weight_per_sample=100.0,
@@ -36,6 +39,16 @@ NEEDS = Needs(
         "checkpointed": 4 * GIB,
         "bf16": 10 * GIB,
         "bf16, checkpointed": 2 * GIB,
+    },
+    block_activations={
+        "as written": {
+            "before": GIB,
+            "kept": GIB,
+            "work": 2 * GIB,
+            "after": 5 * GIB,
+            "passed": GIB // 4,
+            "result": GIB // 2,
+        }
     },
     left_out={},
 )
@@ -57,6 +70,41 @@ def test_each_gpu_holds_its_part_and_what_it_works_on(
     spread: Spread, variant: str, gib: float
 ) -> None:
     assert bytes_per_gpu(NEEDS, spread, variant) == pytest.approx(gib * GIB, abs=1)
+
+
+def test_each_stage_holds_its_layers_and_the_microbatches_in_flight() -> None:
+    """Of 16 GiB a block has 1, and the first and the last stage have 1 more."""
+    first, last = bytes_by_stage(NEEDS, Spread(Strategy.COPIES, stages=2), "as written")
+    held = (7 + 1) / 16 * (64 + 16)
+    assert first == (held + 2 * (1 + 7) + 2) * GIB
+    assert last == (held + (1 / 4 + 7) + (5 + 1 / 2) + 4 / 4) * GIB
+    middle = bytes_by_stage(NEEDS, Spread(Strategy.COPIES, stages=7), "as written")[3]
+    assert middle == (2 / 16 * (64 + 16) + 4 * (1 / 4 + 2) + 2 + 14 / 4) * GIB
+
+
+def test_a_sharded_stage_has_weights_and_gradients_whole_while_a_schedule_runs() -> None:
+    one, two = (
+        bytes_by_stage(NEEDS, Spread(Strategy.SHARDED, gpus, stages=2), "as written")[0]
+        for gpus in (4, 8)
+    )
+    weights = 8 * GIB
+    assert two == weights * 4 / 8 + weights / 8 + (2 * (1 + 7) + 2) * GIB + 2 * weights
+    assert one - two == weights * 4 / 8 + weights / 8
+
+
+def test_stages_make_up_the_whole() -> None:
+    for stages in range(2, 15):
+        parts = [stage_of(NEEDS, one, stages, "as written") for one in range(stages)]
+        assert sum(one.blocks for one in parts) == NEEDS.blocks
+        for name in ("weight_bytes", "optimizer_bytes", "sum_bytes", "rest_bytes"):
+            whole = getattr(NEEDS, name)
+            assert sum(getattr(one, name) for one in parts) == pytest.approx(whole, abs=stages)
+
+
+def test_a_model_has_no_more_stages_than_blocks() -> None:
+    assert can_be_staged(NEEDS, 14, "as written")
+    assert not can_be_staged(NEEDS, 15, "as written")
+    assert not can_be_staged(NEEDS, 2, "bf16")  # whose blocks were not measured
 
 
 def test_an_update_may_need_more_than_a_microbatch() -> None:
@@ -129,14 +177,18 @@ def test_needs_measured_elsewhere_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "needs.json"
-    kept.write_text(json.dumps({**asdict(NEEDS), "version": 1, "blocks": 4}))
+    kept.write_text(json.dumps({**asdict(NEEDS), "version": 2}))
     assert main(["plan", "--needs", str(kept), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found["bytes_per_gpu"]["2 stages, a GPU each"] == {"as written": 58 * GIB}
+    assert len(found["bytes_by_stage"]["8 stages, a GPU each"]["as written"]) == 8
     assert found["bytes_per_gpu"]["a copy on each GPU"]["as written"] == 100 * GIB
     assert main(["plan", "--needs", str(kept)]) == 0
     printed = capsys.readouterr().out
     assert "activations, as written                 20.0" in printed
     assert "40% of its 16-bit speed" in printed
+    assert "8 stages, each sharded over 8 GPUs" in printed
+    assert "GiB on each GPU of 8 stages, from the first to the last" in printed
 
 
 JOB = """

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -67,12 +68,19 @@ def compute(
 ) -> Tensor:
     """Run a schedule on a batch; return the sum of its losses, which the last stage has."""
     losses: list[Tensor] = []
-    schedule.step(*(inputs if is_first else ()), target=target if is_last else None, losses=losses)
+    given = inputs if is_first else ()
+    schedule.step(*given, target=target if is_last else None, losses=losses, **_without_results(schedule))
     return (
         torch.stack([one.detach().reshape(()) for one in losses]).sum()
         if losses
         else torch.zeros(())
     )
+
+
+def _without_results(schedule: PipelineSchedule) -> dict[str, bool]:
+    """Return the option by which the last stage does not keep all results up to the end."""
+    name = "return_outputs"
+    return {name: False} if name in signature(schedule.step).parameters else {}  # torch 2.10 has it
 
 
 class InStages:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from spotrun.cli.plan.choice import Assumptions, Option
-from spotrun.cli.plan.strategies import Needs, Spread, Strategy, bytes_per_gpu
+from spotrun.cli.plan.stages import CUTS_PER_STAGE, bytes_by_stage, can_be_staged
+from spotrun.cli.plan.strategies import Needs, Spread, Strategy
 
 _GIB = 2**30
 _SPREADS = (
@@ -14,7 +15,11 @@ _SPREADS = (
     Spread(Strategy.SHARDED, 8),
     Spread(Strategy.SHARDED, 64),
     Spread(Strategy.TENSOR, 8),
+    Spread(Strategy.COPIES, stages=2),
+    Spread(Strategy.COPIES, stages=8),
+    Spread(Strategy.SHARDED, 8, stages=8),
 )
+_NAME_CHARS = 36
 
 
 def as_text(
@@ -32,9 +37,11 @@ def as_text(
             "GiB on each GPU at its peak",
             _row("", variants),
             *(
-                _row(str(one), [_gib(bytes_per_gpu(needs, one, kind)) for kind in variants])
+                _row(str(one), [_most(needs, one, kind) for kind in variants])
                 for one in _SPREADS
+                if _can_be(needs, one)
             ),
+            *_by_stage(needs),
             "",
             "What holds a copy, cheapest on demand first",
             *_machines(options),
@@ -54,8 +61,22 @@ def as_json(
             "needs": asdict(needs),
             "assumed": asdict(assumed),
             "bytes_per_gpu": {
-                str(one): {kind: bytes_per_gpu(needs, one, kind) for kind in needs.variants}
+                str(one): {
+                    kind: max(bytes_by_stage(needs, one, kind))
+                    for kind in needs.variants
+                    if can_be_staged(needs, one.stages, kind)
+                }
                 for one in _SPREADS
+                if _can_be(needs, one)
+            },
+            "bytes_by_stage": {
+                str(one): {
+                    kind: bytes_by_stage(needs, one, kind)
+                    for kind in needs.variants
+                    if can_be_staged(needs, one.stages, kind)
+                }
+                for one in _SPREADS
+                if one.stages > 1 and _can_be(needs, one)
             },
             "options": [
                 {
@@ -88,6 +109,29 @@ def _measured(needs: Needs, variants: Sequence[str]) -> Iterator[str]:
     yield from (f"  {name:36}{_gib(size):>8}" for name, size in parts.items())
 
 
+def _can_be(needs: Needs, spread: Spread) -> bool:
+    return any(can_be_staged(needs, spread.stages, kind) for kind in needs.variants)
+
+
+def _most(needs: Needs, spread: Spread, variant: str) -> str:
+    """Return what the largest stage needs; a dash where that is not known."""
+    if not can_be_staged(needs, spread.stages, variant):
+        return "-"
+    return _gib(max(bytes_by_stage(needs, spread, variant)))
+
+
+def _by_stage(needs: Needs) -> Iterator[str]:
+    """Yield the stages of the longest pipeline above that shards none of them."""
+    pipelines = [one for one in _SPREADS if one.stages > 1 and one.gpus == 1]
+    for spread in [one for one in pipelines if _can_be(needs, one)][-1:]:
+        yield ""
+        yield f"GiB on each GPU of {spread.stages} stages, from the first to the last"
+        for kind in needs.variants:
+            if can_be_staged(needs, spread.stages, kind):
+                sizes = map(_gib, bytes_by_stage(needs, spread, kind))
+                yield f"  {kind:24}" + "".join(f"{one:>8}" for one in sizes)
+
+
 def _machines(options: Sequence[Option]) -> Iterator[str]:
     head = ("GiB", "nodes", "$/h")
     yield (
@@ -108,6 +152,15 @@ def _notes(needs: Needs, none: Sequence[str], assumed: Assumptions) -> Iterator[
         "Measured on tensors without content: weights to microbatches. Derived: what is sharded. "
         "Estimated: tensor parallelism (Run does not divide a model so by itself)."
     )
+    if any(_can_be(needs, one) for one in _SPREADS if one.stages > 1):
+        yield (
+            "Derived, of stages the largest: blocks as if they were alike, dealt evenly, and the "
+            "activations of as many microbatches as 1F1B has in flight. Assumed: a schedule cuts "
+            f"{CUTS_PER_STAGE} microbatches for each stage, each of {needs.microbatch} as above. "
+            "No machines are chosen for stages: how long they wait depends on the schedule."
+        )
+    else:
+        yield f"No stages: {_why_no_stages(needs)}."
     yield (
         f"Assumed: {assumed.usable:.0%} of a GPU's memory can be used (--usable); for dollars per "
         f"1e9 targets {assumed.utilization:.0%} of its 16-bit speed (--utilization), with all GPUs "
@@ -119,8 +172,14 @@ def _notes(needs: Needs, none: Sequence[str], assumed: Assumptions) -> Iterator[
         yield f"* held by no number of GPUs up to 1,024: {'; '.join(none)}"
 
 
+def _why_no_stages(needs: Needs) -> str:
+    if needs.blocks < 2:
+        return "the model has no nn.ModuleList with a block for each"
+    return "its blocks are not called one after the other, once each"
+
+
 def _row(name: str, cells: Sequence[str]) -> str:
-    return f"  {name:24}" + "".join(f"{cell:>20}" for cell in cells)
+    return f"  {name:{_NAME_CHARS}}" + "".join(f"{cell:>20}" for cell in cells)
 
 
 def _gib(size: int) -> str:

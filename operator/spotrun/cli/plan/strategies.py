@@ -8,7 +8,7 @@ from typing_extensions import override
 
 VARIANTS = ("as written", "checkpointed", "bf16", "bf16, checkpointed")
 """The ways to compute a microbatch, those that change less first."""
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,14 @@ class Needs:
     update_bytes: int
     block_bytes: int
     rest_bytes: int
+    behind_bytes: int
+    blocks: int
     microbatch: int
     global_batch: int
     weight_per_sample: float | None
     flops: int
     activation_bytes: dict[str, int]
+    block_activations: dict[str, dict[str, int]]
     left_out: dict[str, str]
 
     @property
@@ -50,7 +53,7 @@ class Needs:
 
 
 class Strategy(StrEnum):
-    """The ways to spread a model."""
+    """The ways to spread a model, or a stage of it."""
 
     COPIES = "a copy on each GPU"
     SHARDED = "sharded over"
@@ -59,14 +62,18 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class Spread:
-    """A strategy, with the number of GPUs that hold a copy together."""
+    """A strategy, with the number of GPUs that hold a copy together, or one of its stages."""
 
     strategy: Strategy
     gpus: int = 1
+    stages: int = 1
 
     @override
     def __str__(self) -> str:
-        return self.strategy if self.gpus == 1 else f"{self.strategy} {self.gpus} GPUs"
+        one = self.strategy if self.gpus == 1 else f"{self.strategy} {self.gpus} GPUs"
+        if self.stages == 1:
+            return one
+        return f"{self.stages} stages, {'a GPU each' if self.gpus == 1 else f'each {one}'}"
 
 
 def bytes_per_gpu(needs: Needs, spread: Spread, variant: str) -> int:
@@ -74,7 +81,7 @@ def bytes_per_gpu(needs: Needs, spread: Spread, variant: str) -> int:
 
     A copy on each GPU is measured, but for the second copy of the weights in bf16. Sharded, each
     GPU has its part of what is held, and gathers the blocks at work. Of tensor parallelism only an
-    estimate is made.
+    estimate is made. `needs` are those of a stage where there are several.
     """
     held = needs.weight_bytes + needs.optimizer_bytes + needs.sum_bytes
     working = _working(needs, spread, variant)
@@ -95,6 +102,8 @@ def _working(needs: Needs, spread: Spread, variant: str) -> int:
             # gathered; then the gradient of one of them is whole until it is summed.
             gathered = 2 * needs.block_bytes + needs.rest_bytes
             whole = max(needs.block_bytes, needs.rest_bytes)
+            if spread.stages > 1:  # a schedule keeps both whole from its first backward to its end
+                gathered, whole = needs.weight_bytes, needs.gradient_bytes
             return activations + gradients + (gathered + whole) // size
         case Strategy.TENSOR:
             # Korthikanti et al. 2022, eq. 2: of 34 parts that a block keeps 24 are divided.

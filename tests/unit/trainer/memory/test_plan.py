@@ -43,6 +43,14 @@ def test_weights_gradients_and_optimizer_state_are_counted_to_the_byte(needs: Ne
     assert needs.weight_per_sample == lm.TOKENS
 
 
+def test_what_blocks_and_the_rest_keep_makes_up_the_whole(needs: Needs) -> None:
+    for variant, seen in needs.block_activations.items():
+        kept = seen["before"] + needs.blocks * seen["kept"]
+        assert needs.activation_bytes[variant] == kept + max(seen["after"], seen["work"])
+    assert set(needs.block_activations) == set(needs.activation_bytes)
+    assert needs.behind_bytes == sum(one.nbytes for one in lm.LM().head.parameters())
+
+
 def test_where_the_size_is_found_by_trying_one_sample_is_measured(
     tmp_path: Path, needs: Needs
 ) -> None:
@@ -160,6 +168,7 @@ class Model(nn.Module):
 def test_what_is_in_no_block_is_counted_once(tmp_path: Path) -> None:
     needs = planned(tmp_path, NESTED + LOOP.replace("nn.Linear(8, 1)", "Model()").format(extra=""))
     assert (needs.blocks, needs.block_bytes, needs.rest_bytes) == (2, 3 * 256, 32)
+    assert needs.behind_bytes == 32
     assert needs.weight_bytes == 5 * 256 + 32
 
 

@@ -22,11 +22,16 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's,
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = 0
         self.most = 0
+        self.recent = 0  # the most since `restart`
         self._known: dict[int, tuple[weakref.ref[torch.UntypedStorage], int]] = {}
 
     def ignore(self, tensor: Tensor) -> None:
         """Count a tensor no more: it belongs to what is counted elsewhere, such as gradients."""
         self._forget(tensor.untyped_storage()._cdata)  # noqa: SLF001 - its identity
+
+    def restart(self) -> None:
+        """Begin to look for the most in `recent` anew."""
+        self.recent = self.now
 
     @override
     def __torch_dispatch__(
@@ -51,6 +56,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's,
         self._known[key] = weakref.ref(storage, lambda _gone: self._forget(key)), size
         self.now += size
         self.most = max(self.most, self.now)
+        self.recent = max(self.recent, self.now)
 
     def _forget(self, key: int) -> None:
         _, size = self._known.pop(key, (None, 0))

@@ -20,6 +20,7 @@ from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.memory import blocks, fakes
+from spotrun_trainer.loop.memory.by_block import BlockBytes, called_behind
 from spotrun_trainer.loop.memory.live_bytes import LiveBytes
 from spotrun_trainer.loop.memory.needs import PLAN_FILE, Needs
 from spotrun_trainer.parallel.blocks import blocks_of
@@ -78,6 +79,8 @@ class Planner:
         self._modules = [one for one in context.things if isinstance(one, nn.Module)]
         self._optimizers = [one for one in context.things if isinstance(one, Optimizer)]
         self._activations: dict[str, int] = {}
+        self._by_block: dict[str, dict[str, int]] = {}
+        self._behind: list[nn.Module] = []  # the modules that are called behind blocks
         self._left_out: dict[str, str] = {}
         self._flops = 0
         self._weight: float | None = None
@@ -154,17 +157,22 @@ class Planner:
                 for one in module.parameters()
                 if one.requires_grad
             ]
-            with fakes.fake_mode(), live:
+            by_block = BlockBytes(self._modules, list(blocks_of(self._modules)), live)
+            with fakes.fake_mode(), by_block.noting(), live:
                 yield self._step()
             for hook in hooks:
                 hook.remove()
         self._activations[name] = live.most
+        if found := by_block.found():
+            self._by_block[name] = found
 
     def _count(self) -> Iterator[Step]:
         """Yield a step whose operations are counted: by itself, for that keeps tensors longer."""
+        behind = called_behind(self._modules, list(blocks_of(self._modules)))
         with fakes.fake_mode(), FlopCounterMode(display=False) as flops:
             step = self._step()
             yield step
+        self._behind = behind()
         self._flops, self._weight = int(flops.get_total_flops()), step.weight
 
     def _step(self) -> Step:
@@ -207,6 +215,7 @@ class Planner:
         )
         every = [_unique(one.parameters()) for one in blocks_of(self._modules)]
         in_blocks = _unique(one for block in every for one in block)  # some may share weights
+        behind = _unique(one for part in self._behind for one in part.parameters(recurse=False))
         per_sample = None if self._weight is None else self._weight / self._batch.microbatch
         update_bytes = self._update(updated)
         return Needs(
@@ -219,12 +228,14 @@ class Planner:
             update_bytes=update_bytes,
             block_bytes=max(map(_bytes, every), default=0),
             rest_bytes=_bytes(weights) - _bytes(in_blocks),
+            behind_bytes=_bytes(behind),
             blocks=len(every),
             microbatch=self._batch.microbatch,
             global_batch=self._batch.global_batch,
             weight_per_sample=per_sample,
             flops=self._flops,
             activation_bytes=self._activations,
+            block_activations=self._by_block,
             left_out=self._left_out,
         )
 

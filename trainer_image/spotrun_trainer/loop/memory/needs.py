@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 PLAN_FILE = "SPOTRUN_PLAN"
 """The variable that names the file which a planned script writes what it needs to."""
 _OF_A_WORLD = ("SPOTRUN_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
@@ -32,6 +32,7 @@ class Needs:
     update_bytes: int  # the most that the optimizers hold beside that, while they step
     block_bytes: int  # of the weights of the largest block
     rest_bytes: int  # of the weights outside of all blocks
+    behind_bytes: int  # of these, of the weights that are used behind the first block
     blocks: int
     microbatch: int
     global_batch: int
@@ -40,6 +41,9 @@ class Needs:
     activation_bytes: dict[str, int] = field(default_factory=dict)
     """The most that a microbatch holds beside weights and gradients, by variant: "as written",
     "checkpointed", "bf16" and "bf16, checkpointed"."""
+    block_activations: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The same by variant for the stages of a pipeline, as `by_block.BlockBytes.found` names it; a
+    variant is missing where blocks are not called once each."""
     left_out: dict[str, str] = field(default_factory=dict)
     """The variants that could not be measured, and why."""
     version: int = VERSION
