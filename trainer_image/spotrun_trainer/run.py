@@ -164,6 +164,12 @@ class Run:
         Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" within it, and with
         Parallel(pipeline=...) "pp" around these. By itself a pipeline has "pp" alone.
         """
+        if self._context.mesh is None and is_planned():
+            raise ValueError(
+                "run.mesh is not there in a plan, where one process has the whole model, and what "
+                "it needs in parts or stages follows from that: leave run.mesh out where the "
+                "script's arguments ask for one stage and undivided layers, and plan it with those"
+            )
         if self._context.mesh is None:
             raise ValueError(
                 "run.mesh is there where several processes hold a copy of the model together: "
@@ -293,12 +299,15 @@ class Run:
         schedule_check.check_tracked(self._context.things)
         if microbatch == "auto" and is_planned():
             microbatch = 1  # needs are measured of one sample
-        batch_size = BatchSize(global_batch, microbatch)
+        plan = self._context.rank_info.parallel
+        parts = 1 if plan is None or self._context.mesh is None else plan.shard
+        batch_size = BatchSize(global_batch, microbatch, parts)
         batch_size.check(self._context)
-        batch = batch_size.of(self._context.rank_info.size)
+        if microbatch == "auto" and self._context.replica is not None:
+            self._context.replica.votes = True
+        batch = batch_size.of(self._context.rank_info.replicas)
         if self._context.mesh is not None:
-            plan = self._context.rank_info.parallel
-            batch.check_parts(1 if plan is None else plan.shard)
+            batch.check_parts(parts)
             check_optimizers(self._context.things)
             sum_gradients(self._context.things)
         check_unscaled(self._compression, self._context.things)

@@ -36,6 +36,7 @@ from spotrun_trainer.elastic.pending_collectives import (
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.parallel.degrees import Parallel
+from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
@@ -78,6 +79,7 @@ class Group:
         self.is_nccl = is_nccl
         self.replica = replica
         self.lost: PeerLostError | None = None  # noticed where it could not be raised
+        self.giving_up: GivingUp | None = None  # of a copy whose microbatches may not fit
         self._peers = peers
         self._parallel = parallel if replica is not None else None
         self.axes = axes  # of a copy: groups of some of its processes, by their numbers in it

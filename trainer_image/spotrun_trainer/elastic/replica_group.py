@@ -14,8 +14,9 @@ from torch._C._distributed_c10d import _create_work_from_future
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun_trainer.elastic.errors import PeerLostError
-from spotrun_trainer.elastic.pending_collectives import Pending
+from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.process.rng import key_of
 
 _BACKEND = "spotrun"
@@ -35,6 +36,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         super().__init__(shard, shards)
         self._group: Group | None = None
         self._raises_later = raises_later
+        self.votes = False  # in front of each collective, whether all of the copy go on
         self._name = ""
         self._lost_in: Group | None = None  # where the loss of a peer is noted
         self._axes: dict[tuple[int, ...], ReplicaGroup] = {}
@@ -57,6 +59,8 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
 
     def enter(self, group: Group | None) -> None:
         """Use another world's group from now on; None: none until there is another world."""
+        if group is not None and self.votes:
+            group.giving_up = _votes_of(group)
         self._enter(group, group)
         for ranks, axis in self._axes.items():
             axis._enter(group.axes[ranks] if group is not None else None, group)  # noqa: SLF001 - of its own class
@@ -149,7 +153,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         group, lost_in = self._present()
         if not self._raises_later:
             return group.begin(collective, tensors[0])
-        _RaisedLater(lambda: group.begin(collective, tensors[0]), lost_in).wait()
+        _RaisedLater(lambda: _voted(group, lost_in, collective, tensors[0]), lost_in).wait()
         return _ended(tensors[0])
 
     def _exchange(self, message: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
@@ -166,6 +170,27 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
                 "what needs all of them inside `with step:` or run.evaluate"
             )
         return self._group, self._lost_in
+
+
+def _votes_of(copy: Group) -> GivingUp:
+    every = [copy, *copy.axes.values()]
+    device = torch.device("cuda", torch.cuda.current_device()) if copy.is_nccl else "cpu"
+    return GivingUp([one for one in every if one.size > 1], device)
+
+
+def _voted(
+    group: Group, copy: Group, collective: Callable[[Any], Any], tensor: Tensor
+) -> Pending:
+    """Begin a collective, if no process of the copy has given the microbatch up."""
+    votes = copy.giving_up
+    if votes is None:
+        return group.begin(collective, tensor)
+    if group.size > 1 and not votes.goes_on(group):
+        return Done()
+    votes.is_amid_collective = True
+    group.begin(collective, tensor).wait()
+    votes.is_amid_collective = False
+    return Done()
 
 
 def _all_gather(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped

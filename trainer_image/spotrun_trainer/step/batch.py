@@ -19,13 +19,13 @@ class TooLargeError(Exception):
         self.is_agreed = is_agreed
 
 
-def largest_microbatch(global_batch: int, processes: int, most: int) -> int:
+def largest_microbatch(samples: int, processes: int, most: int) -> int:
     """Return the largest microbatch, of at most `most` samples, of which each process gets one.
 
-    It divides the global batch; 1 where there are more processes than samples.
+    It divides the samples of a step; 1 where there are more processes than samples.
     """
-    most = max(1, min(most, global_batch // processes))
-    return next(size for size in range(most, 0, -1) if global_batch % size == 0)
+    most = max(1, min(most, samples // processes))
+    return next(size for size in range(most, 0, -1) if samples % size == 0)
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Batch:
     global_batch: int
     microbatch: int
     may_shrink: bool = False  # the script leaves the size of a microbatch to what fits
+    parts: int = 1  # processes of a copy, each of which gets as many microbatches
 
     def __post_init__(self) -> None:
         if self.global_batch < 1 or self.microbatch < 1:
@@ -55,7 +56,7 @@ class Batch:
         """The next smaller size of a microbatch, about half; None if it is one sample."""
         if self.microbatch == 1:
             return None
-        return largest_microbatch(self.global_batch, 1, self.microbatch // 2)
+        return largest_microbatch(self.global_batch // self.parts, 1, self.microbatch // 2)
 
     def block(self, samples: int, share: Share) -> Block:
         """Return a process's part of the step that begins after so many samples."""
@@ -63,6 +64,11 @@ class Batch:
 
     def check_parts(self, parts: int) -> None:
         """Raise ValueError if a copy's parts would not get the same number of microbatches."""
+        if self.may_shrink and self.microbatches % parts:
+            raise ValueError(
+                f"global_batch={self.global_batch} cannot be divided evenly among the {parts} "
+                f"processes of a copy of the model: let it be a multiple of {parts}"
+            )
         if self.microbatches % parts:
             raise ValueError(
                 f"{self.microbatches} microbatches cannot be divided evenly among the {parts} "

@@ -107,6 +107,7 @@ class Phase:
             context.sums = self._sums[-1]
             yield moved(batch, context.device)
             context.sums = None
+            context.check_fits()
             self._take(number)
         context.speeds.stop(len(self._dealt) * context.batch.microbatch)
         seed_all(*self._key, _OUTSIDE)
@@ -209,6 +210,7 @@ class Phase:
             votes, totals, square = self._commit(missing, self._square(gradients, clip))
         if votes.too_large:
             context.buffers.forget_agreement()  # some have computed nothing that would change any
+            context.begin_anew()
             raise TooLargeError(context.batch.microbatch, is_agreed=True)
         context.before_change()
         some_missing = votes.missing > 0
@@ -344,7 +346,10 @@ class Phase:
         context.buffers.agree(context.group, changed, context.batch.microbatches)
         unknown = len(changed.difference(context.buffers.agreed))
         own = replace(
-            context.vote(), missing=missing, unknown=unknown, too_large=int(self._gives_up)
+            context.vote(),
+            missing=missing,
+            unknown=unknown,
+            too_large=int(self._gives_up or context.is_given_up),
         )
         vectors = [one.vector(context.buffers) for one in self._sums]
         speeds = context.speeds.own()

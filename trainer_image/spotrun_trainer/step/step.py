@@ -204,10 +204,12 @@ class Step:
     def _too_large(self, error: Exception) -> Exception:
         """Return what an error of the script means for the step: a smaller microbatch may fit."""
         context = self._context
-        if not is_out_of_memory(error):
+        if not is_out_of_memory(error) and not context.is_given_up:
             return error
-        is_amid_microbatch, batch = context.sums is not None, context.batch
-        if not is_amid_microbatch or not batch.may_shrink or batch.smaller is None:
+        is_amid_microbatch = context.sums is not None and context.can_give_up
+        batch = context.batch
+        can_shrink = is_amid_microbatch and batch.may_shrink and batch.smaller is not None
+        if not can_shrink and not context.is_given_up:
             explain(
                 error,
                 held=context.held_bytes(),
@@ -217,7 +219,7 @@ class Step:
             return error
         traceback.clear_frames(error.__traceback__)  # they hold the microbatch's activations
         try:
-            context.finish_sums()
+            context.give_up()
         except PeerLostError as lost:
             return lost
         return TooLargeError(context.batch.microbatch, is_agreed=False)

@@ -13,11 +13,12 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Done
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel import fsdp
+from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.parallel.local import is_sharded, local
 from spotrun_trainer.parallel.pipeline import Schedules
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.batch import Batch
+from spotrun_trainer.step.batch import Batch, TooLargeError
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradients import (
@@ -130,6 +131,43 @@ class StepContext:
         self.buffers.keep()  # a joining worker received these with the state
         self.buffers.forget_agreement()  # joining workers have no part in it
         self._updated.clear()  # nor in this
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a process of this copy has no memory for the present microbatch."""
+        votes = self._votes()
+        return votes is not None and votes.has_given_up
+
+    @property
+    def can_give_up(self) -> bool:
+        """Whether the others of this copy, if any, hear of it."""
+        votes = self._votes()
+        return votes is None or not votes.is_amid_collective
+
+    def give_up(self) -> None:
+        """Have this copy drop the step, and take part in the sums that the others wait for."""
+        if (votes := self._votes()) is not None:
+            votes.give_up()
+        self.finish_sums()
+
+    def check_fits(self) -> None:
+        """Raise TooLargeError where a microbatch did not fit into another process of this copy."""
+        if self.is_given_up:
+            self.give_up()
+            raise TooLargeError(self.batch.microbatch, is_agreed=False)
+
+    def begin_anew(self) -> None:
+        """Forget that the step was given up, once all have dropped it."""
+        replica = self.group.replica
+        try:
+            if (votes := self._votes()) is not None:
+                votes.begin_anew()
+        except PeerLostError as error:
+            assert replica is not None, "it has votes"
+            replica.lost = error  # all have agreed on the step: it is raised in the next one
+
+    def _votes(self) -> GivingUp | None:
+        return None if self.group.replica is None else self.group.replica.giving_up
 
     def lost(self) -> PeerLostError | None:
         """Return the loss of a peer amid a microbatch, where it could not be raised."""

@@ -186,7 +186,7 @@ def test_a_model_larger_than_any_memory_is_planned(tmp_path: Path) -> None:
         (LOOP.format(extra="print(float(loss))"), "content of a tensor in its step"),
         ("", "came to its end without run.steps"),
         ("raise SystemExit(3)", "ended by itself, with 3"),
-        ("run.mesh", "run.mesh is there where"),
+        ("run.mesh", "run.mesh is not there in a plan"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it; memory may have run out"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV ended it"),
     ],

@@ -18,7 +18,7 @@ from torch.utils.data import IterableDataset
 from typing_extensions import override
 
 from spotrun.wire import How
-from spotrun_trainer import Parallel, Run
+from spotrun_trainer import Run
 from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.step import step_context
 from spotrun_trainer.step.batch import MOST_SAMPLES, Batch, largest_microbatch
@@ -330,17 +330,6 @@ def test_where_bits_are_promised_a_size_is_given() -> None:
     run.track(model=run.prepare(nn.Linear(2, 2)))
     with pytest.raises(ValueError, match="promises the same bits with any of them"):
         run.steps(dataset(), global_batch=4, microbatch="auto")
-
-
-def in_parts() -> None:
-    run = Run(parallel=Parallel(shard=2))
-    run.track(model=run.prepare(nn.Linear(2, 2)))
-    run.steps(dataset(), global_batch=4, microbatch="auto")
-
-
-def test_a_model_that_several_hold_has_a_size_given() -> None:
-    for ended in run_world(2, in_parts):
-        assert "for processes that each hold the whole model" in ended.error
 
 
 def test_one_sample_that_does_not_fit_is_an_error_of_its_process() -> None:

@@ -17,12 +17,14 @@ Microbatch = int | Literal["auto"]
 class BatchSize:
     """The cut of a step's samples in worlds of any size."""
 
-    def __init__(self, global_batch: int, microbatch: Microbatch) -> None:
+    def __init__(self, global_batch: int, microbatch: Microbatch, parts: int = 1) -> None:
+        """`parts` are the processes of a copy with samples of their own."""
         if isinstance(microbatch, str) and microbatch != "auto":
             raise ValueError(f'microbatch={microbatch!r}: give a number of samples, or "auto"')
         self.global_batch = global_batch
         self.limit: int | None = None  # larger microbatches did not fit; None: all did
         self._given = microbatch
+        self._parts = parts
         self._said = 0
         self.of(1)  # raises for numbers that do not go together
 
@@ -43,11 +45,12 @@ class BatchSize:
                 "deterministic=True promises the same bits with any of them: give microbatch= a "
                 "number"
             )
-        if context.rank_info.shards > 1:
+        if context.rank_info.shards > 1 and (context.mesh is None or context.rank_info.stages > 1):
             raise ValueError(
-                'microbatch="auto" is for processes that each hold the whole model: where one of '
-                "several that hold it together runs out of memory amid a layer, the others wait "
-                "there for it; give microbatch= a number (`kubectl tjob plan` says what fits)"
+                'microbatch="auto" is neither for the stages of a pipeline nor for shards=: where '
+                "one of the processes that hold the model together runs out of memory, the others "
+                "wait there for its message; give microbatch= a number (`kubectl tjob plan` says "
+                "what fits)"
             )
 
     def of(self, processes: int) -> Batch:
@@ -55,12 +58,14 @@ class BatchSize:
         if self._given != "auto":
             return Batch(self.global_batch, self._given)
         most = MOST_SAMPLES if self.limit is None else self.limit
-        size = largest_microbatch(max(1, self.global_batch), processes, most)
-        return Batch(self.global_batch, size, may_shrink=True)
+        of_a_part, rest = divmod(max(0, self.global_batch), self._parts)
+        # With a rest no size goes: `Batch.check_parts` says so.
+        size = 1 if rest or not of_a_part else largest_microbatch(of_a_part, processes, most)
+        return Batch(self.global_batch, size, may_shrink=True, parts=self._parts)
 
     def shrink(self, microbatch: int, *, is_logged: bool) -> None:
         """Note that a size did not fit."""
-        self.limit = Batch(self.global_batch, microbatch).smaller or 1
+        self.limit = Batch(self.global_batch, microbatch, parts=self._parts).smaller or 1
         if is_logged:
             say(
                 f"a microbatch of {microbatch} samples did not fit into memory: the step comes "
