@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +62,24 @@ def main() -> None:
     model = run.prepare(Part())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     run.track(model=model, optimizer=optimizer)
-    x = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
-    data = TensorDataset(x, (x.sum(dim=1) > 0).long())
+    data = samples()
     for step in run.steps(data, global_batch=16, microbatch=2, total=args.steps, num_workers=0):
         with step:
             for features, classes in step:
                 loss = functional.cross_entropy(model(features), classes, reduction="sum")
                 step.backward(loss, weight=len(classes))
             step.update(optimizer)
-            note(args.folder / "trace.jsonl", run, step.number, model)
+            note(args.folder / "trace.jsonl", run, step.number, model.state_dict().values())
             time.sleep(args.pause)
 
 
-def note(file: Path, run: Run, step: int, model: nn.Module) -> None:
-    bits = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+def samples() -> TensorDataset:
+    x = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
+    return TensorDataset(x, (x.sum(dim=1) > 0).long())
+
+
+def note(file: Path, run: Run, step: int, weights: Iterable[Tensor]) -> None:
+    bits = b"".join(value.numpy().tobytes() for value in weights)
     line = {
         "time": time.time(),
         "step": step,

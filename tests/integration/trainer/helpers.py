@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,13 +39,14 @@ class Place(World):
 
     folder: Path  # of this test, as all its pods see it
 
-    async def add_nodes(self, *names: str) -> None:
+    async def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
         """Add nodes that run pods as local processes.
 
         No other test's nodes have these names: what is left of its pods would take their place.
         """
         for name in names:
-            await self.nodes.add(f"{self.namespace}-{name}", capacity=_ONE_POD)
+            machine = f"{self.namespace}-{name}"
+            await self.nodes.add(machine, labels=labels, capacity=_ONE_POD)
 
     async def start(
         self, script: Path | str, *args: object, workers: int = 2, **changes: Any

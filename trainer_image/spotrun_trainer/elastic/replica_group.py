@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
-from torch._C._distributed_c10d import _create_work_from_future
+from torch._C._distributed_c10d import AllreduceOptions, _create_work_from_future
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
 
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.parallel.collectives import Collectives
 from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.process.rng import key_of
 
@@ -23,7 +24,7 @@ _BACKEND = "spotrun"
 _ProcessGroup: Any = distributed.ProcessGroup  # whose stubs have another form of each method
 
 
-class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
+class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
     """Collectives over one copy of the model, in whichever world there is.
 
     Where torch shards the model, its modules call collectives amid forward and backward passes, and
@@ -33,7 +34,7 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
     """
 
     def __init__(self, shard: int, shards: int, *, raises_later: bool = False) -> None:
-        super().__init__(shard, shards)
+        _ProcessGroup.__init__(self, shard, shards)
         self._group: Group | None = None
         self._raises_later = raises_later
         self.votes = False  # in front of each collective, whether all of the copy go on
@@ -78,48 +79,10 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
         self._axes[ranks] = axis
         return axis
 
-    def allreduce(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to sum, or to reduce as the options say."""
-        return self._begin(lambda backend: backend.allreduce(tensors, _with_work(options)), tensors)
-
-    def broadcast(self, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to copy one process's tensors to all."""
-        return self._begin(lambda backend: backend.broadcast(tensors, _with_work(options)), tensors)
-
-    def allgather(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to copy each process's tensors to all."""
-        return self._begin(
-            lambda backend: backend.allgather(outputs, tensors, _with_work(options)), tensors
-        )
-
-    def all_gather_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to copy each process's tensor into one tensor of all."""
-        return self._begin(
-            lambda one: _all_gather(one)(output, tensor, _with_work(options)), [tensor]
-        )
-
-    def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to sum, and to give each process its part."""
-        return self._begin(
-            lambda one: _reduce_scatter(one)(output, tensor, _with_work(options)), [tensor]
-        )
-
-    # Their names until torch 2.14.
-    _allgather_base = all_gather_single
-    _reduce_scatter_base = reduce_scatter_single
-
-    def allgather_into_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin several of these, as torch's own layers on parts of a tensor ask for one."""
-        return self._each(self.all_gather_single, outputs, tensors, options)
-
-    def reduce_scatter_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin several of these."""
-        return self._each(self.reduce_scatter_single, outputs, tensors, options)
-
-    def _each(self, begin: Callable[..., Any], outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        works = [begin(*pair, options) for pair in zip(outputs, tensors, strict=True)]
-        last: Pending = works[-1]  # each has been waited for
-        return last
+    def barrier(self, opts: Any = None) -> Pending:  # noqa: ANN401
+        """Return once all processes are there."""
+        del opts  # which devices it has, say
+        return self.allreduce([torch.zeros(1, device=self._device())], AllreduceOptions())
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
         """Begin to send a tensor to one process."""
@@ -163,6 +126,10 @@ class ReplicaGroup(_ProcessGroup):  # type: ignore[misc]
             return group.begin_message(message, tensors[0])
         return _RaisedLater(lambda: group.begin_message(message, tensors[0]), lost_in)
 
+    def _device(self) -> torch.device:
+        group, _ = self._present()
+        return torch.device("cuda" if group.is_nccl else "cpu")
+
     def _present(self) -> tuple[Group, Group]:
         if self._group is None or self._lost_in is None:
             raise ValueError(
@@ -178,9 +145,7 @@ def _votes_of(copy: Group) -> GivingUp:
     return GivingUp([one for one in every if one.size > 1], device)
 
 
-def _voted(
-    group: Group, copy: Group, collective: Callable[[Any], Any], tensor: Tensor
-) -> Pending:
+def _voted(group: Group, copy: Group, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
     """Begin a collective, if no process of the copy has given the microbatch up."""
     votes = copy.giving_up
     if votes is None:
@@ -191,14 +156,6 @@ def _voted(
     group.begin(collective, tensor).wait()
     votes.is_amid_collective = False
     return Done()
-
-
-def _all_gather(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
-    return getattr(backend, "all_gather_single", None) or backend._allgather_base  # noqa: SLF001
-
-
-def _reduce_scatter(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
-    return getattr(backend, "reduce_scatter_single", None) or backend._reduce_scatter_base  # noqa: SLF001
 
 
 class _RaisedLater:
@@ -233,13 +190,6 @@ def _ended(tensor: Tensor) -> Pending:
     work: Any = _create_work_from_future(ended)
     pending: Pending = work
     return pending
-
-
-def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped
-    """Ask for a work to wait for; NCCL returns none to those who do not."""
-    if hasattr(options, "asyncOp"):
-        options.asyncOp = True
-    return options
 
 
 @contextmanager

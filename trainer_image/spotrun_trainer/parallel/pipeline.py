@@ -68,8 +68,12 @@ def compute(
 ) -> Tensor:
     """Run a schedule on a batch; return the sum of its losses, which the last stage has."""
     losses: list[Tensor] = []
-    given = inputs if is_first else ()
-    schedule.step(*given, target=target if is_last else None, losses=losses, **_without_results(schedule))
+    schedule.step(
+        *(inputs if is_first else ()),
+        target=target if is_last else None,
+        losses=losses,
+        **_without_results(schedule),
+    )
     return (
         torch.stack([one.detach().reshape(()) for one in losses]).sum()
         if losses

@@ -66,8 +66,10 @@ def taken(variant: str) -> int:
         with step:
             for x, y in step:
                 with LiveBytes() as live:
-                    hooks = [one.register_post_accumulate_grad_hook(partial(leave_out, live))
-                        for one in model.parameters()]
+                    hooks = [
+                        one.register_post_accumulate_grad_hook(partial(leave_out, live))
+                        for one in model.parameters()
+                    ]
                     step.pipeline(schedule, x, target=y, weight=y.numel())
                 for hook in hooks:
                     hook.remove()

@@ -1,7 +1,7 @@
 """`microbatch="auto"` where several processes hold a copy: all of them give a microbatch up.
 
-As in `test_auto_microbatch.py` a full memory is played, by torch's own error: amid the layers of one
-process, where its mates wait for it in a collective, or after the last of these.
+As in `test_auto_microbatch.py` a full memory is played, by torch's own error: amid the layers of
+one process, where its mates wait for it in a collective, or after the last of these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +22,18 @@ from tests.support.processes.trainer_world import Ended, run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.fully_sharded import Blocks, divide_layers, own_part
 from tests.unit.trainer.run.scripts import Trained, dataset
-from tests.unit.trainer.run.sharded import FOUR, assert_losses_among, leave_to_the_other_copy, summed
+from tests.unit.trainer.run.sharded import (
+    FOUR,
+    assert_losses_among,
+    leave_to_the_other_copy,
+    summed,
+)
 from tests.unit.trainer.run.test_fully_sharded import whole
 from tests.unit.trainer.run.test_worlds import DieInCollective
 
 GLOBAL_BATCH = 24
 FORWARD, BACKWARD, AFTER = "forward", "backward", "after"
+SHARDED, DIVIDED = Parallel(shard=2), Parallel(shard=2, tensor=2)
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Memory:
 class Auto:
     """A training, what fits, and what happens meanwhile."""
 
-    parallel: Parallel = Parallel(shard=2)
+    parallel: Parallel = SHARDED
     memories: tuple[Memory, ...] = ()
     microbatch: Any = "auto"
     total: int = 5
@@ -164,9 +170,6 @@ def assert_learned(plan: Auto, seen: Sequence[Seen]) -> None:
         for name, weights in expected.weights.items():
             if name != "seen":
                 torch.testing.assert_close(learned[name], weights, atol=1e-4, rtol=1e-3)
-
-
-SHARDED, DIVIDED = Parallel(shard=2), Parallel(shard=2, tensor=2)
 
 
 @pytest.mark.parametrize(

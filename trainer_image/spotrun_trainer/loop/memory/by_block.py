@@ -1,6 +1,7 @@
 """The memory of each block of a model, noted while a microbatch goes through them and back.
 
-A pipeline deals the blocks to stages: what a stage keeps of a microbatch follows from these figures.
+A pipeline deals the blocks to stages: from these figures follows what a stage keeps of a
+microbatch.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
