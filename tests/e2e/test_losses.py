@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.e2e import jobs
 from tests.e2e.nodes import boot, cut_power, shut_down, until_heard
-from tests.e2e.site import Site, is_whole
+from tests.e2e.site import FOR_EVER, PAUSE_SECONDS, Site, is_whole
 from tests.integration.trainer.traces import differences
 from tests.support.jobs.statuses import failures_of
 
 pytestmark = pytest.mark.kind_only("it takes the power or the network of a node, or drains it")
 
 STEPS = 300
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @pytest.mark.short
@@ -100,3 +102,33 @@ async def test_a_drain_waits_until_a_replacement_has_taken_over(
         await site.kubectl("uncordon", node)
     assert differences(await site.trace(), alone) == set()
     assert failures_of(await site.status()) == 0
+
+
+async def test_half_of_a_copy_is_lost_and_made_again_beside_its_mate(site: Site) -> None:
+    await site.start(
+        "sharded.py",
+        *(jobs.OWN_FOLDER, "--steps", FOR_EVER, "--pause", PAUSE_SECONDS),
+        workers=4,
+        sizes={"min": 2, "max": 4, "perReplica": 2},
+        pod=jobs.TOGETHER,  # a copy shares a node
+        placement={**site.cluster.placement, "replicaTopology": {"required": HOSTNAME}},
+    )
+    before = await site.until_trains(4)
+    mate = next(line["pid"] for line in reversed(before) if line["rank"] == 2)
+    lost = (await site.workers())[3]
+
+    lost_at = time.time()
+    await site.kubectl("delete", "pod", lost["metadata"]["name"], "--grace-period=0", "--force")
+    await site.until_trains(2, since=lost_at)
+    back = await site.until_trains(4, since=lost_at)
+    await site.until(is_whole)
+    assert mate in {line["pid"] for line in back}, "its process lives on"
+    lines = await site.trace()
+    states = {(line["step"], line["part"], line["weights"]) for line in lines}
+    assert len(states) == len({(step, part) for step, part, _ in states}), "one state of each part"
+    homes = {
+        (pod["metadata"]["labels"]["spotrun.dev/replica"], pod["spec"]["nodeName"])
+        for pod in await site.workers()
+        if pod["metadata"]["name"] != lost["metadata"]["name"]
+    }
+    assert len({replica for replica, _ in homes}) == len(homes) == 2
