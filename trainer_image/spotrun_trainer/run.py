@@ -304,7 +304,7 @@ class Run:
         batch_size = BatchSize(global_batch, microbatch, parts)
         batch_size.check(self._context)
         if microbatch == "auto" and self._context.replica is not None:
-            self._context.replica.votes = True
+            self._context.replica.vote()
         batch = batch_size.of(self._context.rank_info.replicas)
         if self._context.mesh is not None:
             batch.check_parts(parts)

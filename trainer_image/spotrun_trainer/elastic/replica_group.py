@@ -37,7 +37,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         _ProcessGroup.__init__(self, shard, shards)
         self._group: Group | None = None
         self._raises_later = raises_later
-        self.votes = False  # in front of each collective, whether all of the copy go on
+        self._votes = False  # in front of each collective, whether all of the copy go on
         self._name = ""
         self._lost_in: Group | None = None  # where the loss of a peer is noted
         self._axes: dict[tuple[int, ...], ReplicaGroup] = {}
@@ -60,11 +60,17 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
 
     def enter(self, group: Group | None) -> None:
         """Use another world's group from now on; None: none until there is another world."""
-        if group is not None and self.votes:
+        if group is not None and self._votes:
             group.giving_up = _votes_of(group)
         self._enter(group, group)
         for ranks, axis in self._axes.items():
             axis._enter(group.axes[ranks] if group is not None else None, group)  # noqa: SLF001 - of its own class
+
+    def vote(self) -> None:
+        """Begin each collective with a vote from now on, by which all may give a microbatch up."""
+        self._votes = True
+        if self._group is not None:  # which they have met in before their first step
+            self._group.giving_up = _votes_of(self._group)
 
     def _enter(self, group: Group | None, lost_in: Group | None) -> None:
         self._group, self._lost_in = group, lost_in

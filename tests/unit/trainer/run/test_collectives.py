@@ -1,4 +1,4 @@
-"""torch's collectives and layouts in a step, among the processes of one copy and of one dimension."""
+"""torch's collectives and layouts in a step, in a copy and in each dimension of its mesh."""
 
 from collections.abc import Callable
 from typing import Any
