@@ -204,12 +204,13 @@ class Step:
     def _too_large(self, error: Exception) -> Exception:
         """Return what an error of the script means for the step: a smaller microbatch may fit."""
         context = self._context
-        if not is_out_of_memory(error) and not context.is_given_up:
+        batch, is_amid_microbatch = context.batch, context.sums is not None
+        # By another process of this copy: then numbers are of no use.
+        is_given_up = is_amid_microbatch and context.is_given_up
+        if not is_out_of_memory(error) and not is_given_up:
             return error
-        is_amid_microbatch = context.sums is not None and context.can_give_up
-        batch = context.batch
-        can_shrink = is_amid_microbatch and batch.may_shrink and batch.smaller is not None
-        if not can_shrink and not context.is_given_up:
+        can_shrink = batch.may_shrink and batch.smaller is not None and context.can_give_up
+        if not is_given_up and not (is_amid_microbatch and can_shrink):
             explain(
                 error,
                 held=context.held_bytes(),

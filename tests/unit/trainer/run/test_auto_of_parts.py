@@ -237,6 +237,27 @@ def test_a_world_that_breaks_while_a_copy_gives_up_loses_nothing(
     assert {size for one in seen for size in one.sizes[-1]} == {3}
 
 
+def with_an_error_of_its_own() -> None:
+    """The loop's last loss is not there where a step is given up."""
+    run = Run(parallel=SHARDED)
+    model = run.prepare(Blocks(), shard=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    run.track(model=model, optimizer=optimizer)
+    for step in run.steps(dataset(), global_batch=8, microbatch="auto", total=1, num_workers=0):
+        with step:
+            losses = []
+            for x, y in step:
+                with too_little(model, FORWARD):
+                    losses.append(summed(model(x), y))
+            step.backward(losses[-1], weight=1)
+            step.update(optimizer)
+
+
+def test_an_error_in_a_step_that_is_given_up_is_raised() -> None:
+    for ended in run_world(2, with_an_error_of_its_own):
+        assert "IndexError: list index out of range" in ended.error
+
+
 def in_stages() -> None:
     run = Run(parallel=Parallel(pipeline=2))
     run.track(model=run.prepare(nn.Linear(2, 2)))
