@@ -106,8 +106,8 @@ async def test_a_drain_waits_until_a_replacement_has_taken_over(
 
 async def test_half_of_a_copy_is_lost_and_made_again_beside_its_mate(site: Site) -> None:
     await site.start(
-        "sharded.py",
-        *(jobs.OWN_FOLDER, "--steps", FOR_EVER, "--pause", PAUSE_SECONDS),
+        "parts.py",
+        *(jobs.OWN_FOLDER, "--steps", FOR_EVER, "--pause", PAUSE_SECONDS, "--by-torch"),
         workers=4,
         sizes={"min": 2, "max": 4, "perReplica": 2},
         pod=jobs.TOGETHER,  # a copy shares a node

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 from typing_extensions import override
 
-from spotrun_trainer import Run
+from spotrun_trainer import Parallel, Run
 
 PARTS, UNITS = 2, 16
 
@@ -56,30 +55,36 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a step takes longer")
+    parser.add_argument("--by-torch", action="store_true", help="torch shards the model")
     args = parser.parse_args()
 
-    run = Run(seed=1, deterministic=True, shards=PARTS)
-    model = run.prepare(Part())
+    if args.by_torch:
+        run = Run(seed=1, parallel=Parallel(shard=PARTS))
+        whole = nn.Sequential(nn.Linear(8, UNITS), nn.Tanh(), nn.Linear(UNITS, 2))
+        model: nn.Module = run.prepare(whole, shard=True)
+    else:
+        run = Run(seed=1, deterministic=True, shards=PARTS)
+        model = run.prepare(Part())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     run.track(model=model, optimizer=optimizer)
-    data = samples()
+    x = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
+    data = TensorDataset(x, (x.sum(dim=1) > 0).long())
     for step in run.steps(data, global_batch=16, microbatch=2, total=args.steps, num_workers=0):
         with step:
             for features, classes in step:
                 loss = functional.cross_entropy(model(features), classes, reduction="sum")
                 step.backward(loss, weight=len(classes))
             step.update(optimizer)
-            note(args.folder / "trace.jsonl", run, step.number, model.state_dict().values())
+            note(args.folder / "trace.jsonl", run, step.number, model)
             time.sleep(args.pause)
 
 
-def samples() -> TensorDataset:
-    x = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
-    return TensorDataset(x, (x.sum(dim=1) > 0).long())
-
-
-def note(file: Path, run: Run, step: int, weights: Iterable[Tensor]) -> None:
-    bits = b"".join(value.numpy().tobytes() for value in weights)
+def note(file: Path, run: Run, step: int, model: nn.Module) -> None:
+    parts: list[Tensor] = [
+        value.to_local() if hasattr(value, "to_local") else value
+        for value in model.state_dict().values()
+    ]
+    bits = b"".join(value.numpy().tobytes() for value in parts)
     line = {
         "time": time.time(),
         "step": step,

@@ -68,7 +68,11 @@ async def test_a_copy_that_torch_shards_is_completed_on_its_own_rack(place: Plac
     sizes = {"min": 2, "max": 4, "perReplica": 2}
     racks = {"replicaTopology": {"required": RACK}}
     await place.start(
-        "sharded.py", place.folder, *FOR_LONG, workers=2, sizes=sizes, placement=racks
+        "parts.py",
+        *(place.folder, *FOR_LONG, "--by-torch"),
+        workers=2,
+        sizes=sizes,
+        placement=racks,
     )
     async with place.operator():
         await place.until_trace(trains(2))

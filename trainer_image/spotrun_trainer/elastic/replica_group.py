@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import AllreduceOptions, _create_work_from_future
 from torch.distributed import HashStore  # type: ignore[attr-defined]  # not in its __all__
+from typing_extensions import override
 
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
@@ -118,6 +119,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         """Take the name that torch has registered the group by."""
         self._name = name
 
+    @override
     def _begin(self, collective: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
         group, lost_in = self._present()
         if not self._raises_later:

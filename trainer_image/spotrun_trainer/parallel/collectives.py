@@ -108,14 +108,14 @@ class Collectives:
     def allgather_into_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin several of these, as torch's own layers on parts of a tensor ask for one."""
         return self._each(
-            lambda pair: self.all_gather_single(*pair, options),
+            lambda pair: self.all_gather_single(pair[0], pair[1], options),
             zip(outputs, tensors, strict=True),
         )
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
         """Begin several of these."""
         return self._each(
-            lambda pair: self.reduce_scatter_single(*pair, options),
+            lambda pair: self.reduce_scatter_single(pair[0], pair[1], options),
             zip(outputs, tensors, strict=True),
         )
 

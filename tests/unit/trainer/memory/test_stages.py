@@ -67,7 +67,9 @@ def taken(variant: str) -> int:
             for x, y in step:
                 with LiveBytes() as live:
                     hooks = [
-                        one.register_post_accumulate_grad_hook(partial(leave_out, live))
+                        one.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                            partial(leave_out, live)
+                        )
                         for one in model.parameters()
                     ]
                     step.pipeline(schedule, x, target=y, weight=y.numel())

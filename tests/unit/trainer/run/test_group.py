@@ -23,9 +23,9 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import SLICE
 from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
 from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
-from spotrun_trainer.elastic.replica_group import _reduce_scatter
 from spotrun_trainer.elastic.state_transfer import Place
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
+from spotrun_trainer.parallel.collectives import _reduce_scatter
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
 from tests.unit.trainer.run.elastic import die
