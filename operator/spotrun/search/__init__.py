@@ -1,0 +1,83 @@
+"""The search for good parameters: pure functions of a space, the trials so far, and a seed.
+
+No clock, no I/O, and no random numbers but those that follow from the seed (`draws.py`). What takes
+Optuna is in `process/`, which runs in a process of its own and is imported by nobody.
+"""
+
+from spotrun.search.algorithms import (
+    Algorithm,
+    Bayesian,
+    Grid,
+    Population,
+    Random,
+    Sampler,
+    Sobol,
+)
+from spotrun.search.placeholders import PARAMS_ENV, placeholders, replace_params, with_params
+from spotrun.search.proposal import Nothing, Suggestion
+from spotrun.search.pruning import (
+    Asha,
+    Hyperband,
+    Median,
+    NoPruning,
+    Pruning,
+    Stop,
+    promotable,
+    stops,
+)
+from spotrun.search.space import (
+    Categorical,
+    Domain,
+    Int,
+    LogUniform,
+    Parameter,
+    Space,
+    Uniform,
+    Value,
+    Values,
+    When,
+)
+from spotrun.search.suggest import Question, needs_process, suggest
+from spotrun.search.trial import Direction, Outcome, Report, Trial, without_repeats
+
+__all__ = [
+    "PARAMS_ENV",
+    "Algorithm",
+    "Asha",
+    "Bayesian",
+    "Categorical",
+    "Direction",
+    "Domain",
+    "Grid",
+    "Hyperband",
+    "Int",
+    "LogUniform",
+    "Median",
+    "NoPruning",
+    "Nothing",
+    "Outcome",
+    "Parameter",
+    "Population",
+    "Pruning",
+    "Question",
+    "Random",
+    "Report",
+    "Sampler",
+    "Sobol",
+    "Space",
+    "Stop",
+    "Suggestion",
+    "Trial",
+    "Uniform",
+    "Value",
+    "Values",
+    "When",
+    "needs_process",
+    "placeholders",
+    "promotable",
+    "replace_params",
+    "stops",
+    "suggest",
+    "with_params",
+    "without_repeats",
+]

@@ -1,0 +1,70 @@
+"""The ways to search, with their settings; docs/search-algorithms.md says when each is right."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Sampler(StrEnum):
+    """The model of a Bayesian search; both are Optuna's."""
+
+    TPE = "TPE"
+    GP = "GP"  # it needs torch and scipy beside the operator
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Every combination of choices, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Independent draws."""
+
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sobol:
+    """A sequence that covers the space evenly, wherever it is cut off."""
+
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bayesian:
+    """A model of the trials that have ended says what to try next."""
+
+    seed: int = 0
+    sampler: Sampler = Sampler.TPE
+    startup_trials: int = 10  # of a Sobol sequence, before the model is asked
+    per_dollar: bool = False  # rank by expected improvement per expected dollar
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Population-based training: the worst go on from the best's checkpoints, with other values.
+
+    Trial `number` is member `number % size` in the round `number // size`; a round of a member is
+    a trial of its own, which begins from its parent's checkpoint.
+    """
+
+    size: int
+    rounds: int
+    seed: int = 0
+    replaced: float = 0.25  # the share of members that go on from the best; as many are the best
+    resampled: float = 0.25  # the probability that a value of those is drawn anew
+
+    def __post_init__(self) -> None:
+        if self.size < 2 or self.rounds < 1:
+            raise ValueError(
+                f"a population of {self.size} in {self.rounds} rounds learns nothing: give a size "
+                "of 2 or more, and at least one round"
+            )
+        if not 0 < self.replaced <= 0.5:
+            raise ValueError(
+                f"a population replaces a share of {self.replaced:g}: give more than 0, and at "
+                "most 0.5, for as many are the best"
+            )
+
+
+Algorithm = Grid | Random | Sobol | Bayesian | Population

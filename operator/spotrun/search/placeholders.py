@@ -1,0 +1,76 @@
+"""Parameters in a TrainingJob's template: `$(params.NAME)`, and the variable for `params()`."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from spotrun.search.space import Value, Values
+
+PARAMS_ENV = "SPOTRUN_PARAMS"
+"""The environment variable with a trial's parameters, a JSON object: `spotrun_trainer.params()`."""
+
+# As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and what follows it is text.
+_PLACEHOLDER = re.compile(r"\$\$|\$\(params\.([^)]*)\)")
+
+
+def with_params(pod_template: Mapping[str, Any], values: Values) -> dict[str, Any]:
+    """Return a pod template whose containers have the values of a trial.
+
+    `$(params.NAME)` is replaced in command, args and values of env; each container gets the
+    variable SPOTRUN_PARAMS. Raises ValueError for a name that the trial does not have.
+    """
+    spec = pod_template.get("spec", {})
+    changed = {
+        key: [_with_values(container, values) for container in spec[key]]
+        for key in ("initContainers", "containers")
+        if key in spec
+    }
+    return {**pod_template, "spec": {**spec, **changed}}
+
+
+def replace_params(text: str, values: Values) -> str:
+    """Replace each `$(params.NAME)` in a text; raises ValueError for a name that is not there."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        if found[1] not in values:
+            raise ValueError(
+                f"$(params.{found[1]}) names no parameter of this trial: it has "
+                f"{', '.join(sorted(values)) or 'none'}; a parameter with a condition is not in "
+                "every trial, so read it with spotrun_trainer.params()"
+            )
+        return _escaped(text_of(values[found[1]]))
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def placeholders(text: str) -> frozenset[str]:
+    """Return the names of the parameters that a text asks for."""
+    return frozenset(found for found in _PLACEHOLDER.findall(text) if found)
+
+
+def text_of(value: Value) -> str:
+    """Return a value as an argument has it: numbers so that they are read back as the same."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _with_values(container: Mapping[str, Any], values: Values) -> dict[str, Any]:
+    lists = {
+        key: [replace_params(text, values) for text in container[key]]
+        for key in ("command", "args")
+        if container.get(key)
+    }
+    env = [
+        {**one, "value": replace_params(one["value"], values)} if one.get("value") else one
+        for one in container.get("env") or ()
+        if one.get("name") != PARAMS_ENV
+    ]
+    told = json.dumps(dict(values), separators=(",", ":"))
+    return {**container, **lists, "env": [*env, {"name": PARAMS_ENV, "value": _escaped(told)}]}
+
+
+def _escaped(text: str) -> str:
+    """Keep the kubelet from expanding what a value says: it turns $$ into a dollar sign."""
+    return text.replace("$", "$$")

@@ -1,0 +1,71 @@
+"""A trial of a search, as far as a search looks at it."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spotrun.search.space import Values
+
+
+class Direction(StrEnum):
+    """The better direction of the objective."""
+
+    MINIMIZE = "Minimize"
+    MAXIMIZE = "Maximize"
+
+    def loss(self, value: float | None) -> float:
+        """Return a number that is smaller for the better; what is no number is the worst."""
+        if value is None or math.isnan(value):
+            return math.inf
+        return value if self is Direction.MINIMIZE else -value
+
+
+class Outcome(StrEnum):
+    """The state of a trial."""
+
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    PRUNED = "Pruned"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A value of the objective's metric, at a step."""
+
+    step: int
+    value: float  # NaN and infinities stay what they are
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One training with its values, and what is known of it."""
+
+    number: int  # from 0 on
+    values: Values
+    outcome: Outcome = Outcome.RUNNING
+    objective: float | None = None  # at its end; None while it runs, and where there is none
+    reports: tuple[Report, ...] = ()  # by step, each step once
+    cost_usd: float | None = None  # in all; None: that is not known yet
+    parent: int | None = None  # the trial from whose checkpoint it began
+
+    @property
+    def step(self) -> int:
+        """The step of the newest report; 0 without one."""
+        return self.reports[-1].step if self.reports else 0
+
+    def first_from(self, step: int) -> Report | None:
+        """Return the first report at this step or later; None before there is one."""
+        return next((report for report in self.reports if report.step >= step), None)
+
+    def last_until(self, step: int) -> Report | None:
+        """Return the newest report at this step or earlier; None if there is none."""
+        return next((one for one in reversed(self.reports) if one.step <= step), None)
+
+
+def without_repeats(reports: tuple[Report, ...]) -> tuple[Report, ...]:
+    """Return the reports by step, each step once: after a rollback the first one stays."""
+    first: dict[int, Report] = {}
+    for report in reports:
+        first.setdefault(report.step, report)
+    return tuple(first[step] for step in sorted(first))
