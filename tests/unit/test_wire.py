@@ -1,6 +1,7 @@
 """The language of agents: what is written is read, and nothing an agent sends does harm."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from spotrun.wire import (
     Failure,
     How,
     LastWords,
+    Metric,
     Notice,
     Orders,
     Progress,
@@ -29,6 +31,7 @@ from spotrun.wire import (
     StoreUse,
     Utilization,
     World,
+    metric_value,
     read_answer,
     read_last_words,
     read_report,
@@ -49,11 +52,17 @@ LINES = (
 SAVED = st.tuples(st.integers(0, 10**15), st.integers(0, 10**9)).map(
     lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
 )
-METRICS = st.dictionaries(
-    st.text("abc/_ 1", min_size=1, max_size=64).map(str.strip).filter(bool),
-    st.floats(-MOST_METRIC, MOST_METRIC),
-    max_size=MOST_METRICS,
-).map(lambda values: tuple(values.items()))
+VALUES = st.floats(-MOST_METRIC, MOST_METRIC) | st.sampled_from([math.nan, math.inf, -math.inf])
+METRICS = (
+    st.dictionaries(
+        st.text("abc/_ 1", min_size=1, max_size=64).map(str.strip).filter(bool),
+        st.tuples(VALUES.map(metric_value), st.none() | COUNTS),
+        max_size=MOST_METRICS,
+    )
+    .map(lambda values: [Metric(name, *value) for name, value in values.items()])
+    # As a report carries them: numbers of JSON first.
+    .map(lambda some: tuple(sorted(some, key=lambda one: not math.isfinite(one.value))))
+)
 HOSTS = st.from_regex(r"[A-Za-z0-9.:_-]{0,253}", fullmatch=True)
 USES = st.builds(
     StoreUse,
@@ -325,12 +334,58 @@ def test_what_is_wrong_with_a_report_is_said(body: bytes, words: str) -> None:
 def test_a_report_that_is_too_long_is_heard_without_its_metrics(
     char: str, num_metrics: int, failure: str, *, is_kept: bool
 ) -> None:
-    metrics = tuple((f"{n:02}" + 62 * char, 0.1 + n) for n in range(num_metrics))
+    metrics = tuple(Metric(f"{n:02}" + 62 * char, 0.1 + n, n) for n in range(num_metrics))
     progress = Progress(MOST_STEPS, MOST_STEPS, metrics=metrics)
     report = Report(failed=Failure(MOST_STEPS, 255, failure), progress=progress)
     heard = read_report(write_report(report))
     kept = progress if is_kept else replace(progress, metrics=())
     assert heard == replace(report, progress=kept)
+
+
+def of_progress(**content: object) -> Progress:
+    body = json.dumps({"wire": 1, "progress": {"step": 7, **content}})
+    progress = read_report(body.encode()).progress
+    assert progress is not None
+    return progress
+
+
+def test_metrics_of_an_older_agent_have_no_steps() -> None:
+    assert of_progress(metrics={"loss": 2.5}).metrics == (Metric("loss", 2.5),)
+
+
+def test_an_older_operator_finds_what_it_knows_in_a_report_with_newer_metrics() -> None:
+    metrics = (Metric("loss", 2.5, 6), Metric("grad", math.inf, 7), Metric("val", math.nan, 4))
+    written = json.loads(write_report(Report(progress=Progress(1, 7, metrics=metrics))))
+    assert written["progress"]["metrics"] == {"loss": 2.5}, "it refuses what is no number of JSON"
+    assert written["progress"]["notFinite"] == {"grad": "Infinity", "val": "NaN"}
+    assert written["progress"]["metricSteps"] == [6, 7, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"metrics": {f"m{n}": 1 for n in range(17)}}, "at most 16 numbers"),
+        ({"metrics": {"m": "1"}}, "at most 16 numbers"),
+        ({"metrics": {"m": True}}, "at most 16 numbers"),
+        ({"metrics": {"m": 1e301}}, "at most 16 numbers"),
+        ({"metrics": {"m": 10**400}}, "at most 16 numbers"),
+        ({"metrics": {"a\nb": 1}}, "short names"),
+        ({"metrics": {"a" * 65: 1}}, "short names"),
+        ({"notFinite": {"m": "nan"}}, "at most 16 numbers"),
+        ({"metrics": {f"m{n}": 1 for n in range(16)}, "notFinite": {"x": "NaN"}}, "at most 16"),
+        ({"metrics": {"m": 1}, "metricSteps": [1, 2]}, "metricSteps is a list of 1 steps"),
+        ({"metrics": {"m": 1}, "metricSteps": [-1]}, "metricSteps is a whole number"),
+    ],
+)
+def test_metrics_are_bounded(content: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        of_progress(**content)
+
+
+def test_a_report_whose_metric_stays_nan_is_the_same_report() -> None:
+    # A NaN is not equal to itself: each report would be news, and no hang would be seen.
+    first, second = (of_progress(notFinite={"loss": "NaN"}) for _ in range(2))
+    assert first == second
 
 
 def test_what_a_newer_agent_says_beyond_is_ignored() -> None:

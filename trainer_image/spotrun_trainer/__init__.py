@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spotrun_trainer.elastic.replica_group import random_of_part
     from spotrun_trainer.hooks.notice import notice
-    from spotrun_trainer.hooks.progress import progress
+    from spotrun_trainer.hooks.progress import progress, report
     from spotrun_trainer.kept.keep import keep
     from spotrun_trainer.parallel import Parallel
+    from spotrun_trainer.process.params import params
     from spotrun_trainer.run import Run
     from spotrun_trainer.state.bf16_state import bf16_state
     from spotrun_trainer.step.reduce.compression import PowerSGD, TopK
@@ -21,8 +22,10 @@ __all__ = [
     "bf16_state",
     "keep",
     "notice",
+    "params",
     "progress",
     "random_of_part",
+    "report",
 ]
 
 
@@ -34,8 +37,10 @@ _MODULES = {
     "bf16_state": "state.bf16_state",
     "keep": "kept.keep",
     "notice": "hooks.notice",
+    "params": "process.params",
     "progress": "hooks.progress",
     "random_of_part": "elastic.replica_group",
+    "report": "hooks.progress",
 }
 
 

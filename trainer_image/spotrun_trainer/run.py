@@ -358,7 +358,11 @@ class Run:
         loop.sum(values)
 
     def log(self, **values: Value) -> None:
-        """Print values of this step, on rank 0; a tensor is fetched when it has been computed."""
+        """Print values of this step, on rank 0; a tensor is fetched when it has been computed.
+
+        Those of rank 0 that are numbers are in the job's status, too: a search compares trials by
+        them.
+        """
         context = self._context
         # Inside a step the values are of that step, outside of the one that was done last.
         context.console_log.note(context.step + (not context.is_at_boundary), values)

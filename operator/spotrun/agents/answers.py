@@ -9,7 +9,7 @@ from decimal import Decimal
 from spotrun.api.names import Phase
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
-from spotrun.wire import Answer, How, Notice, Orders, World, write_answer
+from spotrun.wire import Answer, How, Metric, Notice, Orders, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
 
@@ -37,7 +37,7 @@ class Published:
     placed: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by pool and capacity
     budget_usd: Decimal | None = None
     notice: Notice | None = None  # the earliest that a node of its world goes away by
-    metrics: tuple[tuple[str, float], ...] = ()  # the newest values that its script has reported
+    metrics: tuple[Metric, ...] = ()  # the newest values that its script has reported
     saves: bool = False  # there is a place for checkpoints
 
 

@@ -10,7 +10,7 @@ from spotrun.observe.template_defaults import processes
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, PodPhase
 from spotrun.state.world_members import training
-from spotrun.wire import Notice
+from spotrun.wire import Metric, Notice
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
     return Notice(at, f"node {node} of {pod} goes away")
 
 
-def _metrics(job: JobSnapshot, status: JobState) -> tuple[tuple[str, float], ...]:
+def _metrics(job: JobSnapshot, status: JobState) -> tuple[Metric, ...]:
     """Return what the first worker that tells of any has told."""
     agents = {worker.worker_id: worker.agent for worker in job.workers if worker.agent is not None}
     members = (agents[worker_id] for worker_id in training(status) if worker_id in agents)

@@ -81,6 +81,9 @@ LABEL_REPLICA: Final = Name(
     "on worker pods if perReplica is above 1: the replica beside whose workers it is placed, named "
     "by the worker id of the first of them",
 )
+LABEL_TUNING_JOB: Final = Name(
+    "spotrun.dev/tuning-job", "on the TrainingJobs of trials: the name of their TuningJob"
+)
 LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
 LABEL_COST_CENTER: Final = Name(
     "cost-center", "on TrainingJobs, copied to their pods: where it is booked"
@@ -217,6 +220,9 @@ ENV_TOTAL_STEPS: Final = Name(
 )
 ENV_NOTICE_SIGNAL: Final = Name(
     "SPOTRUN_NOTICE_SIGNAL", "the signal a script is to get when a node is about to go away"
+)
+ENV_PARAMS: Final = Name(
+    "SPOTRUN_PARAMS", "the parameters of a trial of a TuningJob, a JSON object by name"
 )
 ENV_TERMINATION_LOG: Final = Name(
     "SPOTRUN_TERMINATION_LOG", "the file in which a worker leaves its last words"

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from spotrun.api import old_names
 from spotrun.api.cost import Accumulators, Cost
-from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.field_types.amounts import Amount, Measured, Percent
 from spotrun.api.field_types.bounded import Count, ListedWorkerIds, Long, LongText, ShortText
 from spotrun.api.field_types.text_values import Intervals, Time, WorkerIds
 from spotrun.api.meta import Condition
@@ -15,6 +15,7 @@ from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
 from spotrun.api.status_parts.saving_plan import SavingPlan
 from spotrun.api.status_parts.scaling import ScalingStatus
+from spotrun.wire import MOST_METRICS
 
 
 class Allowed(Model):
@@ -125,6 +126,16 @@ class Progress(Model):
         description="The end of the training at the present pace, to within a tenth of what is "
         "left; absent while that is not known.",
     )
+
+
+class Metric(Model):
+    """The newest value of something that the training script measures."""
+
+    value: Measured = Field(
+        description='The value, such as "0.31"; NaN and infinities are "NaN", "Infinity" and '
+        '"-Infinity".'
+    )
+    step: Long = Field(description="The step that it is of.")
 
 
 class CheckpointStatus(Model):
@@ -372,6 +383,11 @@ class TrainingJobStatus(Model):
         "https://github.com/spotrun/spotrun/blob/main/docs/glossary.md.",
     )
     progress: Progress | None = Field(None, description="The progress of the training.")
+    metrics: Annotated[dict[str, Metric], Field(max_length=MOST_METRICS)] | None = Field(
+        None,
+        description="The newest values of what the script measures, by name: rank 0's run.log, or "
+        "spotrun_trainer.report. A step that is done again after a loss counts once.",
+    )
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
     )

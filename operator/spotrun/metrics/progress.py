@@ -104,6 +104,6 @@ def _metrics(jobs: Iterable[Published]) -> Metric:
         labels=(*LABELS, "metric"),
     )
     for job in jobs:
-        for name, value in job.metrics:
-            family.add_metric((job.namespace, job.name, name), value)
+        for metric in job.metrics:
+            family.add_metric((job.namespace, job.name, metric.name), metric.value)
     return family

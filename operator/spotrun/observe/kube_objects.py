@@ -25,6 +25,7 @@ from spotrun.api.names import (
     LABEL_COST_CENTER,
     LABEL_PROJECT,
     LABEL_TEAM,
+    LABEL_TUNING_JOB,
     VERSION,
 )
 from spotrun.kube.resource import Meta, Resource
@@ -80,6 +81,12 @@ class CostLabels(msgspec.Struct, frozen=True):
     project: str | None = msgspec.field(default=None, name=str(LABEL_PROJECT))
 
 
+class JobLabels(CostLabels, frozen=True):
+    """The labels of a job that mean something to us."""
+
+    tuning_job: str | None = msgspec.field(default=None, name=str(LABEL_TUNING_JOB))
+
+
 class JobMeta(Meta, frozen=True, rename="camel"):
     """A TrainingJob's metadata."""
 
@@ -87,7 +94,7 @@ class JobMeta(Meta, frozen=True, rename="camel"):
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     annotations: JobAnnotations = JobAnnotations()
-    labels: CostLabels = CostLabels()
+    labels: JobLabels = JobLabels()
 
 
 class JobObject(msgspec.Struct, frozen=True):

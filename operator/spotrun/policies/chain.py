@@ -29,6 +29,7 @@ from spotrun.policies.fallback_chain import let_go
 from spotrun.policies.lifecycle.completion import COMPLETION
 from spotrun.policies.lifecycle.deletion import CLOCK_DOUBT, DELETION
 from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
+from spotrun.policies.lifecycle.metrics import METRICS
 from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
@@ -71,6 +72,7 @@ SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
 
 POLICIES: tuple[Policy, ...] = (
     PROGRESS,  # how far is it?
+    METRICS,  # and how good?
     MEASUREMENTS,  # how fast is it?
     COMPLETION,  # is it done?
     FAILURE_COUNT,  # did it fail, and once too often?

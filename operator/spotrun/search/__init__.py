@@ -13,7 +13,7 @@ from spotrun.search.algorithms import (
     Sampler,
     Sobol,
 )
-from spotrun.search.placeholders import PARAMS_ENV, placeholders, replace_params, with_params
+from spotrun.search.placeholders import placeholders, replace_params, with_params
 from spotrun.search.proposal import Nothing, Suggestion
 from spotrun.search.pruning import (
     Asha,
@@ -41,7 +41,6 @@ from spotrun.search.suggest import Question, needs_process, suggest
 from spotrun.search.trial import Direction, Outcome, Report, Trial, without_repeats
 
 __all__ = [
-    "PARAMS_ENV",
     "Algorithm",
     "Asha",
     "Bayesian",

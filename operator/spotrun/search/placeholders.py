@@ -5,10 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from spotrun.api.names import ENV_PARAMS
 from spotrun.search.space import Value, Values
-
-PARAMS_ENV = "SPOTRUN_PARAMS"
-"""The environment variable with a trial's parameters, a JSON object: `spotrun_trainer.params()`."""
 
 # As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and what follows it is text.
 _PLACEHOLDER = re.compile(r"\$\$|\$\(params\.([^)]*)\)")
@@ -65,10 +63,10 @@ def _with_values(container: Mapping[str, Any], values: Values) -> dict[str, Any]
     env = [
         {**one, "value": replace_params(one["value"], values)} if one.get("value") else one
         for one in container.get("env") or ()
-        if one.get("name") != PARAMS_ENV
+        if one.get("name") != ENV_PARAMS
     ]
     told = json.dumps(dict(values), separators=(",", ":"))
-    return {**container, **lists, "env": [*env, {"name": PARAMS_ENV, "value": _escaped(told)}]}
+    return {**container, **lists, "env": [*env, {"name": ENV_PARAMS, "value": _escaped(told)}]}
 
 
 def _escaped(text: str) -> str:

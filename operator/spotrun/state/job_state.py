@@ -30,6 +30,7 @@ from spotrun.state.stored.workers import (
     Interruptions,
     WorkerCounts,
 )
+from spotrun.wire import Metric
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ class JobState:
     workers: WorkerCounts = NO_COUNTS
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
+    metrics: tuple[Metric, ...] = ()  # by name, each with its step
     checkpoint: AcknowledgedCheckpoint | None = None
     saving: SavingPlan | None = None
     pace: Pace = NO_PACE

@@ -251,6 +251,7 @@ class JobSnapshot:
     annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
     script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
+    is_trial: bool = False  # of a TuningJob, which waits for what it measures
     requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
     claimed: int = 0  # devices that each worker is given by claims (DRA)
     claims_uncounted: str = ""  # why it is not known how many those are

@@ -7,11 +7,20 @@ checked and bounded, for a report comes from a user's pod and ends up in decisio
 
 from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer
 from spotrun.wire.batch_words import batch_change
+from spotrun.wire.metrics import (
+    MOST_METRIC,
+    MOST_METRICS,
+    Metric,
+    metric_name,
+    metric_value,
+    metrics_content,
+    read_metrics,
+    value_of_text,
+    value_text,
+)
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
     MOST_FAILURE_CHARACTERS,
-    MOST_METRIC,
-    MOST_METRICS,
     MOST_SUSPECTS,
     REPORT_BYTES,
     Checkpoint,
@@ -19,8 +28,6 @@ from spotrun.wire.report import (
     Progress,
     Report,
     Utilization,
-    metric_name,
-    read_metrics,
     read_report,
     step_of,
     write_report,
@@ -50,6 +57,7 @@ __all__ = [
     "Failure",
     "How",
     "LastWords",
+    "Metric",
     "Notice",
     "OldWireError",
     "Orders",
@@ -60,6 +68,8 @@ __all__ = [
     "World",
     "batch_change",
     "metric_name",
+    "metric_value",
+    "metrics_content",
     "one_line",
     "read_answer",
     "read_last_words",
@@ -68,6 +78,8 @@ __all__ = [
     "read_store_use",
     "step_of",
     "store_use_content",
+    "value_of_text",
+    "value_text",
     "write_answer",
     "write_last_words",
     "write_report",

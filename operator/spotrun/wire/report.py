@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spotrun.wire.metrics import Metric, metrics_content, read_metrics
 from spotrun.wire.old_names import with_old_name, world_number
 from spotrun.wire.reading import (
     as_object,
@@ -20,9 +21,6 @@ from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 
 REPORT_BYTES = 16_384
 MOST_SUSPECTS = 8
-MOST_METRICS = 16
-MOST_METRIC = 1e300
-_NAME_CHARACTERS = 64
 MOST_FAILURE_CHARACTERS = 512  # of why saves fail
 MOST_EXIT_CODE = 255
 _MOST_SECONDS = 1e9  # thirty years
@@ -66,7 +64,7 @@ class Progress:
     sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
-    metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
+    metrics: tuple[Metric, ...] = ()  # the newest values of what the script measures
     # What it went on from, where its world named none, or the local tier had a newer step.
     restored: str | None = None
     store: StoreUse | None = None  # None: checkpoints are in no object store
@@ -225,11 +223,11 @@ def _written_progress(progress: Progress) -> dict[str, Any]:
         save_seconds="saveSeconds",
         save_failure="saveFailure",
     )
-    metrics = dict(content.pop("metrics"))
-    content = with_old_name(content, "worldNumber")
+    del content["metrics"]
+    content = {**with_old_name(content, "worldNumber"), **metrics_content(progress.metrics)}
     if progress.store is not None:
         content["store"] = store_use_content(progress.store)
-    return {**content, "metrics": metrics} if metrics else content
+    return content
 
 
 def _present(part: object, **renamed: str) -> dict[str, Any]:
@@ -276,7 +274,7 @@ def _progress(value: object) -> Progress | None:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
-        metrics=read_metrics(content.get("metrics") or {}),
+        metrics=read_metrics(content),
         restored=checkpoint_name(content.get("restored")),
         store=read_store_use(content.get("store")),
         save_seconds=number(content, "saveSeconds", 86_400.0),
@@ -286,26 +284,6 @@ def _progress(value: object) -> Progress | None:
 
 def _save_failure(value: object) -> str | None:
     return one_line(value)[:MOST_FAILURE_CHARACTERS] or None if isinstance(value, str) else None
-
-
-def read_metrics(value: object) -> tuple[tuple[str, float], ...]:
-    """Read numbers by their names; raises ValueError."""
-    content = object_of(value, "metrics")
-    if len(content) > MOST_METRICS or not all(map(_is_metric, content.items())):
-        raise ValueError(f"metrics are at most {MOST_METRICS} numbers with short names")
-    return tuple((name, float(value)) for name, value in content.items())
-
-
-def _is_metric(item: tuple[str, object]) -> bool:
-    name, value = item
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    return abs(value) <= MOST_METRIC and metric_name(name) == name != ""
-
-
-def metric_name(text: str) -> str:
-    """Return a metric's name fit to be shown; empty if nothing of it is."""
-    return one_line(text)[:_NAME_CHARACTERS].strip()
 
 
 def _optional(content: Mapping[str, Any], key: str) -> int | None:

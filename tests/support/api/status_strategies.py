@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
 from spotrun.api.cost import ChargeEnd, EarlierRate, Rate
-from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
+from spotrun.api.field_types.amounts import Amount, Measured, Percent, SignedAmount
 from spotrun.api.field_types.text_values import Intervals, Text, Time, WorkerIds
 from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
+from spotrun.wire import value_text
 
 M = TypeVar("M", bound=Model)
 
@@ -31,6 +32,8 @@ _TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
         lambda one: SignedAmount.of(one + 0)  # no "-0"
     ),
     Percent: st.integers(0, 999).map(lambda one: Percent(f"{one}%")),
+    Measured: st.floats(-1e300, 1e300).map(lambda one: Measured(value_text(one)))
+    | st.sampled_from(["NaN", "Infinity", "-Infinity"]).map(Measured),
     ReasonText: st.sampled_from(["Training", "Running"]).map(ReasonText),
 }
 

@@ -25,6 +25,7 @@ from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
+from spotrun.wire import Metric as Measured
 from tests.support.jobs.published_jobs import job, peer, world
 
 _MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -87,7 +88,7 @@ def full_job() -> Published:
         processes=1,
         cost_labels={LABEL_TEAM: "vision"},
         placed={("g5-spot", "Spot"): 1},
-        metrics=(("loss", 2.5),),
+        metrics=(Measured("loss", 2.5),),
         budget_usd=Decimal(50),
         saves=True,
     )

@@ -8,7 +8,7 @@ from spotrun.agents.long_poll import Board, WorkerKey
 from spotrun.agents.published import publish, published
 from spotrun.kube.resource import Key
 from spotrun.state.snapshot import Broken, JobSnapshot, PodPhase
-from spotrun.wire import Notice, Progress
+from spotrun.wire import Metric, Notice, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, a_spot_node, later
 from tests.support.money.priced_nodes import a_node
 
@@ -53,7 +53,7 @@ def test_the_first_notice_of_those_who_train_is_told() -> None:
 
 
 def test_the_values_of_a_script_are_told() -> None:
-    values = (("loss", 2.5),)
+    values = (Metric("loss", 2.5),)
     job = (
         a_job(2).training(0, 1).with_worker(1, ready=True, progress=Progress(1, 5, metrics=values))
     )

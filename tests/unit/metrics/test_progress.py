@@ -10,6 +10,7 @@ from spotrun.metrics.registry import Meter
 from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
+from spotrun.wire import Metric
 from tests.support.jobs.published_jobs import job
 
 MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -100,7 +101,7 @@ def test_workers_are_counted_where_they_run() -> None:
 
 
 def test_values_of_the_script_have_a_series_each() -> None:
-    found = figures(replace(job(), metrics=(("loss", 2.5), ("accuracy", 0.5))))
+    found = figures(replace(job(), metrics=(Metric("loss", 2.5), Metric("accuracy", 0.5))))
 
     assert {name: value for name, value in found.items() if name.startswith("metric")} == {
         "metric metric=loss": 2.5,

@@ -255,11 +255,13 @@ def open_context(
     trace.mark("imported")
     meter = Meter(trace, device=device_time(device))
     store_meter = open_store_meter(place, env)
+    console_log = ConsoleLog(is_printed=rank_info.rank == 0)
+    usage = open_utilization_report(meter, env)
     reporter = Reporter(
         rank_info.directory,
         local_rank=rank_info.local_rank,
         local_size=rank_info.local_size,
-        measured=open_utilization_report(meter, env),
+        measured=lambda: {**usage(), "metrics": console_log.metrics()},
         store=store_meter.use_in if store_meter is not None else None,
     )
     install_failure_note(reporter)
@@ -284,7 +286,7 @@ def open_context(
         trace=trace,
         reporter=reporter,
         store_meter=store_meter,
-        console_log=ConsoleLog(is_printed=rank_info.rank == 0),
+        console_log=console_log,
         place=place,
         keep=keep,
         tracked=Tracked(mesh),

@@ -43,6 +43,15 @@ def progress(
         WATCH.guarded(tell)
 
 
+def report(*, step: int, **values: SupportsFloat) -> None:
+    """Tell values of a step, such as `report(step=100, val_loss=0.31)`, where there is no `Run`.
+
+    They are in the status of the TrainingJob, and a search compares trials by them. Values that are
+    told again for a step that is done again count once. For all else it is as `progress`.
+    """
+    progress(step=step, metrics=values)
+
+
 def check_whole(name: str, value: object, least: int = 0) -> None:
     """Raise ValueError for what is no whole number, or a smaller one."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -2,7 +2,6 @@
 
 import atexit
 import fcntl
-import logging
 import os
 import sys
 import threading
@@ -12,16 +11,15 @@ from pathlib import Path
 from time import monotonic, perf_counter_ns
 from typing import Any, SupportsFloat
 
-from spotrun.wire import MOST_METRIC, MOST_METRICS, Utilization, metric_name
+from spotrun.wire import Utilization
 from spotrun_trainer.hooks.imported import note_imported
 from spotrun_trainer.hooks.step_counter import StepCounter
 from spotrun_trainer.hooks.time_shares import Moment, Shares, TimeShares, busy_nanoseconds
 from spotrun_trainer.process.ipc_files import PROGRESS_FILE
 from spotrun_trainer.telemetry.container_usage import Usage
+from spotrun_trainer.telemetry.metrics import Metrics
 from spotrun_trainer.telemetry.reporter import CALM_SECONDS, Reporter
 from spotrun_trainer.telemetry.utilization import IDLE_LOOKS, busiest_gpu
-
-log = logging.getLogger(__name__)
 
 TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
 _LOCK_FILE = "counts-steps.lock"
@@ -43,8 +41,7 @@ class Reports:
         self._data = self._busy_with_data = 0
         self._signs = 0
         self._idle_looks = 0
-        self._values: dict[str, SupportsFloat] = {}
-        self._refused = set[str]()  # names of values that were no numbers
+        self._metrics = Metrics()
         self._has_noted_imports = False
         self._lock_file: int | None = None
         self._asked_at = float("-inf")
@@ -65,10 +62,8 @@ class Reports:
         self.tell()
 
     def take_values(self, values: Mapping[str, SupportsFloat]) -> None:
-        """Keep the newest values until they are reported."""
-        for name, value in values.items():
-            # Without what it was computed from, which would stay in memory as long.
-            self._values[name] = value.detach() if hasattr(value, "detach") else value
+        """Keep the newest values, which are of the present step, until they are reported."""
+        self._metrics.take(values, self.counter.step)
 
     def tell(self, **facts: object) -> None:
         """Write what is known, at most twice a second, from the first step on."""
@@ -125,7 +120,7 @@ class Reports:
         return {
             **(shares._asdict() if shares is not None else {}),
             "step_seconds": self.counter.step_seconds(),
-            "metrics": values_told(self._values, self._refused),
+            "metrics": self._metrics.reported(),
             "utilization": Utilization(
                 gpu=0.0 if self._is_gpu_idle() else gpu, cpu=sample.cpu, memory=sample.memory
             ),
@@ -142,25 +137,6 @@ class Reports:
     def _is_gpu_idle(self) -> bool:
         self._idle_looks = self._idle_looks + 1 if busiest_gpu() == 0 else 0
         return self._idle_looks >= IDLE_LOOKS
-
-
-def values_told(
-    values: Mapping[str, SupportsFloat], refused: set[str]
-) -> tuple[tuple[str, float], ...]:
-    """Return as many as are reported, as numbers; those that are not finite are left out.
-
-    What is no number is left out, too; the log says so, and `refused` remembers it, once a name.
-    """
-    numbers: dict[str, float] = {}
-    for name, value in values.items():
-        try:
-            numbers[metric_name(name)] = float(value)
-        except Exception as error:  # whatever a script's own type raises
-            if str(name) not in refused:
-                refused.add(str(name))
-                log.warning("progress: %r is not reported, as it is no number: %s", name, error)
-    fit = [(name, value) for name, value in numbers.items() if name and abs(value) <= MOST_METRIC]
-    return tuple(fit[:MOST_METRICS])
 
 
 def open_reports(env: Mapping[str, str] = os.environ) -> Reports | None:

@@ -48,6 +48,7 @@ def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any
     if context.group.rank == 0:
         saving.count_stored()  # what is left behind goes on to cost
     saving.is_complete = True
+    context.console_log.flush(is_last=True)  # so that the last values are in the last report
     context.reporter.update(step=context.step, completed=True)
 
 

@@ -383,6 +383,7 @@ class Loop:
     def _report(self) -> None:
         context = self._context
         context.meter.step_done()
+        context.console_log.steps_done = context.step
         context.reporter.update(step=context.step, total=self._total, samples=self._samples)
 
     def _complete(self) -> None:

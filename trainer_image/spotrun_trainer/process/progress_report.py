@@ -46,7 +46,7 @@ class TrainerProgress:
     sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, where the dataset says
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
-    metrics: tuple[tuple[str, float], ...] = ()  # the newest values of what the script measures
+    metrics: tuple[wire.Metric, ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     restored: str | None = None  # what training went on from, if its world did not name it
     store: wire.StoreUse | None = None  # requests and bytes in this world, of this process
@@ -89,7 +89,8 @@ def progress_content(progress: TrainerProgress) -> bytes:
     """Return the content of a report's file; default values are left out."""
     defaults = vars(TrainerProgress())
     changed = {name: value for name, value in vars(progress).items() if value != defaults[name]}
-    content = {_camel(name): _plain(value) for name, value in changed.items()}
+    metrics = wire.metrics_content(changed.pop("metrics", ()))
+    content = {_camel(name): _plain(value) for name, value in changed.items()} | metrics
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -103,7 +104,7 @@ def _plain(value: object) -> object:
         return {name: share for name, share in vars(value).items() if share is not None}
     if isinstance(value, wire.StoreUse):
         return wire.store_use_content(value)
-    return dict(value) if isinstance(value, tuple) else value
+    return value
 
 
 def parse_progress(body: bytes) -> TrainerProgress:
@@ -133,7 +134,7 @@ def parse_progress(body: bytes) -> TrainerProgress:
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
         checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
-        metrics=wire.read_metrics(content.get("metrics") or {}),
+        metrics=wire.read_metrics(content),
         checkpoint=_checkpoint(content, "checkpoint"),
         restored=_checkpoint(content, "restored"),
         store=wire.read_store_use(content.get("store")),

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from spotrun.wire import Metric
+from spotrun_trainer.telemetry.metrics import Metrics
+
 LINE_SECONDS = 0.5  # quick steps are not all printed; the last one is
 
 Value = float | int | str | Tensor
@@ -32,6 +35,8 @@ class ConsoleLog:
     ) -> None:
         self.last: dict[str, Value] = {}
         self.is_printed = is_printed
+        self.steps_done = 0
+        self._metrics = Metrics()
         self._clock = clock
         self._write = write
         self._step = 0
@@ -50,8 +55,16 @@ class ConsoleLog:
         self._turn_to(step)
         self._is_kept = True
 
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return the newest numbers of steps that are done, but of the last one: it may compute."""
+        if self._step < self.steps_done:
+            self._note_metrics()
+        return self._metrics.reported()
+
     def flush(self, *, is_last: bool = False) -> None:
         """Print the collected values."""
+        if is_last and self._step <= self.steps_done:
+            self._note_metrics()
         values, self._values = self._values, {}
         is_kept, self._is_kept = is_last or self._is_kept, False
         names, at = self._printed
@@ -65,8 +78,15 @@ class ConsoleLog:
 
     def _turn_to(self, step: int) -> None:
         if step != self._step:
+            if step > self._step:  # else it was dropped, and comes again
+                self._note_metrics()
             self.flush()
             self._step = step
+
+    def _note_metrics(self) -> None:
+        values = self._values.items()
+        numbers = {name: value for name, value in values if not isinstance(value, str)}
+        self._metrics.take(numbers, self._step)
 
 
 def _shown(value: Value) -> str:

@@ -42,6 +42,15 @@ class SignedAmount(Amount):
     hint = 'must be a decimal number in quotes, like "-12.50"'
 
 
+class Measured(Text):
+    """A value that a script has measured: a number, or why it is none."""
+
+    __slots__ = ()
+    pattern = r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|Infinity)|NaN"
+    max_length = 48
+    hint = 'must be a number in quotes, like "0.31", "NaN", "Infinity" or "-Infinity"'
+
+
 class PositiveAmount(Amount):
     """A decimal number above zero."""
 

@@ -153,6 +153,7 @@ def job_snapshot(
         annotated=_present(meta.annotations, _COST),
         script=_present(meta.annotations, _SCRIPT),
         cost_labels=_present(meta.labels, _LABELS),
+        is_trial=meta.labels.tuning_job is not None,
         volume_is_shared=storage.is_shared,
         volume_zones=storage.zones,
         sync_bytes_per_step=_sync_bytes(workers),

@@ -20,6 +20,8 @@ REFRESH_SECONDS = 60.0
 LATEST_REFRESH_SECONDS = 90.0
 """The progress of a training may be this old; between the two limits each job has a pace of its
 own."""
+TRIAL_SECONDS = 5.0
+"""The values of a trial may be this old: a search stops trials and begins others by them."""
 GATHER_SECONDS = 2.0
 """The number of running workers, and which have failed or are settled, may be this old."""
 LAST_SECONDS = 5.0
@@ -42,6 +44,8 @@ def refresh_seconds(job: JobSnapshot) -> float:
     these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
     and what they were told has to be fresh.
     """
+    if job.is_trial:
+        return TRIAL_SECONDS
     if job.spec.budget is not None:
         return REFRESH_SECONDS
     share = crc32(job.uid.encode()) / 2**32
@@ -170,6 +174,6 @@ def _saved(status: JobState) -> AcknowledgedCheckpoint | None:
     return status.checkpoint
 
 
-def _begun(status: JobState) -> tuple[bool, bool, bool]:
-    progress = status.progress
-    return (bool(progress.step), progress.eta is not None, status.checkpoint is not None)
+def _begun(status: JobState) -> tuple[object, ...]:
+    progress, measured = status.progress, tuple(one.name for one in status.metrics)
+    return (bool(progress.step), progress.eta is not None, status.checkpoint is not None, measured)

@@ -1,6 +1,9 @@
 """The storage format of how far the training is, a part of what `codec.py` reads and writes."""
 
+from collections.abc import Mapping
+
 from spotrun.api import status as api
+from spotrun.api.field_types.amounts import Measured
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status_parts.saving_plan import SavingPlan as StoredPlan
 from spotrun.money.units import Usd
@@ -14,6 +17,7 @@ from spotrun.state.stored.training import (
     Progress,
     SavingPlan,
 )
+from spotrun.wire import Metric, value_of_text, value_text
 
 
 def read_progress(stored: api.Progress | None) -> Progress:
@@ -40,6 +44,23 @@ def write_progress(progress: Progress) -> api.Progress | None:
         samples_per_second=digits_of(progress.samples_per_second),
         eta=time_of(progress.eta),
     )
+
+
+def read_metrics(stored: Mapping[str, api.Metric] | None) -> tuple[Metric, ...]:
+    """Read what the script has measured."""
+    found = (stored or {}).items()
+    return tuple(Metric(name, value_of_text(one.value), one.step) for name, one in sorted(found))
+
+
+def write_metrics(metrics: tuple[Metric, ...]) -> dict[str, api.Metric] | None:
+    """Write what the script has measured; None where it has reported nothing."""
+    written = {
+        one.name: api.Metric.model_construct(
+            value=Measured(value_text(one.value)), step=one.step or 0
+        )
+        for one in metrics
+    }
+    return written or None
 
 
 def read_checkpoint(stored: api.CheckpointStatus | None) -> AcknowledgedCheckpoint | None:

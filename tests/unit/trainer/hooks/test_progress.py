@@ -1,5 +1,6 @@
 import atexit
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import SupportsFloat
@@ -8,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from spotrun_trainer import progress
+from spotrun.wire import Metric
+from spotrun_trainer import progress, report
 from spotrun_trainer.hooks.watches import Watch, watch_optimizers
 from spotrun_trainer.process.ipc_files import read_progress
 from tests.unit.trainer.hooks.test_watches import OPTIMIZERS, gradient_accumulation
@@ -43,8 +45,23 @@ def test_values_are_told_as_numbers(watch: Watch, tmp_path: Path) -> None:
     progress(loss=loss, metrics={"accuracy": 0.5, "bad": float("nan"), "a\nname": 1, "": 2})
     gradient_accumulation(nn.Linear(3, 1))
     told = read_progress(tmp_path)
-    assert dict(told.metrics) == {"accuracy": 0.5, "loss": 2.5, "a name": 1.0}
+    values = {one.name: one.value for one in told.metrics}
+    assert math.isnan(values.pop("bad"))
+    assert values == {"accuracy": 0.5, "loss": 2.5, "a name": 1.0}
     assert json.loads((tmp_path / "progress.json").read_text())["metrics"]["loss"] == 2.5
+
+
+def test_values_have_the_step_that_they_were_told_with(watch: Watch, tmp_path: Path) -> None:
+    report(step=100, val_loss=0.75)
+    report(step=200, val_loss=0.5, accuracy=torch.tensor(0.25))
+    progress(step=300)
+    assert watch.reports is not None
+    watch.reports.close()
+    told = read_progress(tmp_path)
+    assert (told.step, told.metrics) == (
+        300,
+        (Metric("val_loss", 0.5, 200), Metric("accuracy", 0.25, 200)),
+    )
 
 
 class Unfit:
@@ -66,7 +83,7 @@ def test_a_value_that_is_no_number_is_left_out_and_said_once(
     progress(metrics={"lr": value, "accuracy": 0.5})
     gradient_accumulation(nn.Linear(3, 1))
     told = read_progress(tmp_path)
-    assert (told.step, dict(told.metrics)) == (5, {"accuracy": 0.5})
+    assert (told.step, told.metrics) == (5, (Metric("accuracy", 0.5, 0),))
     assert [record.getMessage() for record in caplog.records if "'lr'" in record.getMessage()]
     assert len(caplog.records) == 1
 

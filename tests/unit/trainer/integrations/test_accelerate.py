@@ -20,7 +20,7 @@ def test_no_step_is_lost_when_one_rank_is_told_to_end(tmp_path: Path) -> None:
     at = told.step
     assert newest_first(saved, "step-")[0].name == f"step-{at}", "the last step that was made"
     assert told.total == 100_000
-    assert "loss" in dict(told.metrics)
+    assert "loss" in {one.name for one in told.metrics}
     told = gone_on(SCRIPT, at + 4, folder=tmp_path / "second", env=env)
     assert told.step == at + 4
 

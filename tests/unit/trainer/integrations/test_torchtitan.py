@@ -27,7 +27,7 @@ def test_no_step_is_lost_when_one_rank_is_told_to_end(tmp_path: Path) -> None:
     saved = [int(one.name.removeprefix("step-")) for one in (tmp_path / "checkpoint").iterdir()]
     assert max(saved) == told.step, "the last step that was made is the one that was saved"
     assert told.total == 100_000
-    assert "loss" in dict(told.metrics)
+    assert "loss" in {one.name for one in told.metrics}
     on = gone_on(SCRIPT, told.step + 4, folder=tmp_path / "second", env=env)
     assert on.step == told.step + 4
 
