@@ -5,9 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from spotrun.api.names import ENV_PARAMS
 from spotrun.search.space import Value, Values
 
+# `api.names` has it for people; the process that asks Optuna starts without the models of the API.
+_ENV = "SPOTRUN_PARAMS"
 # As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and what follows it is text.
 _PLACEHOLDER = re.compile(r"\$\$|\$\(params\.([^)]*)\)")
 
@@ -63,10 +64,10 @@ def _with_values(container: Mapping[str, Any], values: Values) -> dict[str, Any]
     env = [
         {**one, "value": replace_params(one["value"], values)} if one.get("value") else one
         for one in container.get("env") or ()
-        if one.get("name") != ENV_PARAMS
+        if one.get("name") != _ENV
     ]
     told = json.dumps(dict(values), separators=(",", ":"))
-    return {**container, **lists, "env": [*env, {"name": ENV_PARAMS, "value": _escaped(told)}]}
+    return {**container, **lists, "env": [*env, {"name": _ENV, "value": _escaped(told)}]}
 
 
 def _escaped(text: str) -> str:

@@ -15,11 +15,14 @@ from spotrun.api.field_types.amounts import Amount, Measured, Percent, SignedAmo
 from spotrun.api.field_types.text_values import Intervals, Text, Time, WorkerIds
 from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
+from spotrun.api.status import Metric, TrainingJobStatus
 from spotrun.wire import value_text
 
 M = TypeVar("M", bound=Model)
 
 _NUMBERS = st.lists(st.integers(0, 40), max_size=6)
+_MEASURED = st.floats(-1e300, 1e300).map(lambda one: Measured(value_text(one)))
+_MEASURED |= st.sampled_from(["NaN", "Infinity", "-Infinity"]).map(Measured)
 _DECIMALS = st.decimals(0, 10**6, places=3)
 _TIMES = st.integers(1_600_000_000, 1_900_000_000).map(lambda s: datetime.fromtimestamp(s, UTC))
 
@@ -32,8 +35,6 @@ _TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
         lambda one: SignedAmount.of(one + 0)  # no "-0"
     ),
     Percent: st.integers(0, 999).map(lambda one: Percent(f"{one}%")),
-    Measured: st.floats(-1e300, 1e300).map(lambda one: Measured(value_text(one)))
-    | st.sampled_from(["NaN", "Infinity", "-Infinity"]).map(Measured),
     ReasonText: st.sampled_from(["Training", "Running"]).map(ReasonText),
 }
 
@@ -44,6 +45,11 @@ _TEXTS_OF_FIELDS: dict[tuple[type[Model], str], st.SearchStrategy[Any]] = {
     (EarlierRate, "usd_per_hour"): _DECIMALS.map(Amount.of),
     (EarlierRate, "since"): _TIMES.map(Time.of),
     (ChargeEnd, "at"): _TIMES.map(Time.of),
+    (TrainingJobStatus, "metrics"): st.dictionaries(  # never an empty one
+        st.sampled_from(["loss", "val loss"]),
+        st.builds(Metric, value=_MEASURED, step=st.integers(0, 10**6)),
+        min_size=1,
+    ),
 }
 """The fields whose form the API server does not check, with what their writer writes there."""
 
