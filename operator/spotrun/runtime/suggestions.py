@@ -1,0 +1,56 @@
+"""The values of the next trial of a search, with a process for what takes Optuna."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
+
+from spotrun.search import Nothing, Question, Suggestion, needs_process, suggest
+from spotrun.search.process.messages import read_answer, write_question
+
+ANSWER_SECONDS = 60.0
+"""A thousand trials take a second; this is for a node whose CPU is shared with much else."""
+_WORDS_SHOWN = 300
+# One thread, and after the operator: it has jobs to look after meanwhile.
+_ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_PROGRAM = (
+    "import os, runpy; os.nice(10); runpy.run_module('spotrun.search.process', run_name='__main__')"
+)
+
+
+async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Suggestion | Nothing:
+    """Return the next trial's values; raises ValueError with a sentence for users.
+
+    What a model of the trials so far has to say is asked in a process of its own, which ends with
+    the answer: an operator without such a search never has Optuna in its memory.
+    """
+    if not needs_process(question):
+        return suggest(question)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PROGRAM), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            said, complaints = await process.communicate(write_question(question))
+    except TimeoutError:
+        raise ValueError(
+            f"the next trial's values were not found within {seconds:.0f} s: give the operator "
+            "more CPU, or search with sobol or random"
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        last = complaints.decode(errors="replace").strip()[-_WORDS_SHOWN:]
+        raise ValueError(
+            f"the process that looks for the next trial's values ended with {process.returncode}: "
+            f"{last or 'it may have had too little memory, about 100 MiB beside the operator'}"
+        )
+    return read_answer(said)
+
+
+def _environment() -> dict[str, str]:
+    """Return what a process needs to find Python and its packages, and no credentials."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**kept, **_ENV}
