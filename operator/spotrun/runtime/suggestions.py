@@ -3,7 +3,8 @@
 import asyncio
 import os
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, create_subprocess_exec
+from json import JSONDecodeError
 
 from spotrun.search import Nothing, Question, Suggestion, needs_process, suggest
 from spotrun.search.process.messages import read_answer, write_question
@@ -13,9 +14,7 @@ ANSWER_SECONDS = 60.0
 _WORDS_SHOWN = 300
 # One thread, and after the operator: it has jobs to look after meanwhile.
 _ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_PROGRAM = (
-    "import os, runpy; os.nice(10); runpy.run_module('spotrun.search.process', run_name='__main__')"
-)
+_PROGRAM = "import os; os.nice(10); from spotrun.search.process.__main__ import main; main()"
 
 
 async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Suggestion | Nothing:
@@ -26,7 +25,7 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
     """
     if not needs_process(question):
         return suggest(question)
-    process = await asyncio.create_subprocess_exec(
+    process = await create_subprocess_exec(
         *(sys.executable, "-c", _PROGRAM), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
     )
     try:
@@ -47,7 +46,13 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
             f"the process that looks for the next trial's values ended with {process.returncode}: "
             f"{last or 'it may have had too little memory, about 100 MiB beside the operator'}"
         )
-    return read_answer(said)
+    try:
+        return read_answer(said)
+    except JSONDecodeError:
+        raise ValueError(
+            "the process that looks for the next trial's values said something that is no answer: "
+            f"{said[:_WORDS_SHOWN]!r}"
+        ) from None
 
 
 def _environment() -> dict[str, str]:

@@ -39,6 +39,12 @@ class Bayesian:
     startup_trials: int = 10  # of a Sobol sequence, before the model is asked
     per_dollar: bool = False  # rank by expected improvement per expected dollar
 
+    def __post_init__(self) -> None:
+        if self.per_dollar and self.sampler is not Sampler.TPE:
+            raise ValueError(
+                "perDollar ranks what TPE proposes: choose the sampler TPE, or leave perDollar out"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Population:
