@@ -14,7 +14,7 @@ ANSWER_SECONDS = 60.0
 _WORDS_SHOWN = 300
 # One thread, and after the operator: it has jobs to look after meanwhile.
 _ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_PROGRAM = "import os; os.nice(10); from spotrun.search.process.__main__ import main; main()"
+_PROGRAM = "import os; os.nice(5); from spotrun.search.process.__main__ import main; main()"
 
 
 async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Suggestion | Nothing:

@@ -51,6 +51,7 @@ PRINTED = {
     "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
     "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
     "ui": {"cli_p95_seconds", "cli_start_seconds"},
+    "tuning": {"tune_regret_per_dollar_ratio", "tune_suggest_seconds", "tune_rss_mb"},
     "writes": {"writes_per_worker", "idle_writes", "writes_per_removed_worker"},
 }
 
