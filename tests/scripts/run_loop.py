@@ -49,6 +49,7 @@ def main() -> None:
             if step.number == args.hang_at and run.rank == run.world_size - 1:
                 hang_once(args.folder / "hung")
             step.update(optimizer, clip=1.0)
+            run.log(loss=step.loss)
         time.sleep(args.pause)
         note(args.folder / "trace.jsonl", run, model)
         if step.number == args.evaluate_at:

@@ -66,6 +66,7 @@ async def test_a_training_grows_and_completes(place: Place, alone: Alone) -> Non
     end = {"step": STEPS, "checkpoint": f"step-{STEPS}.g{world_number}"}
     assert list(words) == [{**COMPLETED, **end}] * 2
     assert job["status"]["checkpoint"]["name"] == end["checkpoint"]
+    assert job["status"]["metrics"]["loss"]["step"] == STEPS
     assert differences(place.trace(), alone) == set()
 
 

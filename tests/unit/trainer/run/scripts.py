@@ -128,6 +128,7 @@ def train(
                 plan.nuisance(run, step.number, -1)
             step.update(optimizer, clip=plan.clip, schedule=schedule)
             losses.append(step.loss.item())
+            run.log(loss=step.loss, phase="training")
     return Trained(losses, {name: value.cpu() for name, value in model.state_dict().items()})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import Answer, How, Orders, World
+from spotrun.wire import Answer, How, Metric, Orders, World
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.process.ipc_files import read_progress, write_world
 from spotrun_trainer.run import Run
@@ -68,8 +68,9 @@ def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> N
 
 def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None:
     plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
-    for ended in run_under_spotrun(tmp_path, plan):
-        assert ended.error == "", ended.said
+    ended = run_under_spotrun(tmp_path, plan)
+    for one in ended:
+        assert one.error == "", one.said
     for rank in range(2):
         progress = read_progress(tmp_path / f"worker-{rank}")
         assert progress.completed
@@ -81,6 +82,8 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert progress.sync_bytes
         assert progress.epoch_samples == SAMPLES
         assert progress.checkpoint_seconds
+        last = ended[rank].value.losses[-1]
+        assert progress.metrics == (Metric("loss", pytest.approx(last), 4),)
 
 
 def test_compressed_sums_are_told_by_the_bytes_that_are_sent(tmp_path: Path) -> None:
