@@ -373,3 +373,10 @@ def test_annotations_on_the_script_are_kept_apart_from_those_on_its_cost() -> No
     cost, script = {"spotrun.dev/cost-usd": "1.50"}, {"spotrun.dev/total-steps": "2000"}
     seen = Bench().see(job(annotations={**cost, **script, "other": "x"}))
     assert (seen.annotated, seen.script) == (cost, script)
+
+
+def test_a_trial_is_known_by_its_label() -> None:
+    labels = {"team": "vision", "spotrun.dev/tuning-job": "lr"}
+    seen = Bench().see(job(labels=labels))
+    assert (seen.is_trial, seen.cost_labels) == (True, {"team": "vision"})
+    assert not Bench().see(job(labels={"team": "vision"})).is_trial

@@ -16,6 +16,7 @@ from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Pace, Progress
 from spotrun.state.stored.workers import Interruptions, WorkerCounts
+from spotrun.wire import Metric
 from tests.support.jobs.builders import ON_CLAIM, a_job
 
 SAVED = AcknowledgedCheckpoint(name="step-3.g1", step=3, time=datetime(2026, 3, 1, 8, tzinfo=UTC))
@@ -32,6 +33,7 @@ IN_WORLD_2 = Accumulators(world_number=2)
         ({"progress": Progress(step=0, total_steps=9)}, 59.0),
         ({"progress": Progress(step=3)}, 4.0),
         ({"checkpoint": SAVED}, 4.0),
+        ({"metrics": (Metric("loss", 0.5, 3),)}, 4.0),
         ({"pace": Pace(changeovers=(90,))}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9)}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9), "accumulators": IN_WORLD_2}, 0.0),
@@ -135,6 +137,13 @@ def test_jobs_that_started_together_are_not_refreshed_together() -> None:
     assert paces[-1] <= 90
     assert all(late - early < 1 for early, late in pairwise(paces)), "some in each second"
     assert refresh_seconds(replace(job, uid="uid-7")) == refresh_seconds(replace(job, uid="uid-7"))
+
+
+def test_of_a_trial_the_values_are_never_old() -> None:
+    job = replace(a_job(1).snapshot(), is_trial=True)
+    old = JobState(metrics=(Metric("loss", 0.5, 3),))
+    new = replace(old, metrics=(Metric("loss", 0.4, 9),))
+    assert seconds_to_write(old, new, 1.0, refresh_seconds(job)) == 4.0
 
 
 def test_workers_with_a_budget_are_told_every_minute_until_when_they_may_stay() -> None:
