@@ -91,7 +91,7 @@ def optuna_alone(objective: Objective, seed: int, _usd: float) -> Trials:
 def _asked(trial: optuna.Trial, parameter: Parameter) -> str | int | float | bool:
     domain, name = parameter.domain, parameter.name
     if isinstance(domain, Categorical):
-        return trial.suggest_categorical(name, domain.choices)
+        return domain.choices[trial.suggest_categorical(name, range(domain.count))]
     if isinstance(domain, Int):
         return trial.suggest_int(name, domain.low, domain.high, step=domain.step)
     return trial.suggest_float(name, domain.low, domain.high, log=isinstance(domain, LogUniform))

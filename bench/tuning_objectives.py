@@ -21,7 +21,7 @@ from spotrun.search import (
 )
 
 DEARER = 20.0
-"""How many times as much a trial costs at the end of the first parameter: 1 to 20 layers, say."""
+"""A trial costs so many times as much at the end of the first parameter: 1 to 20 layers, say."""
 LEAST_USD = 0.10
 
 
@@ -52,7 +52,7 @@ def box(
     space = Space(tuple(Parameter(f"x{i}", one) for i, one in enumerate(domains)))
 
     def usd(values: Values) -> float:
-        return LEAST_USD * DEARER ** domains[0].position(values["x0"])
+        return LEAST_USD * math.exp(math.log(DEARER) * domains[0].position(values["x0"]))
 
     return Objective(name, space, minimum, lambda values: loss(numbers(values)), usd)
 
@@ -132,12 +132,8 @@ def training() -> Objective:
         else:
             tuned = 0.0
         off = math.log10(float(values["lr"])) - best_lr
-        return (
-            2.0 * (size(values) / 1e4) ** -0.3
-            + 0.4 * off**2
-            + tuned
-            + (float(values["dropout"]) - 0.1) ** 2
-        )
+        larger = float((size(values) / 1e4) ** -0.3)
+        return 2.0 * larger + 0.4 * off**2 + tuned + (float(values["dropout"]) - 0.1) ** 2
 
     largest = 2.0 * (24 * 1024**2 / 1e4) ** -0.3
     return Objective("training", space, largest, loss, lambda values: size(values) * 1e-6 + 0.02)

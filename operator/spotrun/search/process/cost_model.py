@@ -1,4 +1,4 @@
-"""What a trial with some values is likely to cost, learned from those that have ended."""
+"""The cost that a trial with some values is likely to have, learned from those that have ended."""
 
 from collections.abc import Sequence
 

@@ -82,8 +82,9 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         assert progress.sync_bytes
         assert progress.epoch_samples == SAMPLES
         assert progress.checkpoint_seconds
-        last = ended[rank].value.losses[-1]
-        assert progress.metrics == (Metric("loss", pytest.approx(last), 4),)
+        (loss,) = progress.metrics
+        assert loss == Metric("loss", loss.value, 4)
+        assert loss.value == pytest.approx(ended[rank].value.losses[-1])
 
 
 def test_compressed_sums_are_told_by_the_bytes_that_are_sent(tmp_path: Path) -> None:
