@@ -62,11 +62,11 @@ async def test_a_training_grows_and_completes(place: Place, alone: Alone) -> Non
         await place.until_trains(2)
         job = await place.until_phase("Succeeded")
         words = (await place.until_all_ended()).values()
+        await place.until_job(lambda s: s["metrics"]["loss"]["step"] == STEPS)
     world_number = job["status"]["world"]["number"]
     end = {"step": STEPS, "checkpoint": f"step-{STEPS}.g{world_number}"}
     assert list(words) == [{**COMPLETED, **end}] * 2
     assert job["status"]["checkpoint"]["name"] == end["checkpoint"]
-    assert job["status"]["metrics"]["loss"]["step"] == STEPS
     assert differences(place.trace(), alone) == set()
 
 

@@ -13,8 +13,10 @@ from spotrun.wire import MOST_METRICS, Metric
 def follow(view: View, status: JobState) -> JobState:
     """Take over the newest values of the first rank whose worker reports any.
 
-    Each rank may have computed another value, of its own samples. Steps that are done again after a
-    loss report their values again: the first ones stay, so that a step counts once.
+    Each rank may have computed another value, of its own samples. At the end of the training they
+    are those of whoever says so first: the job is over then, and a search goes by its last values.
+    Steps that are done again after a loss report their values again: the first ones stay, so that a
+    step counts once.
     """
     reported = _reported(view, status)
     if not reported:
@@ -34,9 +36,11 @@ def _is_newer(metric: Metric, known: Metric | None) -> bool:
 
 def _reported(view: View, status: JobState) -> Sequence[Metric]:
     agents = {worker.worker_id: worker.agent for worker in view.job.workers}
-    for worker_id in training(status):
-        agent = agents.get(worker_id)
-        progress = agent.report.progress if agent is not None else None
+    found = (agents.get(worker_id) for worker_id in training(status))
+    reports = [agent.report for agent in found if agent is not None]
+    # By rank, but those that are complete first: others may have told an earlier step only.
+    for report in sorted(reports, key=lambda one: not one.completed):
+        progress = report.progress
         if progress is not None and progress.metrics:
             return [
                 one if one.step is not None else one._replace(step=progress.step)

@@ -156,7 +156,9 @@ def _counted(status: JobState) -> tuple[object, ...]:
     # A charge that ends is settled, or noted where nobody says that the worker has ended.
     paid = (status.settled, status.accumulators.ends)
     world = status.world if status.phase in FINISHED else None  # else it is urgent
-    return (paid, status.failed, status.interruptions, status.pace.changeovers, world)
+    # The first worker's last values may come after another one has said that all is done.
+    last = status.metrics if status.phase in FINISHED else None
+    return (paid, status.failed, status.interruptions, status.pace.changeovers, world, last)
 
 
 def _shown(status: JobState) -> tuple[object, ...]:

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from spotrun.api.names import Phase
 from spotrun.state.job_state import JobState
 from spotrun.wire import MOST_METRICS, Metric, Progress
 from tests.support.jobs.builders import a_job
@@ -59,3 +60,12 @@ def test_the_last_values_are_taken_with_the_end_of_the_training() -> None:
     last = Progress(1, 300, 300, metrics=(Metric("loss", 0.1, 300),))
     job = a_job(1).training(0, progress=last, completed=True).with_status(metrics=(LOSS,))
     assert job.decide().status.metrics == (Metric("loss", 0.1, 300),)
+
+
+def test_whoever_says_first_that_the_training_is_complete_has_its_last_values() -> None:
+    before = Progress(1, 290, 300, metrics=(Metric("loss", 0.2, 290),))
+    last = Progress(1, 300, 300, metrics=(Metric("loss", 0.1, 300),))
+    job = a_job(2).training(0, 1, progress=before)
+    job = job.with_worker(1, ready=True, arrived=1, progress=last, completed=True)
+    status = job.decide().status
+    assert (status.phase, status.metrics) == (Phase.SUCCEEDED, (Metric("loss", 0.1, 300),))

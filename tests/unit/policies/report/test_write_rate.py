@@ -139,6 +139,12 @@ def test_jobs_that_started_together_are_not_refreshed_together() -> None:
     assert refresh_seconds(replace(job, uid="uid-7")) == refresh_seconds(replace(job, uid="uid-7"))
 
 
+def test_the_last_values_of_a_job_are_written_soon() -> None:
+    old = JobState(phase=Phase.SUCCEEDED, metrics=(Metric("loss", 0.5, 3),))
+    new = replace(old, metrics=(Metric("loss", 0.4, 9),))
+    assert seconds_to_write(old, new, 1.0) == 1.0
+
+
 def test_of_a_trial_the_values_are_never_old() -> None:
     job = replace(a_job(1).snapshot(), is_trial=True)
     old = JobState(metrics=(Metric("loss", 0.5, 3),))
