@@ -52,6 +52,9 @@ class Woken:
     def pool_changed(self, name: str) -> None:
         raise AssertionError(f"there is no pool {name}")
 
+    def search_changed(self, key: Key) -> None:
+        raise AssertionError(f"there is no search {key}")
+
 
 class WholeStream(Feed):
     """Tells whole objects, as the API server does."""

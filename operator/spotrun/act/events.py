@@ -7,18 +7,41 @@ as much as any other write. Which changes are worth an event says policies/repor
 import hashlib
 from collections import deque
 from datetime import datetime
+from typing import Protocol
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api.names import API_VERSION, MANAGED_BY, TRAINING_JOB
 from spotrun.state.actions import Announce
-from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.tuning.actions import TuningNews
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0
 _NOTE_BYTES, _INSTANCE_CHARACTERS = 1024, 128  # the API's own limits
 
 
-def event(job: JobSnapshot, announced: Announce, now: datetime, instance: str) -> Manifest:
+class Regarded(Protocol):
+    """The object that an event is about."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def uid(self) -> str:
+        """Its UID."""
+
+
+def event(
+    job: Regarded,
+    announced: Announce | TuningNews,
+    now: datetime,
+    instance: str,
+    kind: str = TRAINING_JOB,
+) -> Manifest:
     """The manifest of an event about a job; the same announcement at one time has one name."""
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
     tag = hashlib.sha256(f"{job.uid} {announced.reason} {moment}".encode()).hexdigest()[:16]
@@ -36,7 +59,7 @@ def event(job: JobSnapshot, announced: Announce, now: datetime, instance: str) -
             "note": announced.message.encode()[:_NOTE_BYTES].decode(errors="ignore"),
             "regarding": {
                 "apiVersion": API_VERSION,
-                "kind": TRAINING_JOB,
+                "kind": kind,
                 "namespace": job.namespace,
                 "name": job.name,
                 "uid": job.uid,
@@ -45,11 +68,11 @@ def event(job: JobSnapshot, announced: Announce, now: datetime, instance: str) -
     )
 
 
-def may_announce(times: deque[float], now_seconds: float) -> bool:
+def may_announce(times: deque[float], now_seconds: float, most: int = MOST_PER_HOUR) -> bool:
     """Whether one more event is allowed within the hour; counts it if so."""
     while times and now_seconds - times[0] >= _HOUR_SECONDS:
         times.popleft()
-    if len(times) >= MOST_PER_HOUR:
+    if len(times) >= most:
         return False
     times.append(now_seconds)
     return True

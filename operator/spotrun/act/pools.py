@@ -10,7 +10,7 @@ from datetime import datetime
 
 from spotrun.act.errors import SOON_SECONDS
 from spotrun.act.manifests.plain_json import Manifest, plain
-from spotrun.act.writes import Writes, Written
+from spotrun.act.writes import Writes, Written, status_patch
 from spotrun.api import names
 from spotrun.api.capacitypool import CapacityPoolSpec
 from spotrun.api.names import INSTANCE_TYPE_LABELS, REGION_LABELS, ZONE_LABELS
@@ -109,10 +109,7 @@ class PoolWriter:
         self._reached(pool, made.metadata.version)
 
     async def _store(self, pool: PoolSnapshot, status: PoolState) -> None:
-        patch: list[dict[str, object]] = [
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": pool.version},
-            {"op": "add", "path": "/status", "value": write(status).manifest()},
-        ]
+        patch = status_patch(pool.version, write(status))
         written = await self._writes.do(
             "pool_status",
             lambda: self._client.patch(

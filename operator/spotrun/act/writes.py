@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from spotrun.api.model import Model
 from spotrun.kube.errors import NotLeading
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Meta, Resource
@@ -23,6 +24,18 @@ class Written(msgspec.Struct, frozen=True):
     """The part of a write's answer that is used: its version."""
 
     metadata: Meta
+
+
+def status_patch(version: str, status: Model) -> list[dict[str, object]]:
+    """Return the patch that stores a status on this version of its object, or not at all.
+
+    The version makes it conditional. A PUT would be sent twice by the connection pool when a kept
+    connection turns out to be dead, and then conflict with itself.
+    """
+    return [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "add", "path": "/status", "value": status.manifest()},
+    ]
 
 
 class Writes:

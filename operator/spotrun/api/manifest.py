@@ -10,9 +10,10 @@ from pydantic_core import ErrorDetails
 
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
-from spotrun.api.names import API_VERSION, CAPACITY_POOL, TRAINING_JOB
+from spotrun.api.names import API_VERSION, CAPACITY_POOL, TRAINING_JOB, TUNING_JOB
 from spotrun.api.schema import JsonSchema, structural
 from spotrun.api.trainingjob import TrainingJob
+from spotrun.api.tuning.tuningjob import TuningJob
 
 # As the API server says it, so that one search finds both.
 _WORDS = {
@@ -33,7 +34,7 @@ _WORDS = {
 _Kind = TypeVar("_Kind", bound=Model)
 
 
-def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool:
+def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool | TuningJob:
     """Return the object a manifest describes; a ValueError names every field that is wrong."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
     if version != API_VERSION:
@@ -42,7 +43,10 @@ def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool:
         return _validated(TrainingJob, manifest)
     if kind == CAPACITY_POOL:
         return _validated(CapacityPool, manifest)
-    raise ValueError(f"kind is {kind!r}; spotrun reads {TRAINING_JOB} and {CAPACITY_POOL}")
+    if kind == TUNING_JOB:
+        return _validated(TuningJob, manifest)
+    known = f"{TRAINING_JOB}, {CAPACITY_POOL} and {TUNING_JOB}"
+    raise ValueError(f"kind is {kind!r}; spotrun reads {known}")
 
 
 def _validated(model: type[_Kind], manifest: dict[str, Any]) -> _Kind:

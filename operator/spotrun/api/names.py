@@ -49,6 +49,7 @@ VERSION: Final = Name("v1alpha1", "the served and stored version of the API")
 API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "the apiVersion in manifests")
 TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
 CAPACITY_POOL: Final = Name("CapacityPool", "the kind that holds a line of the market")
+TUNING_JOB: Final = Name("TuningJob", "the kind that searches parameters by TrainingJobs")
 
 # Labels of nodes that Kubernetes defines, the present name before the former one.
 HOST_LABEL: Final = "kubernetes.io/hostname"
@@ -83,6 +84,9 @@ LABEL_REPLICA: Final = Name(
 )
 LABEL_TUNING_JOB: Final = Name(
     "spotrun.dev/tuning-job", "on the TrainingJobs of trials: the name of their TuningJob"
+)
+LABEL_TRIAL: Final = Name(
+    "spotrun.dev/trial", "on the TrainingJobs of trials: the number of the trial, from 0 on"
 )
 LABEL_TEAM: Final = Name("team", "on TrainingJobs, copied to their pods: who pays")
 LABEL_COST_CENTER: Final = Name(

@@ -26,7 +26,14 @@ from spotrun.observe.jobs.orphans import Orphan, orphans_among
 from spotrun.observe.jobs.shared_nodes import shared_nodes, with_claimed_devices
 from spotrun.observe.jobs.snapshot import job_snapshot
 from spotrun.observe.jobs.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
-from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS, NodeObject, PodObject
+from spotrun.observe.kube_objects import (
+    CAPACITY_POOLS,
+    TRAINING_JOBS,
+    TUNING_JOBS,
+    JobObject,
+    NodeObject,
+    PodObject,
+)
 from spotrun.observe.nodes.facts import Nodes
 from spotrun.observe.pools.caches import Listeners, PoolCaches
 from spotrun.observe.prices.bucket_prices import storage_price
@@ -35,6 +42,7 @@ from spotrun.observe.prices.tables import NOBODY, PriceSources, PriceTables
 from spotrun.observe.sync import Following
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.observe.telemetry.metrics_server import Usage
+from spotrun.observe.tuning.caches import TuningCaches
 from spotrun.policies.fallback_chain import undecided
 from spotrun.policies.queueing.gang import wants_nodes
 from spotrun.state.snapshot import JobSnapshot, Node
@@ -60,11 +68,14 @@ class Caches(Following):
         hurry: Wake = lambda _: None,
         orphaned: Wake = lambda _: None,
         wake_pool: Callable[[str], None] = lambda _: None,
+        wake_tuning: Wake = lambda _: None,
         price_sources: PriceSources = NOBODY,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self._wake_pool = wake_pool
+        self._wake_tuning = wake_tuning
+        self._feed_job = feed.handler(TRAINING_JOBS)
         self._clock = clock
         self._wall = wall
         self._stack = AsyncExitStack()
@@ -74,7 +85,7 @@ class Caches(Following):
             wake=wake,
             hurry=hurry,
             orphaned=orphaned,
-            job_changed=feed.handler(TRAINING_JOBS),
+            job_changed=self._job_changed,
             pod_changed=self._pod_changed,
             node_changed=self._node_changed,
         )
@@ -82,7 +93,11 @@ class Caches(Following):
         self._tables = PriceTables(
             client, price_sources, offered=pools.offered, changed=self._use_prices
         )
-        super().__init__({**jobs.reflectors, **pools.reflectors, **self._tables.reflectors})
+        self.tuning = TuningCaches(
+            client, namespace=namespace, changed=feed.handler(TUNING_JOBS), jobs=jobs
+        )
+        parts = (jobs, pools, self._tables, self.tuning)
+        super().__init__({name: one for part in parts for name, one in part.reflectors.items()})
         self.prices = Prices(pools.price_of, wall, self._tables.catalog)
         self.agents = Agents(clock)
         self.usage = Usage(client, clock=clock, wake=wake, pods_of=jobs.pods_of)
@@ -93,7 +108,7 @@ class Caches(Following):
         self._uids: dict[Key, str] = {}
 
     async def __aenter__(self) -> Self:
-        for part in (self.jobs, self._tables, self.pools):
+        for part in (self.jobs, self._tables, self.pools, self.tuning):
             await self._stack.enter_async_context(part)
         return self
 
@@ -255,6 +270,12 @@ class Caches(Following):
             del self._uids[key]
         if uid is not None:
             self._uids[key] = uid
+
+    def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
+        self._feed_job(old, new)
+        for job in (old, new):
+            if job is not None and job.metadata.owner_name:
+                self._wake_tuning(Key(job.metadata.namespace, job.metadata.owner_name))
 
     def _pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
         self.pools.pod_changed(old, new)

@@ -36,11 +36,16 @@ PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 CAPACITY_POOLS = Resource(GROUP, VERSION, "capacitypools")
+TUNING_JOBS = Resource(GROUP, VERSION, "tuningjobs")
 NAMESPACES = Resource("", "v1", "namespaces")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 
-FED = (Kind(TRAINING_JOBS, "TrainingJob"), Kind(CAPACITY_POOLS, "CapacityPool", False))
+FED = (
+    Kind(TRAINING_JOBS, "TrainingJob"),
+    Kind(CAPACITY_POOLS, "CapacityPool", False),
+    Kind(TUNING_JOBS, "TuningJob"),
+)
 """The kinds whose changes kopf is told of."""
 
 
@@ -87,7 +92,23 @@ class JobLabels(CostLabels, frozen=True):
     tuning_job: str | None = msgspec.field(default=None, name=str(LABEL_TUNING_JOB))
 
 
-class JobMeta(Meta, frozen=True, rename="camel"):
+class OwnedMeta(Meta, frozen=True, rename="camel"):
+    """The metadata of an object that another one may own."""
+
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def owner_uid(self) -> str | None:
+        """The UID of the object that controls this one."""
+        return next((owner.uid for owner in self.owner_references if owner.controller), None)
+
+    @property
+    def owner_name(self) -> str:
+        """The name of the object that controls this one; empty where none does."""
+        return next((owner.name for owner in self.owner_references if owner.controller), "")
+
+
+class JobMeta(OwnedMeta, frozen=True, rename="camel"):
     """A TrainingJob's metadata."""
 
     generation: int = 0
@@ -116,7 +137,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
     injected: str = msgspec.field(default="", name=str(ANNOTATION_INJECTED))
 
 
-class PodMeta(Meta, frozen=True, rename="camel"):
+class PodMeta(OwnedMeta, frozen=True, rename="camel"):
     """A pod's metadata."""
 
     creation_timestamp: str | None = None
@@ -125,17 +146,6 @@ class PodMeta(Meta, frozen=True, rename="camel"):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: PodAnnotations = PodAnnotations()
     finalizers: tuple[str, ...] = ()
-    owner_references: tuple[OwnerReference, ...] = ()
-
-    @property
-    def owner_uid(self) -> str | None:
-        """The UID of the object that controls this one."""
-        return next((owner.uid for owner in self.owner_references if owner.controller), None)
-
-    @property
-    def owner_name(self) -> str:
-        """The name of the object that controls this one; empty where none does."""
-        return next((owner.name for owner in self.owner_references if owner.controller), "")
 
 
 class Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -275,6 +285,22 @@ class PoolObject(msgspec.Struct, frozen=True):
     """A CapacityPool; spec and status stay JSON until somebody needs them, and then once."""
 
     metadata: PoolMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class TuningMeta(Meta, frozen=True, rename="camel"):
+    """A TuningJob's metadata."""
+
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+
+
+class TuningObject(msgspec.Struct, frozen=True):
+    """A TuningJob; spec and status stay JSON until somebody needs them."""
+
+    metadata: TuningMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 from spotrun.act.executor import Executor
 from spotrun.act.manifests.worker_settings import Settings as WorkerSettings
 from spotrun.act.pools import PoolWriter
+from spotrun.act.tuning import TuningWriter
 from spotrun.agents.leadership import Leadership
 from spotrun.agents.long_poll import Board
 from spotrun.agents.published import publish
@@ -38,12 +39,15 @@ from spotrun.runtime import gc_tuning, preflight
 from spotrun.runtime.agent_server import Server
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.reconciler import Reconciler
+from spotrun.runtime.suggestions import answer
+from spotrun.runtime.tuning import TuningReconciler
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 log = logging.getLogger(__name__)
 
 _ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
+_SEARCHES_AT_ONCE = 8  # they wait for answers, and for a search in a process of its own
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 """Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
 
@@ -84,6 +88,7 @@ class Controller:
         self._queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._pool_queue: WorkQueue[str] = WorkQueue()
+        self._search_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._caches = Caches(
             client,
             namespace=settings.watch_namespace,
@@ -92,6 +97,7 @@ class Controller:
             orphaned=self._orphan_queue.add,
             feed=feed,
             wake_pool=self.pool_changed,
+            wake_tuning=self.search_changed,
             price_sources=settings.price_sources,
             clock=time.monotonic,
             wall=client.clock.now,
@@ -106,6 +112,7 @@ class Controller:
             wall=client.clock.now,
             is_sure=lambda: client.clock.is_sure,
         )
+        self._searches = self._new_tuning_reconciler()
         self._has_identity = False
         self._stack = AsyncExitStack()
 
@@ -151,6 +158,7 @@ class Controller:
         queues: dict[str, WorkQueue[Any]] = {
             "trainingjobs": self._queue,
             "capacitypools": self._pool_queue,
+            "tuningjobs": self._search_queue,
         }
         self._deleted_jobs = DeletedJobs(time.monotonic)
         self._meter = Meter(
@@ -223,6 +231,20 @@ class Controller:
             count_failure=self._meter.count_failure,
         )
 
+    def _new_tuning_reconciler(self) -> TuningReconciler:
+        # Of its own: a TuningJob and a TrainingJob may have the same name.
+        horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
+        wall = self._client.clock.now
+        writer = TuningWriter(
+            self._client,
+            horizon,
+            leads=lambda: self.leads,
+            clock=time.monotonic,
+            wall=wall,
+            instance=self._settings.address,
+        )
+        return TuningReconciler(self._caches, writer, horizon, answer, wall=wall)
+
     @property
     def port(self) -> int:
         """The port on which agents are served."""
@@ -246,6 +268,10 @@ class Controller:
     def pool_changed(self, name: str) -> None:
         """Look at a pool in a moment."""
         self._pool_queue.add_after(name, _POOL_SECONDS)
+
+    def search_changed(self, key: Key) -> None:
+        """Look at a TuningJob soon."""
+        self._search_queue.add(key)
 
     def stalled(self) -> str | None:
         """Return which caches receive nothing any more; None if all do."""
@@ -271,6 +297,7 @@ class Controller:
             self._queue.close()
             self._orphan_queue.close()
             self._pool_queue.close()
+            self._search_queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
             self._caches.rewound.clear()
@@ -281,8 +308,11 @@ class Controller:
             jobs = self._queue.run(self._work, workers=self._settings.workers)
             orphans = self._orphan_queue.run(self._let_go, workers=_ORPHANS_AT_ONCE)
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
+            searches = self._search_queue.run(self._search, workers=_SEARCHES_AT_ONCE)
             usage = self._caches.usage.follow()
-            async with running(jobs), running(orphans), running(pools), running(usage):
+            async with AsyncExitStack() as work:
+                for one in (jobs, orphans, pools, searches, usage):
+                    await work.enter_async_context(running(one))
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
             if self._caches.rewound.is_set():
@@ -306,6 +336,9 @@ class Controller:
         self._pool_queue.open()
         for name in self._caches.pools.names():
             self._pool_queue.add(name)
+        self._search_queue.open()
+        for key in self._caches.tuning.all_keys():
+            self._search_queue.add(key)
 
     async def _work(self, key: Key) -> float | None:
         """Look at one job, decide, act; returns when to look again."""
@@ -330,6 +363,9 @@ class Controller:
 
     async def _keep(self, pool: str) -> float | None:
         return await self._pool_writer.keep(pool) if self._election.leads else None
+
+    async def _search(self, key: Key) -> float | None:
+        return await self._searches.reconcile(key) if self._election.leads else None
 
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)

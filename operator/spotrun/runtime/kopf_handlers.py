@@ -1,4 +1,4 @@
-"""kopf's handlers: they start and end the process, and take in changes of jobs and pools.
+"""kopf's handlers: they start and end the process, and take in changes of what users write.
 
 kopf watches our feed (`spotrun.kube.watch.kopf_feed`), not the API server: its own watch loses
 deletions and ends the process at errors that pass (ADR 0001).
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.watch.kopf_feed import SERVER, Feed
-from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS
+from spotrun.observe.kube_objects import CAPACITY_POOLS, TRAINING_JOBS, TUNING_JOBS
 
 
 class Receiver(Protocol):
@@ -22,6 +22,9 @@ class Receiver(Protocol):
 
     def pool_changed(self, name: str) -> None:
         """Look at a pool soon."""
+
+    def search_changed(self, key: Key) -> None:
+        """Look at a TuningJob soon."""
 
 
 class HostedService(Receiver, Protocol):
@@ -62,7 +65,7 @@ def register(registry: kopf.OperatorRegistry, service: HostedService) -> None:
 
 
 def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> None:
-    """Add the handlers of changes of jobs and pools."""
+    """Add the handlers of changes of jobs, pools and searches."""
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401 - kopf's keyword arguments
@@ -78,6 +81,12 @@ def watch(registry: kopf.OperatorRegistry, feed: Feed, receiver: Receiver) -> No
     async def capacity_pool(name: str, **_: Any) -> None:  # noqa: ANN401 - kopf's arguments
         feed.handled(CAPACITY_POOLS, Key("", name))
         receiver.pool_changed(name)
+
+    @kopf.on.event(*names(TUNING_JOBS), registry=registry)
+    async def tuning_job(namespace: str | None, name: str, **_: Any) -> None:  # noqa: ANN401
+        key = Key(namespace or "", name)
+        feed.handled(TUNING_JOBS, key)
+        receiver.search_changed(key)
 
 
 _NEVER_SECONDS = 365 * 86_400.0

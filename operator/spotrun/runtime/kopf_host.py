@@ -68,6 +68,11 @@ class OpeningService:
         if self.service is not None:
             self.service.pool_changed(name)
 
+    def search_changed(self, key: Key) -> None:
+        """Have the service look at a TuningJob."""
+        if self.service is not None:
+            self.service.search_changed(key)
+
     async def begin(self) -> None:
         """Open the service."""
         self._task = asyncio.create_task(self._run())

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.meta import ConditionStatus, ReasonText
-from spotrun.api.names import ConditionType, Reason
+from spotrun.api.names import Choice, ConditionType, Reason
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.view import View
@@ -44,23 +44,45 @@ def state(
 
     Its transition time moves only when that changes.
     """
-    old = find(status, kind)
+    conditions = with_condition(
+        status.conditions,
+        kind,
+        reason,
+        message,
+        holds=holds,
+        generation=view.job.generation,
+        now=view.now,
+    )
+    return status if conditions is status.conditions else replace(status, conditions=conditions)
+
+
+def with_condition(
+    conditions: tuple[Condition, ...],
+    kind: Choice,
+    reason: str,
+    message: str,
+    *,
+    holds: bool | None,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return the conditions with this one as it is now; the same tuple if it says nothing new."""
+    old = next((one for one in conditions if one.type == kind.value), None)
     value = _VALUES[holds]
     is_same = old is not None and old.status is value
-    said = (value, reason, message, view.job.generation)
+    said = (value, reason, message, generation)
     if old and said == (old.status, old.reason, old.message, old.observed_generation):
-        return status
+        return conditions
     condition = Condition(
         type=ReasonText(kind.value),
         status=value,
-        observed_generation=view.job.generation,
-        last_transition_time=old.last_transition_time if old and is_same else view.now,
+        observed_generation=generation,
+        last_transition_time=old.last_transition_time if old and is_same else now,
         reason=ReasonText(reason),
         message=message,
     )
-    others = tuple(c for c in status.conditions if c.type != kind.value)
-    ordered = tuple(sorted((*others, condition), key=lambda c: c.type))
-    return replace(status, conditions=ordered)
+    others = tuple(c for c in conditions if c.type != kind.value)
+    return tuple(sorted((*others, condition), key=lambda c: c.type))
 
 
 def unsay(status: JobState, kind: ConditionType) -> JobState:

@@ -36,10 +36,10 @@ QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 def install_crds(cluster: Cluster) -> None:
     """Teach a cluster what a TrainingJob is, kubectl and the garbage collector included."""
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    for kind in ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev"):
+    for kind in ("trainingjobs", "capacitypools", "tuningjobs"):
         # It is established, then found by discovery; its schema, which kubectl reads, is last.
         end = time.monotonic() + PATIENCE_SECONDS
-        while "FIELDS" not in cluster.kubectl("explain", kind, check=False).stdout:
+        while "FIELDS" not in cluster.kubectl("explain", f"{kind}.spotrun.dev", check=False).stdout:
             assert time.monotonic() < end, f"kubectl does not know {kind}"
             time.sleep(0.1)
     # It looks for new kinds of owners at its start, and then only every 30 s.

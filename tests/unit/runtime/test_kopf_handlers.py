@@ -28,6 +28,9 @@ class Told:
     def pool_changed(self, name: str) -> None:
         self.news.put_nowait(name)
 
+    def search_changed(self, key: Key) -> None:
+        self.news.put_nowait(key)
+
     async def next(self) -> Key | str:
         async with asyncio.timeout(5):
             return await self.news.get()

@@ -41,6 +41,9 @@ class Scripted:
     def pool_changed(self, name: str) -> None:
         self.told.put_nowait(name)
 
+    def search_changed(self, key: Key) -> None:
+        self.told.put_nowait(key)
+
     @asynccontextmanager
     async def open(self, feed: Feed) -> AsyncIterator["Scripted"]:
         self.feed = feed

@@ -6,7 +6,7 @@ import msgspec
 
 from spotrun.act.errors import Trouble, on_write
 from spotrun.act.write_retries import Retries
-from spotrun.act.writes import Writes, Written
+from spotrun.act.writes import Writes, Written, status_patch
 from spotrun.kube.backoff import Backoff, Roll
 from spotrun.kube.errors import Conflict, KubeError, NotFound
 from spotrun.kube.resource import Key
@@ -77,12 +77,7 @@ class StatusWriter:
         return troubles[0] if troubles else versions[-1]
 
     async def _patch(self, job: JobSnapshot, new: JobState, memory: Memory) -> str:
-        patch: list[dict[str, object]] = [
-            # The version makes it conditional. A PUT would be sent twice by the connection pool
-            # when a kept connection turns out to be dead, and then conflict with itself.
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
-            {"op": "add", "path": "/status", "value": write(new).manifest()},
-        ]
+        patch = status_patch(job.version, write(new))
         written = await self._writes.do(
             "status",
             lambda: self._client.patch(

@@ -42,7 +42,11 @@ class JobCaches:
     ) -> None:
         self.readings = Readings()
         self.objects: Reflector[JobObject] = Reflector(
-            client, Selection(TRAINING_JOBS, namespace), JobObject, self._job_changed
+            client,
+            Selection(TRAINING_JOBS, namespace),
+            JobObject,
+            self._job_changed,
+            indices={"owner": _of_owner},
         )
         self._pods: Reflector[PodObject] = Reflector(
             client,
@@ -83,6 +87,10 @@ class JobCaches:
     def get(self, key: Key) -> JobObject | None:
         """Return a job's object; None if there is none."""
         return self.objects.get(*key)
+
+    def owned_by(self, uid: str) -> Iterable[JobObject]:
+        """Return the jobs that an object controls, such as the trials of a search."""
+        return self.objects.by_index("owner", uid)
 
     def uid_of(self, key: Key) -> str | None:
         """Return the UID of the present job of a name; None if there is none."""
@@ -180,6 +188,11 @@ def _key_of(pod: PodObject) -> Key:
     """
     meta = pod.metadata
     return Key(meta.namespace, meta.owner_name or meta.labels.get(LABEL_JOB, ""))
+
+
+def _of_owner(job: JobObject) -> Iterable[str]:
+    owner = job.metadata.owner_uid
+    return (owner,) if owner is not None else ()
 
 
 def _of_job(pod: PodObject) -> Iterable[Key]:

@@ -1,0 +1,51 @@
+"""The TrainingJob of a trial, as a pure function of the search and of what the trial is given."""
+
+from spotrun.act.manifests.plain_json import Manifest, plain
+from spotrun.api import names
+from spotrun.api.spec.limits import OnExceeded
+from spotrun.search import with_params
+from spotrun.state.tuning.actions import CreateTrial
+from spotrun.state.tuning.snapshot import TuningSnapshot
+
+
+def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
+    """Return the manifest; raises ValueError for a placeholder that names no parameter."""
+    template = search.spec.template
+    spec = template.spec.manifest()
+    workers = dict(spec["workers"])
+    workers["template"] = with_params(workers["template"], trial.values)
+    spec["workers"] = workers
+    if trial.cap_usd is not None:
+        # A job that is held back would wait for more money; a trial that has had its part is over.
+        limits = {"maxCostUsd": trial.cap_usd.amount, "onExceeded": OnExceeded.FAIL.value}
+        spec["budget"] = {**spec.get("budget", {}), **limits}
+    given = template.metadata.manifest() if template.metadata is not None else {}
+    labels = {
+        **given.get("labels", {}),
+        names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        names.LABEL_TUNING_JOB: search.name,
+        names.LABEL_TRIAL: str(trial.number),
+    }
+    return plain(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": names.TRAINING_JOB,
+            "metadata": {
+                "name": search.job_name(trial.number),
+                "namespace": search.namespace,
+                "labels": labels,
+                "annotations": given.get("annotations", {}),
+                "ownerReferences": [
+                    {
+                        "apiVersion": names.API_VERSION,
+                        "kind": names.TUNING_JOB,
+                        "name": search.name,
+                        "uid": search.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": spec,
+        }
+    )

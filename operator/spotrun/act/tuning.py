@@ -1,0 +1,195 @@
+"""The only writer of TuningJobs and of their trials' TrainingJobs.
+
+For one search one call at a time, and only by the leader. The status is stored first, on the very
+version that was decided on; what is done follows from the stored status, and may be done again.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from spotrun.act.errors import SOON_SECONDS, is_terminating
+from spotrun.act.events import event, may_announce
+from spotrun.act.executor import EVENTS
+from spotrun.act.manifests.trial_job import trial_job
+from spotrun.act.writes import Writes, Written, status_patch
+from spotrun.api.names import TUNING_JOB
+from spotrun.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
+from spotrun.kube.read_your_writes import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
+from spotrun.observe.kube_objects import TRAINING_JOBS, TUNING_JOBS, JobObject
+from spotrun.policies.tuning.write_rate import seconds_to_write
+from spotrun.state.tuning.actions import (
+    CreateTrial,
+    DeleteTrial,
+    SuspendTrial,
+    TuningAction,
+    TuningDecision,
+    TuningNews,
+)
+from spotrun.state.tuning.codec import write
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import TuningState
+
+log = logging.getLogger(__name__)
+
+_EVENTS_PER_HOUR = 60
+"""A search of twenty trials tells of each beginning and each end."""
+
+
+@dataclass
+class TuningMemory:
+    """What the leader remembers of a search; losing it costs time, never truth."""
+
+    uid: str = ""
+    written_at: float = float("-inf")
+    taken: set[int] = field(default_factory=set)  # trials whose name a job of others has
+    refused: dict[int, str] = field(default_factory=dict)  # by trial: the API server's words
+    event_times: deque[float] = field(default_factory=deque)
+
+
+class TuningWriter:
+    """Carries out decisions about searches."""
+
+    def __init__(
+        self,
+        client: Client,
+        horizon: Horizon[Key, Resource],
+        *,
+        leads: Callable[[], bool],
+        clock: Callable[[], float],
+        wall: Callable[[], datetime],
+        instance: str,
+    ) -> None:
+        self._client = client
+        self._writes = Writes(horizon, leads)
+        self._clock = clock
+        self._wall = wall
+        self._instance = instance
+
+    async def carry_out(
+        self, search: TuningSnapshot, decision: TuningDecision, memory: TuningMemory
+    ) -> float:
+        """Store the status, then act; return when to look again. Raises KubeError."""
+        new, old = decision.status, search.status
+        wait_seconds = seconds_to_write(old, new, self._clock() - memory.written_at)
+        if new != old and wait_seconds > 0:
+            return min(wait_seconds, decision.wake_after_seconds)
+        if new != old:
+            await self._store(search, new, memory)
+        waits = [await self._do(search, action, memory) for action in decision.actions]
+        for one in decision.news:
+            await self._tell(search, one, memory)
+        return min([decision.wake_after_seconds, *waits])
+
+    async def exists(self, search: TuningSnapshot, number: int) -> bool:
+        """Ask the API server whether a trial has its TrainingJob; the cache may lag behind."""
+        try:
+            job = await self._client.get(
+                TRAINING_JOBS, search.job_name(number), JobObject, namespace=search.namespace
+            )
+        except NotFound:
+            return False
+        return job.metadata.owner_uid == search.uid
+
+    async def _store(
+        self, search: TuningSnapshot, status: TuningState, memory: TuningMemory
+    ) -> None:
+        patch = status_patch(search.version, write(status))
+        written = await self._writes.do(
+            "status",
+            lambda: self._client.patch(
+                TUNING_JOBS,
+                search.name,
+                patch,
+                Written,
+                namespace=search.namespace,
+                subresource="status",
+            ),
+        )
+        memory.written_at = self._clock()
+        key = Key(search.namespace, search.name)
+        self._writes.reached(key, TUNING_JOBS, search.name, written.metadata.version)
+
+    async def _do(
+        self, search: TuningSnapshot, action: TuningAction, memory: TuningMemory
+    ) -> float:
+        """Do one thing; return when to look again for it."""
+        try:
+            match action:
+                case CreateTrial():
+                    return await self._create(search, action, memory)
+                case SuspendTrial():
+                    await self._suspend(search, action)
+                case DeleteTrial():
+                    await self._delete(search, action)
+        except (Conflict, NotFound) as error:
+            log.debug("%s of %s/%s: %s", action, search.namespace, search.name, error)
+            return SOON_SECONDS  # another job has the name by now, or none: that is seen soon
+        return float("inf")
+
+    async def _create(
+        self, search: TuningSnapshot, action: CreateTrial, memory: TuningMemory
+    ) -> float:
+        name = search.job_name(action.number)
+        try:
+            body = trial_job(search, action)
+            made = await self._writes.do(
+                "create_trial",
+                lambda: self._client.create(
+                    TRAINING_JOBS, body, Written, namespace=search.namespace
+                ),
+            )
+        except AlreadyExists:
+            if not await self.exists(search, action.number):
+                memory.taken.add(action.number)
+            return SOON_SECONDS  # ours is on its way to the cache
+        except ValueError as error:
+            memory.refused[action.number] = str(error)
+            return 0.0
+        except (Forbidden, Invalid) as error:
+            if is_terminating(error):
+                return float("inf")
+            memory.refused[action.number] = error.message
+            return 0.0
+        log.info("tuningjob %s/%s: made trial %s", search.namespace, search.name, name)
+        key = Key(search.namespace, search.name)
+        self._writes.reached(key, TRAINING_JOBS, name, made.metadata.version)
+        return float("inf")
+
+    async def _suspend(self, search: TuningSnapshot, action: SuspendTrial) -> None:
+        name = search.job_name(action.number)
+        patch = {"metadata": {"uid": action.uid}, "spec": {"suspend": action.suspend}}
+        written = await self._writes.do(
+            "suspend_trial",
+            lambda: self._client.patch(
+                TRAINING_JOBS, name, patch, Written, namespace=search.namespace
+            ),
+        )
+        key = Key(search.namespace, search.name)
+        self._writes.reached(key, TRAINING_JOBS, name, written.metadata.version)
+
+    async def _delete(self, search: TuningSnapshot, action: DeleteTrial) -> None:
+        name = search.job_name(action.number)
+        await self._writes.do(
+            "delete_trial",
+            lambda: self._client.delete(
+                TRAINING_JOBS, name, uid=action.uid, namespace=search.namespace
+            ),
+        )
+
+    async def _tell(self, search: TuningSnapshot, news: TuningNews, memory: TuningMemory) -> None:
+        """Write an event; one that fails is not written again."""
+        if not may_announce(memory.event_times, self._clock(), _EVENTS_PER_HOUR):
+            return
+        body = event(search, news, self._wall(), self._instance, kind=TUNING_JOB)
+        try:
+            await self._writes.do(
+                "event",
+                lambda: self._client.create(EVENTS, body, Written, namespace=search.namespace),
+            )
+        except KubeError as error:
+            log.debug("event of tuningjob %s/%s: %s", search.namespace, search.name, error)

@@ -1,0 +1,1 @@
+"""`TuningJob` as models: its spec, its status, and the words of both."""

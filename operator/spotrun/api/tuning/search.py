@@ -1,0 +1,132 @@
+"""The ways to search, and to stop trials that will not win."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from spotrun.api.field_types.bounded import Long
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import Choice
+
+_Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Trials = Annotated[int, Field(ge=1, le=1000)]
+_Reduction = Annotated[int, Field(ge=2, le=10)]
+_Step = Annotated[int, Field(ge=1, le=2**53)]
+_SEED = "Default 0: the same seed and the same results lead to the same trials."
+
+
+_GRACE_IS_SHORT = Rule(
+    cel="self.graceSteps < self.maxSteps",
+    message="graceSteps must be below maxSteps, the steps of a whole training",
+    holds=lambda p: p.grace_steps < p.max_steps,
+)
+
+
+class Sampler(Choice):
+    """The model of a Bayesian search; both are Optuna's."""
+
+    TPE = "TPE", "tree-structured Parzen estimators: quick, and good with many choices"
+    GP = "GP", "a Gaussian process: better with few, continuous parameters; slower"
+
+
+class Grid(Model):
+    """Every combination of choices, once, in the order of the parameters."""
+
+
+class Random(Model):
+    """Independent draws."""
+
+    seed: _Seed = Field(0, description=_SEED)
+
+
+class Sobol(Model):
+    """A sequence that covers the space evenly, wherever it is cut off."""
+
+    seed: _Seed = Field(0, description=_SEED)
+
+
+class Bayesian(Model):
+    """A model of the trials that have ended says what to try next."""
+
+    seed: _Seed = Field(0, description=_SEED)
+    sampler: Sampler = Field(
+        Sampler.TPE, description=f"Default TPE: the model. {Sampler.explained()}"
+    )
+    startup_trials: _Trials = Field(
+        10, description="Default 10. Trials of a Sobol sequence before the model is asked."
+    )
+    per_dollar: bool = Field(
+        False,
+        description="Default false. True ranks what to try by expected improvement per expected "
+        "dollar: for trials whose cost depends on their parameters.",
+    )
+
+
+class Search(Model):
+    """The way to choose the values of the next trial. Give exactly one."""
+
+    grid: Grid | None = Field(None, description="Every combination, once; write `grid: {}`.")
+    random: Random | None = Field(None, description="Independent draws: `random: {seed: 7}`.")
+    sobol: Sobol | None = Field(None, description="A sequence that covers the space evenly.")
+    bayesian: Bayesian | None = Field(None, description="A model learns from earlier trials.")
+
+    rules = (
+        Rule(
+            cel="[has(self.grid), has(self.random), has(self.sobol), has(self.bayesian)]"
+            ".exists_one(given, given)",
+            message="search needs exactly one of grid, random, sobol and bayesian",
+            holds=lambda s: len(s.manifest()) == 1,
+        ),
+    )
+
+
+class Median(Model):
+    """Stop a trial whose best value is worse than the median of the others at the same step."""
+
+    startup_trials: _Trials = Field(
+        5, description="Default 5. No trial is stopped before this many are complete."
+    )
+    warmup_steps: Long = Field(0, description="Default 0. No trial is stopped before this step.")
+
+
+class Asha(Model):
+    """Asynchronous successive halving: at each rung only the best share goes on."""
+
+    grace_steps: _Step = Field(description="The step of the first rung: every trial gets there.")
+    max_steps: _Step = Field(description="The steps of a whole training.")
+    reduction: _Reduction = Field(
+        3,
+        description="Default 3. One of so many trials passes a rung, and the next rung is at so "
+        "many times the steps.",
+    )
+
+    rules = (_GRACE_IS_SHORT,)
+
+
+class Hyperband(Model):
+    """Several brackets of successive halving, from daring to patient, side by side."""
+
+    grace_steps: _Step = Field(description="The step of the first rung of the most daring bracket.")
+    max_steps: _Step = Field(description="The steps of a whole training.")
+    reduction: _Reduction = Field(
+        3, description="Default 3. One of so many trials passes a rung of its bracket."
+    )
+
+    rules = (_GRACE_IS_SHORT,)
+
+
+class Pruning(Model):
+    """The way to stop trials that will not win, by step and never by time. Give exactly one."""
+
+    median: Median | None = Field(None, description="Against the median at the same step.")
+    asha: Asha | None = Field(None, description="By rungs, without waiting for others.")
+    hyperband: Hyperband | None = Field(None, description="By rungs, in several brackets.")
+
+    rules = (
+        Rule(
+            cel="[has(self.median), has(self.asha), has(self.hyperband)].exists_one(given, given)",
+            message="pruning needs exactly one of median, asha and hyperband; without pruning "
+            "leave it out",
+            holds=lambda p: len(p.manifest()) == 1,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""TuningJobs, and the TrainingJobs of their trials."""

@@ -1,0 +1,1 @@
+"""Searches: which trials begin, are stopped, and what they may cost."""

@@ -1,0 +1,59 @@
+"""Which trials begin: one at a look, its values and its money stored before its job is made."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.money.units import Usd
+from spotrun.policies.tuning.money import next_cap, spent, whole_trial_usd
+from spotrun.policies.tuning.space import algorithm_of, direction_of, searched, space_of
+from spotrun.search import Question, Suggestion
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningState
+
+
+def may_begin(search: TuningSnapshot, status: TuningState) -> bool:
+    """Whether another trial may begin beside those that run, and can be paid."""
+    active = sum(not one.has_ended for one in status.trials)
+    limits = search.spec.trials
+    if search.spec.suspend or active >= limits.parallel or len(status.trials) >= limits.max:
+        return False
+    return not _has_limit(search) or next_cap(search, status) is not None
+
+
+def question_of(search: TuningSnapshot, status: TuningState) -> Question:
+    """Return the question for the values of the next trial; raises ValueError."""
+    return Question(
+        space=space_of(search.spec),
+        algorithm=algorithm_of(search.spec),
+        direction=direction_of(search.spec.objective),
+        number=len(status.trials),
+        history=tuple(map(searched, status.trials)),
+        budget_left=_share_left(search, status),
+    )
+
+
+def begin(
+    search: TuningSnapshot, status: TuningState, values: Suggestion, now: datetime
+) -> TuningState:
+    """Note the next trial and reserve its money; its number is given out once."""
+    trial = Trial(
+        number=len(status.trials),
+        values=values.values,
+        cap_usd=next_cap(search, status) if _has_limit(search) else None,
+        expected_usd=whole_trial_usd(search, status.trials),
+        begun_at=now,
+    )
+    return replace(status, trials=(*status.trials, trial))
+
+
+def _has_limit(search: TuningSnapshot) -> bool:
+    budget = search.spec.budget
+    return budget is not None and budget.max_cost_usd is not None
+
+
+def _share_left(search: TuningSnapshot, status: TuningState) -> float:
+    budget = search.spec.budget
+    if budget is None or budget.max_cost_usd is None:
+        return 1.0
+    used = spent(status.trials).exact / Usd.of(budget.max_cost_usd).exact
+    return max(0.0, float(1 - used))

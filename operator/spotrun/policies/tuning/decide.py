@@ -1,0 +1,108 @@
+"""A decision about a search: what has become of its trials, what follows, what is to be done.
+
+Everything is concluded from the TuningJob's status and its TrainingJobs, so an operator that starts
+anew goes on where another one died: the next status is stored first, and what is done follows from
+it.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.api.tuning.words import TuningReason
+from spotrun.policies.tuning.beginning import begin, may_begin
+from spotrun.policies.tuning.conditions import metric_wake_after_seconds, state_conditions
+from spotrun.policies.tuning.ends import End, stop_all, time_is_up_at, why_over
+from spotrun.policies.tuning.following import follow
+from spotrun.policies.tuning.news import news
+from spotrun.policies.tuning.pruning import prune
+from spotrun.policies.tuning.report import report
+from spotrun.policies.tuning.space import space_of
+from spotrun.policies.tuning.steps import steps
+from spotrun.search import Nothing, Suggestion
+from spotrun.state.tuning.actions import TuningDecision
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import OVER, TuningState
+
+Values = Suggestion | Nothing | None
+"""The values of the next trial, or why there is none; None: nobody was asked yet."""
+
+
+def decide(search: TuningSnapshot, now: datetime, values: Values = None) -> TuningDecision:
+    """Return the next status and the actions that follow from it.
+
+    `num_wanted` says whether a trial could begin now: then the caller asks a search for its values,
+    and decides again with the answer.
+    """
+    old = search.status
+    if old.phase in OVER:
+        return TuningDecision(old, steps(search, old))
+    status = replace(old, started_at=old.started_at or now)
+    try:
+        status = replace(status, grid_size=_grid_size(search))
+    except ValueError as error:
+        return _refused(search, status, End(TuningReason.SEARCH_REFUSED, str(error)), now)
+    status = prune(search, follow(search, status, now))
+    end = why_over(search, status, now)
+    is_wanted = end is None and may_begin(search, status)
+    if is_wanted and isinstance(values, Suggestion):
+        status = begin(search, status, values, now)
+        end = why_over(search, status, now)
+        is_wanted = end is None and may_begin(search, status)
+    elif is_wanted and isinstance(values, Nothing):
+        is_wanted = False
+        if values.is_final:
+            end = End(TuningReason.SPACE_EXHAUSTED, values.why)
+    if end is not None and end.stops_all:
+        status = stop_all(status, end)
+    status = _told(search, status, end, now)
+    return TuningDecision(
+        status,
+        steps(search, status),
+        news(search, old, status),
+        num_wanted=int(is_wanted),
+        wake_after_seconds=_wake_after_seconds(search, status, now),
+    )
+
+
+def refuse(search: TuningSnapshot, why: str, now: datetime) -> TuningDecision:
+    """End a search that has no next trial because of what its spec says."""
+    status = replace(search.status, started_at=search.status.started_at or now)
+    status = follow(search, status, now)
+    return _refused(search, status, End(TuningReason.SEARCH_REFUSED, why), now)
+
+
+def _refused(
+    search: TuningSnapshot, status: TuningState, end: End, now: datetime
+) -> TuningDecision:
+    status = _told(search, status, end, now)
+    return TuningDecision(status, steps(search, status), news(search, search.status, status))
+
+
+def _told(
+    search: TuningSnapshot, status: TuningState, end: End | None, now: datetime
+) -> TuningState:
+    status = state_conditions(search, report(search, status, end), now)
+    if status.phase in OVER:
+        status = replace(status, ended_at=status.ended_at or now)
+    if replace(status, cost=replace(status.cost, as_of=None)) != replace(
+        search.status, cost=replace(search.status.cost, as_of=None)
+    ):
+        status = replace(status, cost=replace(status.cost, as_of=now))
+    return status
+
+
+def _grid_size(search: TuningSnapshot) -> int | None:
+    """Return the number of points of a grid; raises ValueError for a space that is none."""
+    space = space_of(search.spec)
+    return space.grid_size() if search.spec.search.grid is not None else None
+
+
+def _wake_after_seconds(search: TuningSnapshot, status: TuningState, now: datetime) -> float:
+    if status.phase in OVER:
+        return float("inf")
+    up = time_is_up_at(search, status)
+    waits = [
+        metric_wake_after_seconds(search, now),
+        (up - now).total_seconds() if up is not None else None,
+    ]
+    return min((wait for wait in waits if wait is not None and wait > 0), default=float("inf"))

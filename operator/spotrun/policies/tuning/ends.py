@@ -1,0 +1,128 @@
+"""Whether a search goes on: goal, trials, failures, time and money, each by its own rule.
+
+It is concluded anew at each look, so a limit that is raised while trials still run is gone by.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from spotrun.api.tuning.limits import OnExceeded
+from spotrun.api.tuning.tuningjob import Objective
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.policies.tuning.following import stopping
+from spotrun.policies.tuning.money import next_cap
+from spotrun.policies.tuning.space import direction_of
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningState
+
+
+@dataclass(frozen=True)
+class End:
+    """The reason why no more trials begin."""
+
+    reason: TuningReason
+    why: str
+    stops_all: bool = False
+
+
+def why_over(search: TuningSnapshot, status: TuningState, now: datetime) -> End | None:
+    """Return why no more trials begin; None: they do, if not now then later."""
+    return (
+        _on_goal(search, status)
+        or _on_failures(search, status)
+        or _on_time(search, status, now)
+        or _on_number(search, status)
+        or _on_money(search, status)
+    )
+
+
+def stop_all(status: TuningState, end: End) -> TuningState:
+    """Begin to stop the trials that run."""
+
+    def stopped(trial: Trial) -> Trial:
+        if trial.has_ended or trial.phase is TrialPhase.STOPPING:
+            return trial
+        reason = TuningReason.TRIAL_STOPPED
+        return stopping(trial, TrialPhase.STOPPED, reason, f"the search has ended: {end.why}")
+
+    return replace(status, trials=tuple(map(stopped, status.trials)))
+
+
+def has_reached(objective: Objective, trial: Trial) -> bool:
+    """Whether a trial is good enough."""
+    if objective.goal is None or trial.value is None or not math.isfinite(trial.value):
+        return False
+    loss = direction_of(objective).loss
+    return loss(trial.value) <= loss(objective.goal.number)
+
+
+def time_is_up_at(search: TuningSnapshot, status: TuningState) -> datetime | None:
+    """Return the moment after which no trial begins; None: there is none."""
+    budget = search.spec.budget
+    if budget is None or budget.max_duration is None:
+        return None
+    try:
+        return (status.started_at or search.created_at) + timedelta(
+            seconds=budget.max_duration.seconds
+        )
+    except OverflowError:
+        return None
+
+
+def _on_goal(search: TuningSnapshot, status: TuningState) -> End | None:
+    objective = search.spec.objective
+    reached = next((one for one in status.trials if has_reached(objective, one)), None)
+    if reached is None:
+        return None
+    why = (
+        f"trial {reached.number} has reached the goal: {objective.metric} {reached.value:g} at "
+        f"step {reached.step}"
+    )
+    return End(TuningReason.GOAL_REACHED, why, stops_all=True)
+
+
+def _on_failures(search: TuningSnapshot, status: TuningState) -> End | None:
+    failed = [one for one in status.trials if one.phase is TrialPhase.FAILED]
+    most = search.spec.trials.max_failed
+    if len(failed) <= most:
+        return None
+    last = failed[-1]
+    why = f"{len(failed)} trials have failed, trials.maxFailed is {most}; the last one, trial "
+    why += f"{last.number}: {last.message}"
+    return End(TuningReason.TOO_MANY_FAILURES, why, stops_all=True)
+
+
+def _on_time(search: TuningSnapshot, status: TuningState, now: datetime) -> End | None:
+    end = time_is_up_at(search, status)
+    if end is None or now < end:
+        return None
+    assert search.spec.budget is not None, "it says when the time is up"
+    why = f"budget.maxDuration, {search.spec.budget.max_duration}, has passed"
+    return End(TuningReason.TIME_IS_UP, why, stops_all=_stops_all(search))
+
+
+def _on_number(search: TuningSnapshot, status: TuningState) -> End | None:
+    most, begun = search.spec.trials.max, len(status.trials)
+    if status.grid_size is not None and begun >= status.grid_size:
+        why = f"all {status.grid_size} points of the grid were tried"
+        return End(TuningReason.SPACE_EXHAUSTED, why)
+    if begun < most:
+        return None
+    return End(TuningReason.ALL_TRIALS_DONE, f"trials.max, {most}, have begun")
+
+
+def _on_money(search: TuningSnapshot, status: TuningState) -> End | None:
+    """A trial that runs may give money back at its end; only StopAll does not wait for that."""
+    budget = search.spec.budget
+    if budget is None or budget.max_cost_usd is None or next_cap(search, status) is not None:
+        return None
+    if not _stops_all(search) and not all(one.has_ended for one in status.trials):
+        return None
+    why = f"budget.maxCostUsd, ${budget.max_cost_usd}, has no room for another trial"
+    return End(TuningReason.BUDGET_EXHAUSTED, why, stops_all=_stops_all(search))
+
+
+def _stops_all(search: TuningSnapshot) -> bool:
+    budget = search.spec.budget
+    return budget is not None and budget.on_exceeded is OnExceeded.STOP_ALL

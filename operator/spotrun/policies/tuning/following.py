@@ -1,0 +1,139 @@
+"""What has become of the trials: the state of each follows from its TrainingJob.
+
+A trial ends here only once its job's workers are settled: what it has cost is final then, and stays
+in the status even if the job is deleted.
+"""
+
+import math
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
+from spotrun.api.names import Phase, Reason, SuspendedBy
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.money.units import NO_USD, Usd
+from spotrun.search.trial import Report
+from spotrun.state.tuning.snapshot import Child, TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.view import FINISHED
+
+
+def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
+    """Note what has become of each trial that has not ended."""
+    trials = (one if one.has_ended else _followed(search, one, now) for one in status.trials)
+    return replace(status, trials=tuple(trials))
+
+
+def stopping(trial: Trial, outcome: TrialPhase, reason: TuningReason, why: str) -> Trial:
+    """Begin to stop a trial; what it will be is noted before its workers are taken away."""
+    message = why[:MAX_DETAIL_CHARS]
+    phase = TrialPhase.STOPPING
+    return replace(trial, phase=phase, outcome=outcome, reason=reason, message=message)
+
+
+def ended(
+    trial: Trial, phase: TrialPhase, reason: TuningReason | None, why: str | None, now: datetime
+) -> Trial:
+    """End a trial, whose cost is final."""
+    message = why[:MAX_DETAIL_CHARS] if why else None
+    return replace(trial, phase=phase, outcome=None, reason=reason, message=message, ended_at=now)
+
+
+def is_settled(child: Child) -> bool:
+    """Whether a job has no workers that still cost something, and will have none."""
+    state = child.state
+    is_held = child.is_suspended and child.is_current and state.phase is Phase.SUSPENDED
+    is_over = is_held or state.phase in FINISHED
+    return is_over and state.settled.size >= (state.next_worker_id or 0)
+
+
+def _followed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
+    child = search.children.get(trial.number)
+    if child is None:
+        return _without_job(search, trial, now)
+    trial = _with_news(search, trial, child)
+    if is_settled(child) and (done := _settled(trial, child, now)) is not None:
+        return done
+    if trial.phase is TrialPhase.STOPPING:
+        return trial
+    if trial.value is not None and not math.isfinite(trial.value):
+        why = f"{search.spec.objective.metric} was {trial.value} at step {trial.step}"
+        return stopping(trial, TrialPhase.FAILED, TuningReason.NOT_A_NUMBER, why)
+    if SuspendedBy.BUDGET in (child.state.suspended_by or ()):
+        why = child.state.message or "its budget is used up"
+        return stopping(trial, TrialPhase.STOPPED, TuningReason.BUDGET_EXCEEDED, why)
+    return replace(trial, phase=TrialPhase.RUNNING, reason=_held(search, trial, child))
+
+
+def _held(search: TuningSnapshot, trial: Trial, child: Child) -> TuningReason | None:
+    """Return whether the trial is suspended with the search; who did so also lets it go on."""
+    if search.spec.suspend or (
+        trial.reason is TuningReason.SUSPENDED_BY_USER and child.is_suspended
+    ):
+        return TuningReason.SUSPENDED_BY_USER
+    return None
+
+
+def _without_job(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
+    number, name = trial.number, search.job_name(trial.number)
+    if trial.phase is TrialPhase.PENDING:
+        if (words := search.refused.get(number)) is not None:
+            return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_REFUSED, words, now)
+        if number in search.taken:
+            why = f"trainingjob {name} belongs to somebody else: delete it, or rename one of them"
+            return ended(trial, TrialPhase.FAILED, TuningReason.NAME_TAKEN, why, now)
+        return trial
+    if number not in search.gone:
+        return trial
+    if trial.outcome is not None:
+        return ended(trial, trial.outcome, trial.reason, trial.message, now)
+    why = f"trainingjob {name} was deleted before its end; its cost until then is kept"
+    return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_DELETED, why, now)
+
+
+def _with_news(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
+    state = child.state
+    trial = replace(trial, usd=_cost(trial, child))
+    if state.checkpoint is not None:
+        place = f"{search.namespace}/{child.name}/{state.checkpoint.name}"
+        trial = replace(trial, checkpoint=place)
+    told = child.metrics.get(search.spec.objective.metric)
+    if told is None or (trial.step is not None and told[0] <= trial.step):
+        return trial  # steps that come again after a rollback count once
+    step, value = told
+    return replace(trial, step=step, value=value, course=(*trial.course, Report(step, value)))
+
+
+def _cost(trial: Trial, child: Child) -> Usd:
+    """Return what is known of a trial's cost: to the last digit once all is settled."""
+    exact, shown = child.state.accumulators.usd, child.state.cost.usd
+    if is_settled(child):
+        return exact or NO_USD
+    return max(trial.usd, shown or NO_USD, exact or NO_USD)
+
+
+def _settled(trial: Trial, child: Child, now: datetime) -> Trial | None:
+    """Return the end of a trial whose job costs nothing more; None: the job may go on."""
+    state = child.state
+    if state.phase is Phase.SUCCEEDED:
+        return _completed(trial, now)
+    if trial.outcome is not None:
+        return ended(trial, trial.outcome, trial.reason, trial.message, now)
+    if state.phase is not Phase.FAILED:
+        return None
+    if state.reason == Reason.BUDGET_EXCEEDED.value:
+        why = state.message
+        return ended(trial, TrialPhase.STOPPED, TuningReason.BUDGET_EXCEEDED, why, now)
+    why = f"{state.reason}: {state.message}" if state.message else state.reason
+    return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_FAILED, why, now)
+
+
+def _completed(trial: Trial, now: datetime) -> Trial:
+    """Return the end of a trial whose training is complete: its last value has to be one."""
+    if trial.value is None:
+        why = "the training ended without a value of the metric"
+        return ended(trial, TrialPhase.FAILED, TuningReason.NO_METRIC, why, now)
+    if math.isfinite(trial.value):
+        return ended(trial, TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED, None, now)
+    why = f"the last value of the metric was {trial.value}"
+    return ended(trial, TrialPhase.FAILED, TuningReason.NOT_A_NUMBER, why, now)

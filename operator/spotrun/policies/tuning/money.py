@@ -1,0 +1,152 @@
+"""The money of a search: what a trial may cost, what all will cost, what pruning has saved.
+
+Each trial gets a part of the budget before it begins, as a budget of its own TrainingJob. That one
+keeps what its last checkpoint and its end cost within it, and its workers stop by themselves if no
+operator tells them to go on. So the parts add up to no more than the whole, whatever happens.
+"""
+
+from collections.abc import Iterable
+from decimal import ROUND_DOWN, Decimal
+from fractions import Fraction
+
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.money.budget import used_percent
+from spotrun.money.units import NO_USD, Usd
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningCost, TuningState
+
+_CAP_PLACES = Decimal("0.000001")
+
+
+def spent(trials: Iterable[Trial]) -> Usd:
+    """Return what trials have cost."""
+    return sum((trial.usd for trial in trials), NO_USD)
+
+
+def whole_trial_usd(search: TuningSnapshot, trials: Iterable[Trial]) -> Usd | None:
+    """Return what a trial costs that is not stopped; None while nothing tells.
+
+    It is the median of the complete ones; before any, what the jobs that run expect of themselves;
+    before that, the market's price over `trials.expectedDuration`.
+    """
+    known = tuple(trials)
+    complete = [one.usd for one in known if one.phase is TrialPhase.SUCCEEDED]
+    if complete:
+        return _median(complete)
+    states = [child.state.cost for child in search.children.values()]
+    forecasts = [cost.forecast_usd for cost in states if cost.forecast_usd is not None]
+    if forecasts:
+        return _median(forecasts)
+    duration = search.spec.trials.expected_duration
+    rates = [cost.usd_per_hour for cost in states if cost.usd_per_hour]
+    rate = max(rates, default=search.usd_per_hour)
+    if duration is not None and rate is not None:
+        return rate.over(duration.exact_seconds).as_stored
+    ended = [one.usd for one in known if one.has_ended and one.usd]
+    return _median(ended) if ended else None
+
+
+def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
+    """Return the part of the budget that a trial that begins now gets; None: there is no room.
+
+    What is free is shared by the trials that may run at once; a trial that ends gives back what it
+    did not spend.
+    """
+    budget = search.spec.budget
+    limit = budget.max_cost_usd if budget is not None else None
+    assert limit is not None, "there is a limit"
+    free = Usd.of(limit) - _bound(status.trials)
+    expected = whole_trial_usd(search, status.trials) or NO_USD
+    if free <= NO_USD or expected > free:
+        return None
+    cap = max(Usd(free.exact / num_free(search, status)), expected)
+    own = search.spec.template.spec.budget
+    if own is not None and own.max_cost_usd is not None:
+        cap = min(cap, Usd.of(own.max_cost_usd))
+    rounded = Usd(cap.decimal.quantize(_CAP_PLACES, rounding=ROUND_DOWN))
+    return rounded if rounded > _too_small(status.trials) else None
+
+
+def num_free(search: TuningSnapshot, status: TuningState) -> int:
+    """Return how many trials may begin beside those that have not ended; at least 1."""
+    active = sum(not one.has_ended for one in status.trials)
+    limits = search.spec.trials
+    return max(1, min(limits.parallel - active, limits.max - len(status.trials)))
+
+
+def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> TuningCost:
+    """Return the cost of the search, with so many trials that may still begin."""
+    trials = status.trials
+    whole = whole_trial_usd(search, trials)
+    total = spent(trials)
+    budget = search.spec.budget
+    limit = budget.max_cost_usd if budget is not None else None
+    return TuningCost(
+        usd=total,
+        reserved_usd=_reserved(trials) if limit is not None else None,
+        forecast_usd=_forecast(search, status, whole, num_left),
+        trial_usd=whole,
+        saved_by_pruning_usd=_saved(trials, whole),
+        budget_used_percent=int(used_percent(total, Usd.of(limit)).decimal) if limit else None,
+        as_of=status.cost.as_of,
+    )
+
+
+def _bound(trials: Iterable[Trial]) -> Usd:
+    """Return the money that is spent, or that trials may spend."""
+    return sum((one.usd if one.has_ended else _most(one) for one in trials), NO_USD)
+
+
+def _too_small(trials: Iterable[Trial]) -> Usd:
+    """Return a part that was seen to pay for no more than a trial's end; zero if none was."""
+    caps = (
+        one.cap_usd
+        for one in trials
+        if one.reason is TuningReason.BUDGET_EXCEEDED and one.cap_usd and one.usd * 2 < one.cap_usd
+    )
+    return max(caps, default=NO_USD)
+
+
+def _reserved(trials: Iterable[Trial]) -> Usd:
+    return sum((_most(one) - one.usd for one in trials if not one.has_ended), NO_USD)
+
+
+def _most(trial: Trial) -> Usd:
+    return max(trial.usd, trial.cap_usd or NO_USD)
+
+
+def _forecast(
+    search: TuningSnapshot, status: TuningState, whole: Usd | None, num_left: int
+) -> Usd | None:
+    """Return the expected cost at the end: trials to come cost what the ended ones did."""
+    trials = status.trials
+    ended = [one.usd for one in trials if one.has_ended]
+    if whole is None and (num_left or len(ended) < len(trials)):
+        return None
+    usual = Usd(spent_exact(ended) / len(ended)) if ended else whole or NO_USD
+    running = (max((whole or NO_USD) - one.usd, NO_USD) for one in trials if not one.has_ended)
+    total = spent(trials) + sum(running, NO_USD) + usual * num_left
+    budget = search.spec.budget
+    if budget is None or budget.max_cost_usd is None:
+        return total.as_stored
+    return max(spent(trials), min(total, Usd.of(budget.max_cost_usd))).as_stored
+
+
+def spent_exact(sums: Iterable[Usd]) -> Fraction:
+    """Return an exact sum."""
+    return sum((one.exact for one in sums), Fraction())
+
+
+def _saved(trials: Iterable[Trial], whole: Usd | None) -> Usd | None:
+    pruned = [one for one in trials if one.phase is TrialPhase.PRUNED]
+    if whole is None or not pruned:
+        return None
+    return sum((max(whole - one.usd, NO_USD) for one in pruned), NO_USD)
+
+
+def _median(sums: list[Usd]) -> Usd:
+    ranked = sorted(sums)
+    middle = len(ranked) // 2
+    if len(ranked) % 2:
+        return ranked[middle]
+    return Usd((ranked[middle - 1].exact + ranked[middle].exact) / 2).as_stored

@@ -1,0 +1,29 @@
+"""Which trials are stopped because others are better: by step, never by time."""
+
+from dataclasses import replace
+
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.policies.tuning.following import stopping
+from spotrun.policies.tuning.space import direction_of, pruning_of, searched
+from spotrun.search import NoPruning, stops
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningState
+
+
+def prune(search: TuningSnapshot, status: TuningState) -> TuningState:
+    """Begin to stop the trials that will not win."""
+    pruning = pruning_of(search.spec)
+    if isinstance(pruning, NoPruning):
+        return status
+    direction = direction_of(search.spec.objective)
+    known = tuple(map(searched, status.trials))
+
+    def judged(trial: Trial) -> Trial:
+        if trial.phase is not TrialPhase.RUNNING:
+            return trial
+        stop = stops(pruning, searched(trial), known, direction)
+        if stop is None:
+            return trial
+        return stopping(trial, TrialPhase.PRUNED, TuningReason.TRIAL_PRUNED, stop.why)
+
+    return replace(status, trials=tuple(map(judged, status.trials)))

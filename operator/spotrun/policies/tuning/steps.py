@@ -1,0 +1,53 @@
+"""What is to be done for the trials: it follows from the stored status and what is there.
+
+So an operator that died between the status and what it says is followed by one that does the same.
+"""
+
+from collections.abc import Iterator
+
+from spotrun.api.tuning.limits import Keep
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.state.tuning.actions import CreateTrial, DeleteTrial, SuspendTrial, TuningAction
+from spotrun.state.tuning.snapshot import Child, TuningSnapshot
+from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.view import FINISHED
+
+
+def steps(search: TuningSnapshot, status: TuningState) -> tuple[TuningAction, ...]:
+    """Return the actions that the status asks for and that are not done yet."""
+    if search.is_deleting:
+        return ()  # Kubernetes deletes the jobs of its trials
+    return tuple(step for one in status.trials for step in _of(search, status, one))
+
+
+def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[TuningAction]:
+    child = search.children.get(trial.number)
+    if trial.phase is TrialPhase.PENDING:
+        if child is None and trial.number not in search.taken | search.refused.keys():
+            yield CreateTrial(trial.number, trial.values, trial.cap_usd)
+        return
+    if child is None or child.is_deleting:
+        return
+    if trial.has_ended:
+        yield from _cleaning(search, status, trial, child)
+    elif trial.phase is TrialPhase.STOPPING:
+        if not child.is_suspended:
+            yield SuspendTrial(trial.number, child.uid, suspend=True, why=trial.message or "")
+    elif trial.reason is TuningReason.SUSPENDED_BY_USER and (
+        child.is_suspended is not search.spec.suspend
+    ):
+        why = "spec.suspend of the TuningJob has changed"
+        yield SuspendTrial(trial.number, child.uid, suspend=search.spec.suspend, why=why)
+
+
+def _cleaning(
+    search: TuningSnapshot, status: TuningState, trial: Trial, child: Child
+) -> Iterator[TuningAction]:
+    """Delete what is not kept; in a job that is kept nothing may begin again."""
+    if child.state.phase not in FINISHED and not child.is_suspended:
+        why = f"the trial has ended as {trial.phase.value}, so it may not cost anything more"
+        yield SuspendTrial(trial.number, child.uid, suspend=True, why=why)
+        return
+    is_best = status.best is not None and status.best.trial == trial.number
+    if search.spec.trials.keep is Keep.BEST and not is_best:
+        yield DeleteTrial(trial.number, child.uid, f"the trial ended as {trial.phase.value}")

@@ -1,0 +1,104 @@
+"""The work on one search: observe, ask for values, decide, act."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime
+
+from spotrun.act.errors import SOON_SECONDS
+from spotrun.act.tuning import TuningMemory, TuningWriter
+from spotrun.kube.errors import Conflict
+from spotrun.kube.read_your_writes import Horizon
+from spotrun.kube.resource import Key, Resource
+from spotrun.observe.caches import Caches
+from spotrun.policies.tuning.beginning import question_of
+from spotrun.policies.tuning.decide import decide, refuse
+from spotrun.search import Nothing, Question, Suggestion
+from spotrun.state.tuning.actions import TuningDecision
+from spotrun.state.tuning.snapshot import TuningSnapshot
+from spotrun.state.tuning.tuning_state import OVER
+
+log = logging.getLogger(__name__)
+
+Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
+"""Answers with the values of the next trial; raises ValueError with a sentence for users."""
+
+_AGAIN_SECONDS = 0.02
+"""Our own write comes back through the watch within milliseconds."""
+_ASK_AGAIN_SECONDS = 5.0
+
+
+class TuningReconciler:
+    """Reconciles all searches, one call at a time for each."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: TuningWriter,
+        horizon: Horizon[Key, Resource],
+        suggest: Suggest,
+        *,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._caches = caches
+        self._writer = writer
+        self._horizon = horizon
+        self._suggest = suggest
+        self._wall = wall
+        self._memories: dict[Key, TuningMemory] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one search further; return when to look again, None: when something changes."""
+        if not self._horizon.caught_up(key):
+            for resource in self._horizon.overdue(key):
+                self._caches.relist(resource)
+            return max(_AGAIN_SECONDS, self._horizon.waited_seconds(key) / 4)
+        search = await self._look(key)
+        if search is None:
+            self._memories.pop(key, None)
+            return None
+        memory = self._memories[key]
+        try:
+            decision = await self._decide(search)
+            wait_seconds = await self._writer.carry_out(search, decision, memory)
+        except Conflict as error:
+            log.debug("tuningjob %s/%s has changed meanwhile: %s", *key, error)
+            return SOON_SECONDS
+        if decision.num_wanted and decision.status != search.status:
+            wait_seconds = min(wait_seconds, _AGAIN_SECONDS)  # one trial begins at a look
+        return wait_seconds if wait_seconds < float("inf") else None
+
+    async def _look(self, key: Key) -> TuningSnapshot | None:
+        search = self._caches.tuning.snapshot(key)
+        if search is None:
+            return None
+        memory = self._memories.setdefault(key, TuningMemory())
+        if memory.uid != search.uid:
+            memory = self._memories[key] = TuningMemory(search.uid)
+        missing = [
+            one.number
+            for one in search.status.trials
+            if not one.has_ended and one.number not in search.children
+        ]
+        gone = [number for number in missing if not await self._writer.exists(search, number)]
+        return replace(
+            search,
+            gone=frozenset(gone),
+            taken=frozenset(memory.taken),
+            refused=dict(memory.refused),
+        )
+
+    async def _decide(self, search: TuningSnapshot) -> TuningDecision:
+        now = self._wall()
+        decision = decide(search, now)
+        if not decision.num_wanted or decision.status.phase in OVER:
+            return decision
+        try:
+            values = await self._suggest(question_of(search, decision.status))
+        except ValueError as error:
+            return refuse(search, str(error), now)
+        answered = decide(search, now, values)
+        if isinstance(values, Nothing) and not values.is_final:
+            waits = min(answered.wake_after_seconds, _ASK_AGAIN_SECONDS)
+            return replace(answered, wake_after_seconds=waits)
+        return answered

@@ -1,0 +1,1 @@
+"""What is decided upon and stored of a TuningJob."""

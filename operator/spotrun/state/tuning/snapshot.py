@@ -1,0 +1,52 @@
+"""A search and its trials' TrainingJobs, as they are known at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from spotrun.api.tuning.tuningjob import TuningJobSpec
+from spotrun.money.units import UsdPerHour
+from spotrun.state.job_state import JobState
+from spotrun.state.tuning.tuning_state import NOTHING_TRIED, TuningState
+
+MetricValues = Mapping[str, tuple[int, float]]
+"""The newest value of each reported metric with its step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """The TrainingJob of a trial."""
+
+    name: str
+    uid: str
+    version: str
+    state: JobState
+    metrics: MetricValues = field(default_factory=dict)
+    is_suspended: bool = False  # spec.suspend
+    is_current: bool = False  # whether the state was concluded from the present spec
+    is_deleting: bool = False
+
+
+@dataclass(frozen=True)
+class TuningSnapshot:
+    """A search and what is known of its trials."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int
+    created_at: datetime
+    spec: TuningJobSpec
+    status: TuningState = NOTHING_TRIED
+    children: Mapping[int, Child] = field(default_factory=dict)  # by the number of the trial
+    gone: frozenset[int] = frozenset()  # trials whose job the API server says is not there
+    taken: frozenset[int] = frozenset()  # trials whose name a job of somebody else has
+    refused: Mapping[int, str] = field(default_factory=dict)  # by trial: the API server's words
+    is_deleting: bool = False
+    usd_per_hour: UsdPerHour | None = None  # the market's price of a whole trial, if it is known
+    written_seconds: float = float("inf")  # since the status was last written
+
+    def job_name(self, number: int) -> str:
+        """The name of a trial's TrainingJob: a function of the search and the number alone."""
+        return f"{self.name}-{number}"
