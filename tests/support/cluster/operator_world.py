@@ -104,6 +104,35 @@ class World:
         }
         return await self.kube.create(self.jobs(), body)
 
+    async def create_search(self, name: str = "search", **spec: Any) -> Manifest:
+        """Create a TuningJob of a learning rate; trials are TrainingJobs of one worker."""
+        container = {"name": "trainer", "image": "x", "args": ["train.py", "--lr=$(params.lr)"]}
+        template = {"workers": {"template": {"spec": {"containers": [container]}}}}
+        chosen: dict[str, Any] = {
+            "objective": {"metric": "loss"},
+            "search": {"random": {"seed": 7}},
+            "parameters": [{"name": "lr", "logUniform": {"min": "1e-5", "max": "1e-1"}}],
+            "trials": {"max": 3},
+            "template": {"spec": {**template, **spec.pop("template", {})}},
+            **spec,
+        }
+        body = {
+            "apiVersion": GROUP,
+            "kind": "TuningJob",
+            "metadata": {"name": name},
+            "spec": chosen,
+        }
+        return await self.kube.create(self.searches(), body)
+
+    def searches(self, name: str | None = None) -> str:
+        return at("tuningjobs", self.namespace, name, group=GROUP)
+
+    async def until_search(
+        self, holds: Callable[[Manifest], bool], name: str = "search"
+    ) -> Manifest:
+        """Wait until a search's status satisfies a predicate; returns the TuningJob."""
+        return await self._until_status(self.searches(), holds, name)
+
     def jobs(self, name: str | None = None) -> str:
         return at("trainingjobs", self.namespace, name, group=GROUP)
 
@@ -121,11 +150,15 @@ class World:
 
     async def until_job(self, holds: Callable[[Manifest], bool], name: str = "job") -> Manifest:
         """Wait until the job's status satisfies a predicate; returns the job."""
+        return await self._until_status(self.jobs(), holds, name)
 
+    async def _until_status(
+        self, path: str, holds: Callable[[Manifest], bool], name: str
+    ) -> Manifest:
         def on(job: Manifest | None) -> bool:
             return job is not None and "status" in job and holds(job["status"])
 
-        found = await self.kube.until(self.jobs(), name, on, timeout_seconds=PATIENCE_SECONDS)
+        found = await self.kube.until(path, name, on, timeout_seconds=PATIENCE_SECONDS)
         assert found is not None
         return found
 

@@ -23,6 +23,7 @@ from spotrun.wire import (
     Checkpoint,
     Ending,
     LastWords,
+    Metric,
     Progress,
     Report,
     Utilization,
@@ -60,6 +61,7 @@ class Play:
     sync_bytes: int | None = None  # of gradients, which such steps add up
     save_seconds: float | None = None  # of the world, that saving took them
     save_failure: str | None = None  # why saves fail
+    metrics: dict[str, float] = field(default_factory=dict)  # as measured at every step
     may_save: bool = True
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(
@@ -156,11 +158,13 @@ class ScriptedAgent:
             return False
         self.worlds.append(world.number)
         step = 100 * world.number
+        measured = tuple(Metric(name, value) for name, value in self._play.metrics.items())
         made = Progress(
             world.number,
             step,
             self._play.steps,
             samples=step * 8,
+            metrics=measured,
             save_failure=self._play.save_failure,
         )
         self.report = replace(
