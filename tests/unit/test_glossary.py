@@ -10,7 +10,7 @@ from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.crd import openapi
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, ConditionType, Name, Reason
-from spotrun.api.schema import JsonSchema
+from spotrun.api.schemas.structural import JsonSchema
 from spotrun.api.trainingjob import TrainingJob
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api.names import API_VERSION, MANAGED_BY, TRAINING_JOB
+from spotrun.policies.tuning.news import TuningNews
 from spotrun.state.actions import Announce
-from spotrun.state.tuning.actions import TuningNews
 
 MOST_PER_HOUR = 10
 _HOUR_SECONDS = 3600.0

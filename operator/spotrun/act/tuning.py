@@ -21,18 +21,13 @@ from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import TRAINING_JOBS, TUNING_JOBS, JobObject
+from spotrun.policies.tuning.decide import TuningDecision
+from spotrun.policies.tuning.news import TuningNews
+from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
 from spotrun.policies.tuning.write_rate import seconds_to_write
-from spotrun.state.tuning.actions import (
-    CreateTrial,
-    DeleteTrial,
-    SuspendTrial,
-    TuningAction,
-    TuningDecision,
-    TuningNews,
-)
-from spotrun.state.tuning.codec import write
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import TuningState
+from spotrun.state.stored.tuning.tuning_codec import write
+from spotrun.state.stored.tuning.tuning_state import TuningState
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +75,7 @@ class TuningWriter:
             return min(wait_seconds, decision.wake_after_seconds)
         if new != old:
             await self._store(search, new, memory)
-        waits = [await self._do(search, action, memory) for action in decision.actions]
+        waits = [await self._do(search, step, memory) for step in decision.steps]
         for one in decision.news:
             await self._tell(search, one, memory)
         return min([decision.wake_after_seconds, *waits])
@@ -114,29 +109,27 @@ class TuningWriter:
         key = Key(search.namespace, search.name)
         self._writes.reached(key, TUNING_JOBS, search.name, written.metadata.version)
 
-    async def _do(
-        self, search: TuningSnapshot, action: TuningAction, memory: TuningMemory
-    ) -> float:
+    async def _do(self, search: TuningSnapshot, step: Step, memory: TuningMemory) -> float:
         """Do one thing; return when to look again for it."""
         try:
-            match action:
+            match step:
                 case CreateTrial():
-                    return await self._create(search, action, memory)
+                    return await self._create(search, step, memory)
                 case SuspendTrial():
-                    await self._suspend(search, action)
+                    await self._suspend(search, step)
                 case DeleteTrial():
-                    await self._delete(search, action)
+                    await self._delete(search, step)
         except (Conflict, NotFound) as error:
-            log.debug("%s of %s/%s: %s", action, search.namespace, search.name, error)
+            log.debug("%s of %s/%s: %s", step, search.namespace, search.name, error)
             return SOON_SECONDS  # another job has the name by now, or none: that is seen soon
         return float("inf")
 
     async def _create(
-        self, search: TuningSnapshot, action: CreateTrial, memory: TuningMemory
+        self, search: TuningSnapshot, step: CreateTrial, memory: TuningMemory
     ) -> float:
-        name = search.job_name(action.number)
+        name = search.job_name(step.number)
         try:
-            body = trial_job(search, action)
+            body = trial_job(search, step)
             made = await self._writes.do(
                 "create_trial",
                 lambda: self._client.create(
@@ -144,25 +137,25 @@ class TuningWriter:
                 ),
             )
         except AlreadyExists:
-            if not await self.exists(search, action.number):
-                memory.taken.add(action.number)
+            if not await self.exists(search, step.number):
+                memory.taken.add(step.number)
             return SOON_SECONDS  # ours is on its way to the cache
         except ValueError as error:
-            memory.refused[action.number] = str(error)
+            memory.refused[step.number] = str(error)
             return 0.0
         except (Forbidden, Invalid) as error:
             if is_terminating(error):
                 return float("inf")
-            memory.refused[action.number] = error.message
+            memory.refused[step.number] = error.message
             return 0.0
         log.info("tuningjob %s/%s: made trial %s", search.namespace, search.name, name)
         key = Key(search.namespace, search.name)
         self._writes.reached(key, TRAINING_JOBS, name, made.metadata.version)
         return float("inf")
 
-    async def _suspend(self, search: TuningSnapshot, action: SuspendTrial) -> None:
-        name = search.job_name(action.number)
-        patch = {"metadata": {"uid": action.uid}, "spec": {"suspend": action.suspend}}
+    async def _suspend(self, search: TuningSnapshot, step: SuspendTrial) -> None:
+        name = search.job_name(step.number)
+        patch = {"metadata": {"uid": step.uid}, "spec": {"suspend": step.suspend}}
         written = await self._writes.do(
             "suspend_trial",
             lambda: self._client.patch(
@@ -172,12 +165,12 @@ class TuningWriter:
         key = Key(search.namespace, search.name)
         self._writes.reached(key, TRAINING_JOBS, name, written.metadata.version)
 
-    async def _delete(self, search: TuningSnapshot, action: DeleteTrial) -> None:
-        name = search.job_name(action.number)
+    async def _delete(self, search: TuningSnapshot, step: DeleteTrial) -> None:
+        name = search.job_name(step.number)
         await self._writes.do(
             "delete_trial",
             lambda: self._client.delete(
-                TRAINING_JOBS, name, uid=action.uid, namespace=search.namespace
+                TRAINING_JOBS, name, uid=step.uid, namespace=search.namespace
             ),
         )
 

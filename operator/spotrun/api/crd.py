@@ -13,8 +13,8 @@ from typing_extensions import override
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
 from spotrun.api.names import CAPACITY_POOL, GROUP, TRAINING_JOB, TUNING_JOB, VERSION
-from spotrun.api.reference import reference
-from spotrun.api.schema import JsonSchema, structural
+from spotrun.api.schemas.reference import reference
+from spotrun.api.schemas.structural import JsonSchema, structural
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 

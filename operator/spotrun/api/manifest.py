@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
 from spotrun.api.names import API_VERSION, CAPACITY_POOL, TRAINING_JOB, TUNING_JOB
-from spotrun.api.schema import JsonSchema, structural
+from spotrun.api.schemas.structural import JsonSchema, structural
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 

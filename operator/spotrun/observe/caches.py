@@ -44,7 +44,7 @@ from spotrun.observe.telemetry.agents import Agents
 from spotrun.observe.telemetry.metrics_server import Usage
 from spotrun.observe.tuning.caches import TuningCaches
 from spotrun.policies.fallback_chain import undecided
-from spotrun.policies.queueing.gang import wants_nodes
+from spotrun.policies.placement.queueing.gang import wants_nodes
 from spotrun.state.snapshot import JobSnapshot, Node
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,10 @@ from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
 from spotrun.policies.tuning.beginning import question_of
-from spotrun.policies.tuning.decide import decide, refuse
+from spotrun.policies.tuning.decide import TuningDecision, decide, refuse
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.search import Nothing, Question, Suggestion
-from spotrun.state.tuning.actions import TuningDecision
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import OVER
+from spotrun.state.stored.tuning.tuning_state import OVER
 
 log = logging.getLogger(__name__)
 

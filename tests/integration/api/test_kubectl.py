@@ -7,7 +7,7 @@ import pytest
 from devcluster.cluster import Cluster
 from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
-from spotrun.api.schema import JsonSchema
+from spotrun.api.schemas.structural import JsonSchema
 from tests.support.api.kubectl_tables import only_row
 from tests.support.api.manifest_cases import Manifest, changed, job, pool
 

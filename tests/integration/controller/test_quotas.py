@@ -9,7 +9,7 @@ from devcluster.client import at
 from spotrun.act.pods import rollout
 from spotrun.kube.backoff import Backoff
 from spotrun.observe.jobs import gang_lines
-from spotrun.policies.queueing import gang
+from spotrun.policies.placement.queueing import gang
 from tests.support.cluster.operator_world import World
 
 SLOW = Backoff(least_seconds=30.0, most_seconds=30.0)

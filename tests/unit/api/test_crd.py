@@ -9,7 +9,7 @@ import yaml
 
 from spotrun.api.crd import KINDS, crd, main, openapi, rendered
 from spotrun.api.old_names import DEPRECATED
-from spotrun.api.schema import JsonSchema
+from spotrun.api.schemas.structural import JsonSchema
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,7 +11,7 @@ from devcluster.client import Manifest
 from spotrun.api.crd import crd
 from spotrun.api.names import TRAINING_JOB
 from spotrun.api.old_names import DEPRECATED
-from spotrun.api.reference import reference
+from spotrun.api.schemas.reference import reference
 from spotrun.api.status import TrainingJobStatus
 from spotrun.state.codec import read, write
 from spotrun.state.job_state import World

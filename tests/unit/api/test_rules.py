@@ -7,7 +7,7 @@ from hypothesis import given
 from spotrun.api import load
 from spotrun.api.crd import KINDS, openapi
 from spotrun.api.model import Model
-from spotrun.api.schema import JsonSchema
+from spotrun.api.schemas.structural import JsonSchema
 from tests.support.api.broken_rules import INVALID
 from tests.support.api.manifest_cases import VALID, Case, Manifest, job, pool, refusal
 from tests.support.api.random_manifests import manifests

@@ -3,9 +3,9 @@
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api import names
 from spotrun.api.spec.limits import OnExceeded
+from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.policies.tuning.steps import CreateTrial
 from spotrun.search import with_params
-from spotrun.state.tuning.actions import CreateTrial
-from spotrun.state.tuning.snapshot import TuningSnapshot
 
 
 def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:

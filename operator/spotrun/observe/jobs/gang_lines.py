@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from spotrun.kube.resource import Key
-from spotrun.policies.queueing.gang import (
+from spotrun.policies.placement.queueing.gang import (
     EVERYWHERE,
     PATIENCE,
     Place,

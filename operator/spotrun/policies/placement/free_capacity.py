@@ -3,7 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
-from spotrun.policies.queueing.gang import lacks_since
+from spotrun.policies.placement.queueing.gang import lacks_since
 from spotrun.state.view import View
 
 TRIED_SECONDS = 5.0

@@ -22,8 +22,8 @@ from spotrun.policies.deadline.pacing import (
     saved,
     spare_seconds,
 )
+from spotrun.policies.placement.queueing.gang import lacks_since
 from spotrun.policies.placement.supply import SCALED_SECONDS, StayingWorkers, Supply
-from spotrun.policies.queueing.gang import lacks_since
 from spotrun.state.job_state import NOTHING_UNUSED, JobState
 from spotrun.state.sizes import allowed
 from spotrun.state.view import View

@@ -10,9 +10,9 @@ from spotrun.api.names import LABEL_JOB_UID, ConditionType, Phase, Reason
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
 from spotrun.policies.lifecycle.suspension import what_holds, why_suspended
+from spotrun.policies.placement.queueing.gang import lacks_quota, must_wait
+from spotrun.policies.placement.queueing.partial_capacity_status import why_fewer
 from spotrun.policies.policy import Policy
-from spotrun.policies.queueing.gang import lacks_quota, must_wait
-from spotrun.policies.queueing.partial_capacity_status import why_fewer
 from spotrun.policies.report.waiting_reason import attempts, why_it_waits
 from spotrun.policies.report.write_failures import why_undone
 from spotrun.policies.workers.capacity_condition import left_out, no_node, no_start

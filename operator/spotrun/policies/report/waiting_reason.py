@@ -6,9 +6,12 @@ from spotrun.api.names import Reason
 from spotrun.policies.failures.fixed_size import why_held
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
-from spotrun.policies.queueing.gang import gives_back, lacks_quota, must_wait, only_asks
-from spotrun.policies.queueing.partial_capacity_status import waits_before_asking_again, why_fewer
-from spotrun.policies.queueing.quota import is_over_quota, need
+from spotrun.policies.placement.queueing.gang import gives_back, lacks_quota, must_wait, only_asks
+from spotrun.policies.placement.queueing.partial_capacity_status import (
+    waits_before_asking_again,
+    why_fewer,
+)
+from spotrun.policies.placement.queueing.quota import is_over_quota, need
 from spotrun.policies.report.write_failures import why_undone
 from spotrun.policies.workers.capacity_condition import left_out, no_node, no_start, not_asked
 from spotrun.policies.workers.device_claims import lacks_processes, must_be_said

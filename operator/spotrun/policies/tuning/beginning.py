@@ -5,10 +5,10 @@ from datetime import datetime
 
 from spotrun.money.units import Usd
 from spotrun.policies.tuning.money import next_cap, spent, whole_trial_usd
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import algorithm_of, direction_of, searched, space_of
 from spotrun.search import Question, Suggestion
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 
 def may_begin(search: TuningSnapshot, status: TuningState) -> bool:

@@ -11,9 +11,9 @@ from spotrun.api.tuning.words import (
     TuningReason,
 )
 from spotrun.policies.tuning.money import next_cap
+from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
 from spotrun.state.conditions import find, with_condition
-from spotrun.state.tuning.snapshot import Child, TuningSnapshot
-from spotrun.state.tuning.tuning_state import TuningState
+from spotrun.state.stored.tuning.tuning_state import TuningState
 
 _MOST_NAMES = 20
 

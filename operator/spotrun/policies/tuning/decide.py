@@ -5,7 +5,7 @@ anew goes on where another one died: the next status is stored first, and what i
 it.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from spotrun.api.tuning.words import TuningReason
@@ -13,18 +13,28 @@ from spotrun.policies.tuning.beginning import begin, may_begin
 from spotrun.policies.tuning.conditions import metric_wake_after_seconds, state_conditions
 from spotrun.policies.tuning.ends import End, stop_all, time_is_up_at, why_over
 from spotrun.policies.tuning.following import follow
-from spotrun.policies.tuning.news import news
+from spotrun.policies.tuning.news import TuningNews, news
 from spotrun.policies.tuning.pruning import prune
 from spotrun.policies.tuning.report import report
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import space_of
-from spotrun.policies.tuning.steps import steps
+from spotrun.policies.tuning.steps import Step, steps
 from spotrun.search import Nothing, Suggestion
-from spotrun.state.tuning.actions import TuningDecision
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import OVER, TuningState
+from spotrun.state.stored.tuning.tuning_state import OVER, TuningState
 
 Values = Suggestion | Nothing | None
 """The values of the next trial, or why there is none; None: nobody was asked yet."""
+
+
+@dataclass(frozen=True)
+class TuningDecision:
+    """The next status, and what may be done as soon as it is stored."""
+
+    status: TuningState
+    steps: tuple[Step, ...] = ()
+    news: tuple[TuningNews, ...] = ()
+    num_wanted: int = 0  # trials that could begin now, if their values were known
+    wake_after_seconds: float = float("inf")
 
 
 def decide(search: TuningSnapshot, now: datetime, values: Values = None) -> TuningDecision:

@@ -12,9 +12,9 @@ from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.policies.tuning.following import stopping
 from spotrun.policies.tuning.money import next_cap
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import NO_USD, Usd
+from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
 from spotrun.search.trial import Report
-from spotrun.state.tuning.snapshot import Child, TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 from spotrun.state.view import FINISHED
 
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.budget import used_percent
 from spotrun.money.units import NO_USD, Usd
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningCost, TuningState
+from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningCost, TuningState
 
 _CAP_PLACES = Decimal("0.000001")
 

@@ -1,6 +1,7 @@
 """Events of a search: which changes from one status to the next people are told of."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.tuning.words import (
@@ -10,9 +11,18 @@ from spotrun.api.tuning.words import (
     TuningReason,
 )
 from spotrun.policies.tuning.report import shown
-from spotrun.state.tuning.actions import TuningNews
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import OVER, Trial, TuningState
+from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.state.stored.tuning.tuning_state import OVER, Trial, TuningState
+
+
+@dataclass(frozen=True)
+class TuningNews:
+    """An event on the search, for people."""
+
+    reason: TuningReason
+    message: str
+    is_warning: bool = False
+
 
 _REASONS = {
     TrialPhase.SUCCEEDED: TuningReason.TRIAL_SUCCEEDED,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.policies.tuning.following import stopping
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of, pruning_of, searched
 from spotrun.search import NoPruning, stops
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 
 def prune(search: TuningSnapshot, status: TuningState) -> TuningState:

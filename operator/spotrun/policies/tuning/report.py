@@ -8,11 +8,11 @@ from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.ends import End, has_reached
 from spotrun.policies.tuning.money import cost_of
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
 from spotrun.search.placeholders import text_of
 from spotrun.search.space import Values
-from spotrun.state.tuning.snapshot import TuningSnapshot
-from spotrun.state.tuning.tuning_state import Best, Counts, Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Best, Counts, Trial, TuningState
 
 MOST_PARETO = 64
 _MOST_VALUES_CHARS = 200

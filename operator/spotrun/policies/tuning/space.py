@@ -27,8 +27,8 @@ from spotrun.search import (
     When,
 )
 from spotrun.search import Trial as SearchTrial
-from spotrun.state.tuning.codec import read_value
-from spotrun.state.tuning.tuning_state import Trial
+from spotrun.state.stored.tuning.tuning_codec import read_value
+from spotrun.state.stored.tuning.tuning_state import Trial
 
 _OUTCOMES = {
     TrialPhase.PENDING: Outcome.RUNNING,

@@ -4,23 +4,56 @@ So an operator that died between the status and what it says is followed by one 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from spotrun.api.tuning.limits import Keep
 from spotrun.api.tuning.words import TrialPhase, TuningReason
-from spotrun.state.tuning.actions import CreateTrial, DeleteTrial, SuspendTrial, TuningAction
-from spotrun.state.tuning.snapshot import Child, TuningSnapshot
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.money.units import Usd
+from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
+from spotrun.search.space import Values
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 from spotrun.state.view import FINISHED
 
 
-def steps(search: TuningSnapshot, status: TuningState) -> tuple[TuningAction, ...]:
+@dataclass(frozen=True)
+class CreateTrial:
+    """Make the TrainingJob of a trial; its name is a function of search and number."""
+
+    number: int
+    values: Values
+    cap_usd: Usd | None
+
+
+@dataclass(frozen=True)
+class SuspendTrial:
+    """Take the workers of a trial away, after a checkpoint, or let it go on."""
+
+    number: int
+    uid: str
+    suspend: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class DeleteTrial:
+    """Delete the TrainingJob of a trial that has ended, if it is still this one."""
+
+    number: int
+    uid: str
+    why: str
+
+
+Step = CreateTrial | SuspendTrial | DeleteTrial
+
+
+def steps(search: TuningSnapshot, status: TuningState) -> tuple[Step, ...]:
     """Return the actions that the status asks for and that are not done yet."""
     if search.is_deleting:
         return ()  # Kubernetes deletes the jobs of its trials
     return tuple(step for one in status.trials for step in _of(search, status, one))
 
 
-def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[TuningAction]:
+def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[Step]:
     child = search.children.get(trial.number)
     if trial.phase is TrialPhase.PENDING:
         if child is None and trial.number not in search.taken | search.refused.keys():
@@ -42,7 +75,7 @@ def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[T
 
 def _cleaning(
     search: TuningSnapshot, status: TuningState, trial: Trial, child: Child
-) -> Iterator[TuningAction]:
+) -> Iterator[Step]:
     """Delete what is not kept; in a job that is kept nothing may begin again."""
     if child.state.phase not in FINISHED and not child.is_suspended:
         why = f"the trial has ended as {trial.phase.value}, so it may not cost anything more"

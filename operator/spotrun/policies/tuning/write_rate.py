@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spotrun.state.tuning.tuning_state import Trial, TuningState
+from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 GATHER_SECONDS = 5.0
 """Values, costs and checkpoints of trials that run may be this old."""

@@ -13,10 +13,10 @@ from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.placement.excluded_zones import why_left_out
 from spotrun.policies.placement.plan import why_forbidden
 from spotrun.policies.placement.policy import why_moved, why_no_pool
+from spotrun.policies.placement.queueing.gang import must_wait
+from spotrun.policies.placement.queueing.partial_capacity_status import asks_for_fewer
 from spotrun.policies.placement.replica_homes import topology_value
 from spotrun.policies.policy import Policy
-from spotrun.policies.queueing.gang import must_wait
-from spotrun.policies.queueing.partial_capacity_status import asks_for_fewer
 from spotrun.policies.workers.policy import size_for_now
 from spotrun.state.conditions import find, state
 from spotrun.state.job_state import JobState

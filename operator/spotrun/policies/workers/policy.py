@@ -16,14 +16,14 @@ from spotrun.policies.placement.policy import (
     placement_wake_after_seconds,
     why_placed,
 )
-from spotrun.policies.placement.replica_moves import NO_MOVES
-from spotrun.policies.placement.withdrawals import withdrawals
-from spotrun.policies.policy import Policy
-from spotrun.policies.queueing.gang import gives_back, must_wait
-from spotrun.policies.queueing.partial_capacity_status import (
+from spotrun.policies.placement.queueing.gang import gives_back, must_wait
+from spotrun.policies.placement.queueing.partial_capacity_status import (
     asks_for_fewer,
     waits_before_asking_again,
 )
+from spotrun.policies.placement.replica_moves import NO_MOVES
+from spotrun.policies.placement.withdrawals import withdrawals
+from spotrun.policies.policy import Policy
 from spotrun.policies.workers.device_claims import lacks_processes
 from spotrun.policies.workers.node_avoidance import avoided, kept_away_in_vain
 from spotrun.policies.workers.settlement import owed

@@ -11,7 +11,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.deadline.course import course
 from spotrun.policies.placement.policy import missing
-from spotrun.policies.queueing.gang import is_incomplete
+from spotrun.policies.placement.queueing.gang import is_incomplete
 from spotrun.policies.workers.partial_capacity import (
     FIRST_PAUSE,
     LONGEST_PAUSE,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spotrun.api.names import ConditionType, Reason
-from spotrun.policies.queueing.gang import (
+from spotrun.policies.placement.queueing.gang import (
     EVERYWHERE,
     PATIENCE,
     Place,

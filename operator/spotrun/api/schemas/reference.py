@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from spotrun.api import names
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, SuspendedBy
 from spotrun.api.old_names import DEPRECATED
-from spotrun.api.schema import JsonSchema
+from spotrun.api.schemas.structural import JsonSchema
 
 _STATES: tuple[type[Choice], ...] = (Phase, SuspendedBy, ConditionType, Reason)
 

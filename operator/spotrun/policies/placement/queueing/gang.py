@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType, Reason
 from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.policies.placement.queueing.partial_capacity_status import waits_before_asking_again
+from spotrun.policies.placement.queueing.quota import is_over_quota, over_quota_since
 from spotrun.policies.pool.eligibility import holds, offers
-from spotrun.policies.queueing.partial_capacity_status import waits_before_asking_again
-from spotrun.policies.queueing.quota import is_over_quota, over_quota_since
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest

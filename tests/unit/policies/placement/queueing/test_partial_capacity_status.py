@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from spotrun.policies.queueing.partial_capacity_status import (
+from spotrun.policies.placement.queueing.partial_capacity_status import (
     asks_for_fewer,
     waits_before_asking_again,
     why_fewer,

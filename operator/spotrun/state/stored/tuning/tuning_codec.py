@@ -14,7 +14,7 @@ from spotrun.search.space import Value, Values
 from spotrun.search.trial import Report
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.statements_codec import read_conditions, write_conditions
-from spotrun.state.tuning.tuning_state import (
+from spotrun.state.stored.tuning.tuning_state import (
     Best,
     Counts,
     Trial,

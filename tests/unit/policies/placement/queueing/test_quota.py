@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun.policies.queueing.quota import need
+from spotrun.policies.placement.queueing.quota import need
 
 GPU = "requests.nvidia.com/gpu"
 
