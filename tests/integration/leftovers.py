@@ -15,7 +15,13 @@ _PATIENCE_SECONDS = 60
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NAMESPACES = at("namespaces")
 _OF_NO_FIXTURE = "default"
-_VISIBLE = {"trainingjobs": GROUP, "pods": "v1", "nodes": "v1", "capacitypools": GROUP}
+_VISIBLE = {
+    "tuningjobs": GROUP,
+    "trainingjobs": GROUP,
+    "pods": "v1",
+    "nodes": "v1",
+    "capacitypools": GROUP,
+}
 """The kinds that operators and schedulers see in every namespace, in the order in which they are
 removed."""
 

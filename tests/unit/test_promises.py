@@ -11,6 +11,8 @@ from spotrun.api.crd import KINDS
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, ScalingReason, SuspendedBy
 from spotrun.api.trainingjob import TrainingJob
+from spotrun.api.tuning.tuningjob import TuningJob
+from spotrun.api.tuning.words import TuningReason
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
 from tests.support.api.field_writers import Code, Module, models
@@ -28,6 +30,7 @@ CODECS = (
     "state/stored/training_codec.py",
     "state/stored/workers_codec.py",
     "state/stored/pools/pool_codec.py",
+    "policies/tuning/codec.py",
 )
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
@@ -44,7 +47,9 @@ def fields(root: type[Model]) -> list[tuple[str, str]]:
 
 
 STATUS = [one for kind in (TrainingJob, CapacityPool) for one in fields(part(kind, "Status"))]
-SPEC = [one for kind in (TrainingJob, CapacityPool) for one in fields(part(kind, "Spec"))]
+SPEC = [
+    one for kind in (TrainingJob, CapacityPool, TuningJob) for one in fields(part(kind, "Spec"))
+]
 
 
 HANDED_ON = {"Container", "Volume", "EmptyDir", "Csi"}
@@ -58,6 +63,9 @@ IN_STATE = {
     "Decision": "RecordedDecision",
     "CapacityPoolStatus": "PoolState",
     "Price": "NodePrice",
+    "TuningJobStatus": "TuningState",
+    "TrialCounts": "Counts",
+    "BestTrial": "Best",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
@@ -74,6 +82,7 @@ NAMED_IN_STATE: dict[tuple[str, str], str] = {
         ("StorageSums", f"unpriced_{kind}"): "unpriced"
         for kind in ("gb_hours", "puts", "gets", "moved_bytes")
     },
+    ("TrialCounts", "summary"): "most",
 }
 """The names that fields of models have there, where these are others."""
 
@@ -129,7 +138,7 @@ def test_every_column_shows_what_somebody_writes(kind: str) -> None:
     assert [name for name, field in shown.items() if not is_written(*field)] == []
 
 
-@pytest.mark.parametrize("reason", [*Reason, *ScalingReason], ids=str)
+@pytest.mark.parametrize("reason", [*Reason, *ScalingReason, *TuningReason], ids=str)
 def test_every_reason_is_given_by_somebody(reason: Choice) -> None:
     assert DECIDING.says(reason)
 

@@ -24,15 +24,15 @@ class Regarded(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The namespace of the object."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the object."""
 
     @property
     def uid(self) -> str:
-        """Its UID."""
+        """The UID of the object."""
 
 
 def event(

@@ -21,13 +21,13 @@ from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import TRAINING_JOBS, TUNING_JOBS, JobObject
+from spotrun.policies.tuning.codec import write
 from spotrun.policies.tuning.decide import TuningDecision
 from spotrun.policies.tuning.news import TuningNews
 from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.policies.tuning.state import TuningState
 from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
 from spotrun.policies.tuning.write_rate import seconds_to_write
-from spotrun.state.stored.tuning.tuning_codec import write
-from spotrun.state.stored.tuning.tuning_state import TuningState
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _EVENTS_PER_HOUR = 60
 
 @dataclass
 class TuningMemory:
-    """What the leader remembers of a search; losing it costs time, never truth."""
+    """The leader's memory of a search; losing it costs time, never truth."""
 
     uid: str = ""
     written_at: float = float("-inf")

@@ -12,10 +12,10 @@ from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
 from spotrun.policies.tuning.beginning import question_of
-from spotrun.policies.tuning.decide import TuningDecision, decide, refuse
+from spotrun.policies.tuning.decide import TuningDecision, decide
 from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.policies.tuning.state import OVER
 from spotrun.search import Nothing, Question, Suggestion
-from spotrun.state.stored.tuning.tuning_state import OVER
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
 
 _AGAIN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds."""
-_ASK_AGAIN_SECONDS = 5.0
+_ASK_AGAIN_SECONDS = 15.0
 
 
 class TuningReconciler:
@@ -94,8 +94,9 @@ class TuningReconciler:
             return decision
         try:
             values = await self._suggest(question_of(search, decision.status))
-        except ValueError as error:
-            return refuse(search, str(error), now)
+        except ValueError as error:  # a process with too little memory or time: it may pass
+            log.warning("tuningjob %s/%s: %s", search.namespace, search.name, error)
+            values = Nothing(str(error))
         answered = decide(search, now, values)
         if isinstance(values, Nothing) and not values.is_final:
             waits = min(answered.wake_after_seconds, _ASK_AGAIN_SECONDS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tests.e2e.existing.settings import Settings
 from tests.e2e.installation import RELEASE, SYSTEM
 
-DEFINITIONS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev")
+DEFINITIONS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev", "tuningjobs.spotrun.dev")
 
 
 @dataclass(frozen=True)

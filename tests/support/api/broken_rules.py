@@ -16,6 +16,7 @@ from tests.support.api.manifest_cases import (
     job,
     pool,
 )
+from tests.support.api.search_cases import BAD_SEARCHES
 
 _DURABLE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 
@@ -247,4 +248,4 @@ RULES = (
     ),
 )
 
-INVALID = RULES + FORMS + SHAPES
+INVALID = RULES + FORMS + SHAPES + BAD_SEARCHES

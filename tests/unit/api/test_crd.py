@@ -57,9 +57,10 @@ def test_the_files_say_where_they_come_from_and_are_plain_ascii() -> None:
 
 def test_a_file_is_the_definition_and_nothing_else() -> None:
     written = [text for name, text in rendered().items() if name.endswith(".yaml")]
-    assert written[:2] == written[2:]  # for kubectl, and for Helm
+    number = len(KINDS)
+    assert written[:number] == written[number:]  # for kubectl, and for Helm
     # In C: the parser in Python takes seconds for these.
-    read = [yaml.load(text, yaml.CSafeLoader) for text in written[:2]]
+    read = [yaml.load(text, yaml.CSafeLoader) for text in written[:number]]
     assert read == [crd(kind) for kind in KINDS]
 
 
@@ -116,8 +117,9 @@ def test_fields_contain_only_what_a_structural_schema_may() -> None:
 
 
 def test_a_definition_has_its_names_scope_and_subresources() -> None:
-    trainingjob, capacitypool = (crd(kind)["spec"] for kind in KINDS)
+    trainingjob, capacitypool, tuningjob = (crd(kind)["spec"] for kind in KINDS)
     assert (trainingjob["scope"], capacitypool["scope"]) == ("Namespaced", "Cluster")
+    assert (tuningjob["scope"], tuningjob["names"]["shortNames"]) == ("Namespaced", ["tune"])
     assert trainingjob["names"]["shortNames"] == ["tjob"]
     assert capacitypool["names"]["shortNames"] == ["cpool"]
     assert trainingjob["versions"][0]["subresources"] == {

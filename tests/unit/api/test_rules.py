@@ -11,9 +11,12 @@ from spotrun.api.schemas.structural import JsonSchema
 from tests.support.api.broken_rules import INVALID
 from tests.support.api.manifest_cases import VALID, Case, Manifest, job, pool, refusal
 from tests.support.api.random_manifests import manifests
+from tests.support.api.search_cases import GOOD_SEARCHES
+
+GOOD = VALID | GOOD_SEARCHES
 
 
-@pytest.mark.parametrize("manifest", VALID.values(), ids=VALID.keys())
+@pytest.mark.parametrize("manifest", GOOD.values(), ids=GOOD.keys())
 def test_good_manifests_are_read_and_written_back(manifest: Manifest) -> None:
     read = load(manifest)
     assert load(read.manifest()) == read
@@ -78,7 +81,7 @@ def test_several_broken_rules_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "Pod"}, "kind is 'Pod'; spotrun reads TrainingJob and CapacityPool"),
+        ({"kind": "Pod"}, "kind is 'Pod'; spotrun reads TrainingJob, CapacityPool and TuningJob"),
         ({"apiVersion": "v1"}, "apiVersion is 'v1'; spotrun reads spotrun.dev/v1alpha1"),
         ({"extra": 1}, 'unknown field "extra": known are apiVersion, kind, metadata, spec, status'),
     ],

@@ -63,5 +63,6 @@ class TuningReason(Choice):
     WITHIN_BUDGET = "WithinBudget", "the budget has room for another trial"
     NO_LIMIT = "NoLimit", "there is no budget.maxCostUsd"
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
-    SEARCH_REFUSED = "SearchRefused", "the search has no next trial; the message says why"
+    SEARCH_REFUSED = "SearchRefused", "the parameters are no space to search; the message says why"
+    NO_VALUES_YET = "NoValuesYet", "the next trial has no values yet; the search is asked again"
     NO_RESULT = "NoResult", "no trial has a value of the metric"

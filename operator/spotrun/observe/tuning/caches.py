@@ -17,9 +17,9 @@ from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Handler, Reflector
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.kube_objects import TUNING_JOBS, JobObject, TuningObject
+from spotrun.policies.tuning.codec import read
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
 from spotrun.state.job_state import JobState
-from spotrun.state.stored.tuning.tuning_codec import read
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Which trials begin: one at a look, its values and its money stored before its job is made."""
+"""The beginning of trials: one at a look, its values and money stored before its job is made."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -7,8 +7,8 @@ from spotrun.money.units import Usd
 from spotrun.policies.tuning.money import next_cap, spent, whole_trial_usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import algorithm_of, direction_of, searched, space_of
+from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search import Question, Suggestion
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 
 def may_begin(search: TuningSnapshot, status: TuningState) -> bool:

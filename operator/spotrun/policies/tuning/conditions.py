@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.meta import ConditionStatus
 from spotrun.api.names import ConditionType
 from spotrun.api.tuning.words import (
@@ -12,8 +13,8 @@ from spotrun.api.tuning.words import (
 )
 from spotrun.policies.tuning.money import next_cap
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
+from spotrun.policies.tuning.state import TuningState
 from spotrun.state.conditions import find, with_condition
-from spotrun.state.stored.tuning.tuning_state import TuningState
 
 _MOST_NAMES = 20
 
@@ -21,10 +22,12 @@ Said = tuple[bool | None, TuningReason, str]
 """Whether a condition holds, why, and the same in words."""
 
 
-def state_conditions(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
-    """State all conditions."""
+def state_conditions(
+    search: TuningSnapshot, status: TuningState, now: datetime, waits_for: str = ""
+) -> TuningState:
+    """State all conditions; `waits_for` is why the next trial has no values yet."""
     said: dict[TuningConditionType, Said] = {
-        TuningConditionType.SEARCHING: _searching(status),
+        TuningConditionType.SEARCHING: _searching(status, waits_for),
         TuningConditionType.WITHIN_BUDGET: _within_budget(search, status),
         TuningConditionType.METRIC_REPORTED: _metric_reported(search, status, now),
         TuningConditionType.COMPLETE: _over(status, TuningPhase.SUCCEEDED),
@@ -51,7 +54,9 @@ def metric_wake_after_seconds(search: TuningSnapshot, now: datetime) -> float | 
     return min((wait for wait in waits if wait > 0), default=None)
 
 
-def _searching(status: TuningState) -> Said:
+def _searching(status: TuningState, waits_for: str) -> Said:
+    if waits_for:
+        return None, TuningReason.NO_VALUES_YET, waits_for[:MAX_DETAIL_CHARS]
     reason = status.reason or TuningReason.TRIALS_RUN
     is_on = status.phase is TuningPhase.RUNNING
     return is_on, reason, "more trials may begin" if is_on else "no trial begins"

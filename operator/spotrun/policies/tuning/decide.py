@@ -18,9 +18,9 @@ from spotrun.policies.tuning.pruning import prune
 from spotrun.policies.tuning.report import report
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import space_of
+from spotrun.policies.tuning.state import OVER, TuningState
 from spotrun.policies.tuning.steps import Step, steps
 from spotrun.search import Nothing, Suggestion
-from spotrun.state.stored.tuning.tuning_state import OVER, TuningState
 
 Values = Suggestion | Nothing | None
 """The values of the next trial, or why there is none; None: nobody was asked yet."""
@@ -52,7 +52,7 @@ def decide(search: TuningSnapshot, now: datetime, values: Values = None) -> Tuni
     except ValueError as error:
         return _refused(search, status, End(TuningReason.SEARCH_REFUSED, str(error)), now)
     status = prune(search, follow(search, status, now))
-    end = why_over(search, status, now)
+    end, waits_for = why_over(search, status, now), ""
     is_wanted = end is None and may_begin(search, status)
     if is_wanted and isinstance(values, Suggestion):
         status = begin(search, status, values, now)
@@ -62,9 +62,10 @@ def decide(search: TuningSnapshot, now: datetime, values: Values = None) -> Tuni
         is_wanted = False
         if values.is_final:
             end = End(TuningReason.SPACE_EXHAUSTED, values.why)
+        waits_for = values.why
     if end is not None and end.stops_all:
         status = stop_all(status, end)
-    status = _told(search, status, end, now)
+    status = _told(search, status, end, now, waits_for)
     return TuningDecision(
         status,
         steps(search, status),
@@ -72,13 +73,6 @@ def decide(search: TuningSnapshot, now: datetime, values: Values = None) -> Tuni
         num_wanted=int(is_wanted),
         wake_after_seconds=_wake_after_seconds(search, status, now),
     )
-
-
-def refuse(search: TuningSnapshot, why: str, now: datetime) -> TuningDecision:
-    """End a search that has no next trial because of what its spec says."""
-    status = replace(search.status, started_at=search.status.started_at or now)
-    status = follow(search, status, now)
-    return _refused(search, status, End(TuningReason.SEARCH_REFUSED, why), now)
 
 
 def _refused(
@@ -89,9 +83,13 @@ def _refused(
 
 
 def _told(
-    search: TuningSnapshot, status: TuningState, end: End | None, now: datetime
+    search: TuningSnapshot,
+    status: TuningState,
+    end: End | None,
+    now: datetime,
+    waits_for: str = "",
 ) -> TuningState:
-    status = state_conditions(search, report(search, status, end), now)
+    status = state_conditions(search, report(search, status, end), now, waits_for)
     if status.phase in OVER:
         status = replace(status, ended_at=status.ended_at or now)
     if replace(status, cost=replace(status.cost, as_of=None)) != replace(

@@ -14,7 +14,7 @@ from spotrun.policies.tuning.following import stopping
 from spotrun.policies.tuning.money import next_cap
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
+from spotrun.policies.tuning.state import Trial, TuningState
 
 
 @dataclass(frozen=True)

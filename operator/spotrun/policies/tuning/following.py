@@ -1,4 +1,4 @@
-"""What has become of the trials: the state of each follows from its TrainingJob.
+"""The course of the trials: the state of each follows from its TrainingJob.
 
 A trial ends here only once its job's workers are settled: what it has cost is final then, and stays
 in the status even if the job is deleted.
@@ -13,8 +13,8 @@ from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
+from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search.trial import Report
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 from spotrun.state.view import FINISHED
 
 

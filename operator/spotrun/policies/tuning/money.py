@@ -13,7 +13,7 @@ from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.budget import used_percent
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningCost, TuningState
+from spotrun.policies.tuning.state import Trial, TuningCost, TuningState
 
 _CAP_PLACES = Decimal("0.000001")
 

@@ -12,7 +12,7 @@ from spotrun.api.tuning.words import (
 )
 from spotrun.policies.tuning.report import shown
 from spotrun.policies.tuning.snapshot import TuningSnapshot
-from spotrun.state.stored.tuning.tuning_state import OVER, Trial, TuningState
+from spotrun.policies.tuning.state import OVER, Trial, TuningState
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which trials are stopped because others are better: by step, never by time."""
+"""The end of trials that will not win, since others are better: by step, never by time."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.policies.tuning.following import stopping
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of, pruning_of, searched
+from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search import NoPruning, stops
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 
 
 def prune(search: TuningSnapshot, status: TuningState) -> TuningState:

@@ -10,9 +10,9 @@ from spotrun.policies.tuning.ends import End, has_reached
 from spotrun.policies.tuning.money import cost_of
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
+from spotrun.policies.tuning.state import Best, Counts, Trial, TuningState
 from spotrun.search.placeholders import text_of
 from spotrun.search.space import Values
-from spotrun.state.stored.tuning.tuning_state import Best, Counts, Trial, TuningState
 
 MOST_PARETO = 64
 _MOST_VALUES_CHARS = 200
@@ -69,7 +69,14 @@ def _best(search: TuningSnapshot, trials: Iterable[Trial]) -> Best | None:
     if one is None or one.value is None:
         return None
     name = search.job_name(one.number)
-    return Best(one.number, name, one.value, one.step, one.values, one.checkpoint)
+    return Best(
+        trial=one.number,
+        name=name,
+        value=one.value,
+        step=one.step,
+        values=one.values,
+        checkpoint=one.checkpoint,
+    )
 
 
 def _counts(trials: Iterable[Trial], most: int) -> Counts:

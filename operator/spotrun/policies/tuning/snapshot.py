@@ -6,8 +6,8 @@ from datetime import datetime
 
 from spotrun.api.tuning.tuningjob import TuningJobSpec
 from spotrun.money.units import UsdPerHour
+from spotrun.policies.tuning.state import NOTHING_TRIED, TuningState
 from spotrun.state.job_state import JobState
-from spotrun.state.stored.tuning.tuning_state import NOTHING_TRIED, TuningState
 
 MetricValues = Mapping[str, tuple[int, float]]
 """The newest value of each reported metric with its step."""

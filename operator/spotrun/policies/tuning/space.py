@@ -3,6 +3,8 @@
 from spotrun.api.tuning import parameters as api
 from spotrun.api.tuning.tuningjob import Objective, TuningJobSpec
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.policies.tuning.codec import read_value
+from spotrun.policies.tuning.state import Trial
 from spotrun.search import (
     Algorithm,
     Asha,
@@ -27,8 +29,6 @@ from spotrun.search import (
     When,
 )
 from spotrun.search import Trial as SearchTrial
-from spotrun.state.stored.tuning.tuning_codec import read_value
-from spotrun.state.stored.tuning.tuning_state import Trial
 
 _OUTCOMES = {
     TrialPhase.PENDING: Outcome.RUNNING,

@@ -1,4 +1,4 @@
-"""What is to be done for the trials: it follows from the stored status and what is there.
+"""The steps to take for the trials: they follow from the stored status and what is there.
 
 So an operator that died between the status and what it says is followed by one that does the same.
 """
@@ -10,8 +10,8 @@ from spotrun.api.tuning.limits import Keep
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import Usd
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
+from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search.space import Values
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
 from spotrun.state.view import FINISHED
 
 

@@ -1,8 +1,8 @@
-"""How often the status of a search is written: at once where others act on it, else later."""
+"""The rate of writes of a search's status: at once where others act on it, else later."""
 
 from dataclasses import replace
 
-from spotrun.state.stored.tuning.tuning_state import Trial, TuningState
+from spotrun.policies.tuning.state import Trial, TuningState
 
 GATHER_SECONDS = 5.0
 """Values, costs and checkpoints of trials that run may be this old."""

@@ -9,18 +9,18 @@ from spotrun.api.field_types.amounts import Amount, Percent
 from spotrun.api.tuning import status as api
 from spotrun.api.tuning.words import TuningReason
 from spotrun.money.units import Usd
-from spotrun.search.placeholders import text_of
-from spotrun.search.space import Value, Values
-from spotrun.search.trial import Report
-from spotrun.state.stored.optional_values import moment_of, time_of
-from spotrun.state.stored.statements_codec import read_conditions, write_conditions
-from spotrun.state.stored.tuning.tuning_state import (
+from spotrun.policies.tuning.state import (
     Best,
     Counts,
     Trial,
     TuningCost,
     TuningState,
 )
+from spotrun.search.placeholders import text_of
+from spotrun.search.space import Value, Values
+from spotrun.search.trial import Report
+from spotrun.state.stored.optional_values import moment_of, time_of
+from spotrun.state.stored.statements_codec import read_conditions, write_conditions
 
 _REASONS = {reason.value: reason for reason in TuningReason}
 _SPOKEN = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")

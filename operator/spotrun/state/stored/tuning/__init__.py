@@ -1,1 +1,0 @@
-"""What is decided upon and stored of a TuningJob."""

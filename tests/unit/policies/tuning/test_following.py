@@ -1,0 +1,115 @@
+import math
+
+import pytest
+
+from spotrun.api.names import Phase, SuspendedBy
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.policies.tuning.following import is_settled
+from spotrun.search.trial import Report
+from spotrun.state.job_state import JobState
+from spotrun.state.stored.training import AcknowledgedCheckpoint
+from tests.support.jobs.builders import NOW
+from tests.support.tuning.searches import a_job, a_search, usd
+
+DONE = {"settled": 1, "cost": "0.25"}
+
+
+@pytest.mark.parametrize(
+    ("state", "loss", "phase", "reason"),
+    [
+        (a_job(Phase.RUNNING), 0.5, TrialPhase.RUNNING, None),
+        (a_job(Phase.SUCCEEDED), 0.5, TrialPhase.RUNNING, None),
+        (
+            a_job(Phase.SUCCEEDED, **DONE),
+            0.5,
+            TrialPhase.SUCCEEDED,
+            TuningReason.TRIAL_SUCCEEDED,
+        ),
+        (a_job(Phase.SUCCEEDED, **DONE), None, TrialPhase.FAILED, TuningReason.NO_METRIC),
+        (a_job(Phase.SUCCEEDED, **DONE), math.nan, TrialPhase.FAILED, TuningReason.NOT_A_NUMBER),
+        (a_job(Phase.RUNNING), math.nan, TrialPhase.STOPPING, TuningReason.NOT_A_NUMBER),
+        (a_job(Phase.RUNNING), math.inf, TrialPhase.STOPPING, TuningReason.NOT_A_NUMBER),
+        (
+            a_job(Phase.FAILED, reason="ExitCode", **DONE),
+            0.5,
+            TrialPhase.FAILED,
+            TuningReason.TRIAL_FAILED,
+        ),
+        (
+            a_job(Phase.FAILED, reason="BudgetExceeded", **DONE),
+            0.5,
+            TrialPhase.STOPPED,
+            TuningReason.BUDGET_EXCEEDED,
+        ),
+        (
+            a_job(Phase.SUSPENDED, suspended_by=(SuspendedBy.BUDGET,)),
+            0.5,
+            TrialPhase.STOPPING,
+            TuningReason.BUDGET_EXCEEDED,
+        ),
+    ],
+)
+def test_a_trial_follows_its_job(
+    state: JobState, loss: float | None, phase: TrialPhase, reason: TuningReason | None
+) -> None:
+    [trial] = a_search().with_trial().with_job(0, state, loss=loss).trials()
+    assert (trial.phase, trial.reason) == (phase, reason)
+
+
+def test_a_trial_that_is_stopped_ends_once_its_workers_are_settled() -> None:
+    stopping = {"outcome": TrialPhase.PRUNED, "reason": TuningReason.TRIAL_PRUNED}
+    search = a_search().with_trial(TrialPhase.STOPPING, **stopping)
+    leaving = search.with_job(0, a_job(Phase.SUSPENDED), is_suspended=True)
+    assert leaving.trials()[0].phase is TrialPhase.STOPPING
+    left = search.with_job(0, a_job(Phase.SUSPENDED, **DONE), is_suspended=True)
+    [trial] = left.trials()
+    assert (trial.phase, trial.usd, trial.ended_at) == (TrialPhase.PRUNED, usd("0.25"), NOW)
+
+
+def test_a_job_that_went_on_meanwhile_is_not_taken_for_a_suspended_one() -> None:
+    suspended = a_job(Phase.SUSPENDED, settled=1)
+    snapshot = a_search().with_job(0, suspended, is_suspended=True, is_current=False).snapshot()
+    assert not is_settled(snapshot.children[0])
+
+
+def test_one_that_was_to_be_stopped_and_is_complete_has_succeeded() -> None:
+    search = a_search().with_trial(TrialPhase.STOPPING, outcome=TrialPhase.PRUNED)
+    [trial] = search.with_job(0, a_job(Phase.SUCCEEDED, **DONE), loss=0.1).trials()
+    assert trial.phase is TrialPhase.SUCCEEDED
+
+
+def test_steps_that_come_again_count_once() -> None:
+    search = a_search().with_trial(value=0.5, step=100, course={100: 0.5})
+    [trial] = search.with_job(0, loss=0.9, step=100).trials()
+    assert (trial.value, trial.course) == (0.5, (Report(100, 0.5),))
+    [trial] = search.with_job(0, loss=0.4, step=200).trials()
+    assert (trial.value, trial.course) == (0.4, (Report(100, 0.5), Report(200, 0.4)))
+
+
+def test_a_job_that_is_not_seen_yet_is_waited_for() -> None:
+    assert a_search().with_trial(TrialPhase.RUNNING).trials()[0].phase is TrialPhase.RUNNING
+
+
+def test_a_job_that_somebody_deleted_fails_its_trial_and_its_cost_stays() -> None:
+    search = a_search().with_trial(TrialPhase.RUNNING, cost="1.5").with_facts(gone={0})
+    [trial] = search.trials()
+    assert (trial.phase, trial.reason) == (TrialPhase.FAILED, TuningReason.TRIAL_DELETED)
+    assert search.decide().status.cost.usd == usd("1.5")
+
+
+def test_a_job_that_is_gone_before_it_was_stopped_ends_as_that() -> None:
+    search = a_search().with_trial(TrialPhase.STOPPING, outcome=TrialPhase.STOPPED)
+    assert search.with_facts(gone={0}).trials()[0].phase is TrialPhase.STOPPED
+
+
+def test_a_name_of_others_and_a_refusal_fail_the_trial() -> None:
+    search = a_search().with_trial(TrialPhase.PENDING)
+    assert search.with_facts(taken={0}).trials()[0].reason is TuningReason.NAME_TAKEN
+    [trial] = search.with_facts(refused={0: "exceeded quota"}).trials()
+    assert (trial.reason, trial.message) == (TuningReason.TRIAL_REFUSED, "exceeded quota")
+
+
+def test_the_newest_checkpoint_is_named_by_its_place() -> None:
+    saved = AcknowledgedCheckpoint("step-9", 9, NOW)
+    [trial] = a_search().with_trial().with_job(0, a_job(checkpoint=saved)).trials()
+    assert trial.checkpoint == "ml/search-0/step-9"

@@ -1,0 +1,52 @@
+from spotrun.api.names import Phase
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
+from tests.support.tuning.searches import SearchBuilder, a_job, a_search
+
+
+def taken(search: SearchBuilder) -> tuple[Step, ...]:
+    return search.decide().steps
+
+
+def test_a_trial_that_is_stopped_is_suspended_until_that_is_seen() -> None:
+    search = a_search().with_trial(TrialPhase.STOPPING, outcome=TrialPhase.PRUNED, message="why")
+    assert taken(search.with_job(0)) == (SuspendTrial(0, "uid-0", suspend=True, why="why"),)
+    assert taken(search.with_job(0, is_suspended=True)) == ()
+
+
+def test_a_search_that_is_suspended_takes_its_trials_along_and_brings_them_back() -> None:
+    suspended = a_search(suspend=True).with_trial().with_job(0)
+    [step] = taken(suspended)
+    assert isinstance(step, SuspendTrial)
+    assert step.suspend
+    held = a_search().with_trial(reason=TuningReason.SUSPENDED_BY_USER)
+    [step] = taken(held.with_job(0, a_job(Phase.SUSPENDED), is_suspended=True))
+    assert isinstance(step, SuspendTrial)
+    assert not step.suspend
+
+
+def test_a_trial_that_its_user_suspended_stays_suspended() -> None:
+    assert taken(a_search().with_trial().with_job(0, is_suspended=True)) == ()
+
+
+def test_a_trial_that_has_ended_may_not_go_on() -> None:
+    search = a_search(trials={"max": 1}).with_trial(TrialPhase.PRUNED, value=1)
+    [step] = taken(search.with_job(0))
+    assert isinstance(step, SuspendTrial)
+    assert taken(search.with_job(0, is_suspended=True)) == ()
+    assert taken(search.with_job(0, a_job(Phase.FAILED))) == ()
+
+
+def test_only_the_best_is_kept_where_that_is_asked() -> None:
+    search = a_search(trials={"max": 2, "keep": "Best"})
+    for number, value in enumerate((0.5, 0.1)):
+        search = search.with_trial(TrialPhase.SUCCEEDED, value=value)
+        search = search.with_job(number, a_job(Phase.SUCCEEDED, settled=1))
+    [step] = taken(search)
+    assert (type(step), step.number) == (DeleteTrial, 0)
+
+
+def test_a_search_that_is_deleted_does_nothing_more() -> None:
+    search = a_search().with_trial(TrialPhase.PENDING)
+    assert isinstance(taken(search)[0], CreateTrial)
+    assert taken(search.with_facts(is_deleting=True)) == ()
