@@ -14,6 +14,7 @@ from tests.plans.safety import numbers, worker_id_of
 
 _TIMES = frozenset(
     {
+        *("begunAt", "startedAt", "endedAt"),
         *("time", "formedAt", "lastTransitionTime", "countedSince", "retryAt", "asOf"),
         "unpricedSeconds",
     }
@@ -101,4 +102,4 @@ def _text(text: str, words: Mapping[str, str]) -> str:
     for word, stand_in in words.items():
         text = text.replace(word, stand_in)
     text = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-<random>", text)
-    return re.sub(r"\bjob-[a-z0-9]{5}\b", "job-<hash>", text)
+    return re.sub(r"\b(job|search-[0-9])-[a-z0-9]{5}\b", r"\1-<hash>", text)

@@ -21,6 +21,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.rest.access import Access, Credentials
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import JSON, REQUEST_SECONDS, Params, Transport
+from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.runtime.controller import Controller
 from tests.support.cluster.kopf_front import fronted
 from tests.support.cluster.operator_world import World
@@ -146,6 +147,8 @@ class Replica:
         """Make it look at a job again."""
         assert self.controller is not None, "it works"
         self.controller._queue.add(Key(self.world.namespace, job), urgent=True)
+        for key in self.controller._caches.tuning.all_keys():
+            self.controller._search_queue.add(key)
 
     @property
     def is_idle(self) -> bool:
@@ -154,11 +157,16 @@ class Replica:
             return False
         if self.controller._feed.unhandled_seconds() > 0:
             return False
-        schedule = self.controller._queue._schedule
-        alarm = schedule.next_alarm()
-        if schedule.waiting() or schedule.working():
-            return False
-        return alarm is None or alarm - time.monotonic() > _SOON_SECONDS
+        queues = (self.controller._queue, self.controller._search_queue)
+        return all(_is_quiet(queue) for queue in queues)
+
+
+def _is_quiet(queue: WorkQueue[Key]) -> bool:
+    schedule = queue._schedule
+    alarm = schedule.next_alarm()
+    if schedule.waiting() or schedule.working():
+        return False
+    return alarm is None or alarm - time.monotonic() > _SOON_SECONDS
 
 
 @dataclass

@@ -19,6 +19,7 @@ from tests.support.cluster.operator_world import GROUP, World, open_world
 
 _KINDS = {
     "trainingjobs": GROUP,
+    "tuningjobs": GROUP,
     "pods": "v1",
     "poddisruptionbudgets": "policy/v1",
     "networkpolicies": "networking.k8s.io/v1",
@@ -136,7 +137,8 @@ async def _look(world: World, history: History) -> dict[str, Any]:
         if objects[kind]:
             newest = max(int(one["metadata"]["resourceVersion"]) for one in objects[kind])
             await history.has_seen(newest, objects[kind][0]["kind"])
-    words = {one["metadata"]["uid"]: "<uid>" for one in objects["trainingjobs"]}
+    owners = [*objects["trainingjobs"], *objects["tuningjobs"]]
+    words = {one["metadata"]["uid"]: "<uid>" for one in owners}
     words |= {world.namespace: "<namespace>", f"{world.host}:{world.port}": "<operator>"}
     state = end_state(objects, words)
     return {**state, "workers": summary(history.in_order())}

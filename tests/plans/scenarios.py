@@ -1,9 +1,13 @@
-"""Five lives of a job, told by what must come to be: they read the same whatever goes wrong."""
+"""Lives of a job and of a search, told by what must come to be.
+
+They read the same whatever goes wrong.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 from devcluster.client import ApiError, at
@@ -23,18 +27,18 @@ class Stage:
     trouble: Trouble = nullcontext  # surrounds the middle of a scenario
     doomed: set[int] = field(default_factory=set)
 
-    async def trains(self, *worker_ids: int) -> None:
+    async def trains(self, *worker_ids: int, job: str = "job") -> None:
         """Wait until exactly these workers train, all of them in the newest world."""
 
         def on(status: Any) -> bool:
             world = status.get("world") or {}
             return bool(world.get("active")) and numbers(world.get("members")) == set(worker_ids)
 
-        job = await self.world.until_job(on)
-        world_number = job["status"]["world"]["number"]
+        found = await self.world.until_job(on, job)
+        world_number = found["status"]["world"]["number"]
 
         async def arrived() -> bool:
-            agents = self.world.play().agents
+            agents = self.world.play(job).agents
             return all(n in agents and agents[n].report.arrived >= world_number for n in worker_ids)
 
         await self.world.until(arrived)
@@ -163,6 +167,28 @@ async def resized(stage: Stage) -> None:
     await stage.finish()
 
 
+async def searched(stage: Stage) -> None:
+    """Search with two trials: one measures no number and is deleted, the other is the best."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    world.play("search-0").metrics["loss"] = nan
+    world.play("search-1").metrics["loss"] = 0.5
+    async with stage.trouble():
+        await world.create_search(trials={"max": 2, "keep": "Best"})
+        await stage.trains(0, job="search-1")
+        world.play("search-1").may_finish.set()
+        await world.until_search(lambda status: status.get("phase") == "Succeeded")
+
+    async def only_the_best_is_left() -> bool:
+        names = {job["metadata"]["name"] for job in await world.kube.list(world.jobs())}
+        pods = [*await world.pods("search-0"), *await world.pods("search-1")]
+        is_held = any(pod["metadata"].get("finalizers") for pod in pods)
+        return names == {"search-1"} and len(pods) == 1 and not is_held
+
+    await world.until(only_the_best_is_left)
+
+
 SCENARIOS: dict[str, Scenario] = {
-    one.__name__: one for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized)
+    one.__name__: one
+    for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized, searched)
 }

@@ -20,7 +20,12 @@ DISTURBANCES: tuple[Disturbance, ...] = ("crash_before", "crash_after", "lose_an
 
 _PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<rest>.+)")
 _STATUS = "patch trainingjobs/status"
-_MERGED = frozenset({_STATUS, "create events"})
+_OF_SEARCH = "patch tuningjobs/status"
+_MERGED = frozenset({_STATUS, _OF_SEARCH, "create events"})
+_SEARCH = "searched"  # where the writes of its trials' own lives are not disturbed again
+_OF_SEARCHES = frozenset(
+    {_OF_SEARCH, "create trainingjobs", "patch trainingjobs", "delete trainingjobs"}
+)
 _BEGINNING = 3  # writes of status until a job's first world stands
 _NOT_COUNTED = frozenset({"tokenreviews", "subjectaccessreviews"})  # writes in form only
 
@@ -119,13 +124,21 @@ def pruned(plans: Sequence[Plan]) -> list[Plan]:
     kept: dict[object, Plan] = {}
     for plan in plans:
         write, turn = plan.write, DISTURBANCES.index(plan.disturbance)
-        if write.what != _STATUS:
+        if plan.scenario == _SEARCH:
+            if write.what in _OF_SEARCHES and _turn_of(write) == turn:
+                kept[plan] = plan
+        elif write.what != _STATUS:
             kept.setdefault((write.what, plan.disturbance), plan)
         elif write.nth % len(DISTURBANCES) == turn and (
             write.nth > _BEGINNING or plan.scenario == plans[0].scenario
         ):
             kept[plan] = plan
     return list(kept.values())
+
+
+def _turn_of(write: Write) -> int:
+    """Return the way to disturb a write where all of a kind take turns."""
+    return (write.nth + len(write.what)) % len(DISTURBANCES)
 
 
 def _named(request: Request) -> tuple[str, str] | None:

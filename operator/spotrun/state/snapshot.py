@@ -300,10 +300,15 @@ class JobSnapshot:
     @property
     def grace_seconds(self) -> int:
         """The seconds that each of its workers has to end, from SIGTERM to SIGKILL."""
-        template = self.spec.workers.template.spec.model_extra or {}
-        given = template.get("terminationGracePeriodSeconds")
-        return max(given if isinstance(given, int) else 0, _GRACE_SECONDS)
+        return grace_seconds_of(self.spec)
 
     def worker(self, worker_id: int) -> Worker | None:
         """The worker of that number, if it has a pod."""
         return next((worker for worker in self.workers if worker.worker_id == worker_id), None)
+
+
+def grace_seconds_of(spec: TrainingJobSpec) -> int:
+    """Return the seconds that each worker of a job has to end, from SIGTERM to SIGKILL."""
+    template = spec.workers.template.spec.model_extra or {}
+    given = template.get("terminationGracePeriodSeconds")
+    return max(given if isinstance(given, int) else 0, _GRACE_SECONDS)

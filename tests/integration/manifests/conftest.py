@@ -111,7 +111,8 @@ def guard(cluster: Cluster, server: Server) -> Iterator[Guard]:
     policy = only(shipped("admission.yaml"), "ValidatingAdmissionPolicy", GUARD)
     guard = Guard(policy["spec"])
     jobs = rule("spotrun.dev", "trainingjobs", "get list watch create update patch delete")
-    rights = [part for user, own in _RIGHTS.items() for part in grant(user, jobs, *own)]
+    searches = rule("spotrun.dev", "tuningjobs", "create")
+    rights = [part for user, own in _RIGHTS.items() for part in grant(user, jobs, searches, *own)]
     variants = guard.variants()
     policies = [part for place, spec in variants.items() for part in _stands_in(place, spec)]
     apply(cluster, *(namespace(place, guard=place) for place in variants), *rights, *policies)

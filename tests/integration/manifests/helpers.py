@@ -113,8 +113,9 @@ class Server:
         return bool(self.ask(user, "POST", path, body).body["status"]["allowed"])
 
     def try_to_create(self, user: str, where: str, job: Manifest) -> Answer:
-        """Ask whether a TrainingJob would be accepted."""
-        return self.ask(user, "POST", f"{jobs(where)}?dryRun=All&fieldValidation=Strict", job)
+        """Ask whether a TrainingJob, or a TuningJob, would be accepted."""
+        path = jobs(where, f"{job['kind'].lower()}s")
+        return self.ask(user, "POST", f"{path}?dryRun=All&fieldValidation=Strict", job)
 
     def try_to_change(self, user: str, where: str, name: str, patch: Manifest) -> Answer:
         """Ask whether a merge patch would be accepted; of a whole TrainingJob its spec counts."""
@@ -123,6 +124,6 @@ class Server:
         return self.ask(user, "PATCH", path, body, "merge-patch+json")
 
 
-def jobs(where: str) -> str:
+def jobs(where: str, plural: str = "trainingjobs") -> str:
     """The path of a namespace's TrainingJobs."""
-    return f"/apis/spotrun.dev/v1alpha1/namespaces/{where}/trainingjobs"
+    return f"/apis/spotrun.dev/v1alpha1/namespaces/{where}/{plural}"

@@ -14,8 +14,9 @@ from tests.integration.manifests.guard_cases import (
     Refused,
     pod,
 )
-from tests.integration.manifests.helpers import Server, apply, shipped
+from tests.integration.manifests.helpers import OPERATOR, Server, apply, shipped
 from tests.support.api.manifest_cases import TRAINER
+from tests.support.api.search_cases import search
 
 every_refusal = pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
 
@@ -30,6 +31,21 @@ def test_bad_jobs_are_refused(server: Server, guard: Guard, case: Refused) -> No
 @every_refusal
 def test_only_the_rule_in_question_refuses(server: Server, guard: Guard, case: Refused) -> None:
     answer = server.try_to_create(case.user, weakened(guard.index(case)), case.job)
+    assert answer.accepted, answer.message
+
+
+@every_refusal
+def test_templates_of_trials_are_judged_alike(server: Server, guard: Guard, case: Refused) -> None:
+    body = search({"template": {"spec": case.job["spec"]}})
+    answer = server.try_to_create(case.user, WHOLE, body)
+    assert not answer.accepted
+    assert case.says in answer.message
+
+
+@pytest.mark.usefixtures("rbac")
+def test_the_job_of_a_trial_is_judged_by_who_wrote_its_search(server: Server, guard: Guard) -> None:
+    """The operator makes it, and may not use the account itself."""
+    answer = server.try_to_create(OPERATOR, WHOLE, pod(serviceAccountName="trains"))
     assert answer.accepted, answer.message
 
 

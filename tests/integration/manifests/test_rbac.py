@@ -24,6 +24,7 @@ SYSTEM = "spotrun-system"
 GROUPS = {
     "trainingjobs": "spotrun.dev",
     "capacitypools": "spotrun.dev",
+    "tuningjobs": "spotrun.dev",
     "poddisruptionbudgets": "policy",
     "networkpolicies": "networking.k8s.io",
     "events": "events.k8s.io",
@@ -132,7 +133,8 @@ MUST_NOT = {
     "delete pods in bulk": ("deletecollection", "", "pods", "default"),
     "delete jobs in bulk": ("deletecollection", "spotrun.dev", "trainingjobs", "default"),
     "replace jobs": ("update", "spotrun.dev", "trainingjobs", "default"),
-    "make jobs": ("create", "spotrun.dev", "trainingjobs", "default"),
+    "make searches": ("create", "spotrun.dev", "tuningjobs", "default"),
+    "change searches": ("patch", "spotrun.dev", "tuningjobs", "default"),
     "delete pools in bulk": ("deletecollection", "spotrun.dev", "capacitypools", ""),
     "change events of others": ("patch", "events.k8s.io", "events", "kube-system"),
     "delete events of others": ("delete", "events.k8s.io", "events", "kube-system"),

@@ -12,6 +12,7 @@ from decimal import Decimal
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason, SuspendedBy
 from spotrun.api.spec.limits import Budget, OnExceeded
+from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.budget import levels_crossed, stop_at, used_percent
 from spotrun.money.budget import reserve as reserve_for
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
@@ -29,6 +30,7 @@ from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.actions import Announce
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
+from spotrun.state.snapshot import grace_seconds_of
 from spotrun.state.stored.cost import Cost
 from spotrun.state.view import FINISHED, View
 
@@ -178,9 +180,13 @@ def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
 
 
 def _reserve(view: View, rate: UsdPerHour) -> Usd:
-    spec = view.job.spec
+    return end_usd(view.job.spec, rate)
+
+
+def end_usd(spec: TrainingJobSpec, rate: UsdPerHour) -> Usd:
+    """Return the part of a job's budget that is kept for its last checkpoint and its end."""
     checkpoint_seconds = CHECKPOINT_SECONDS if spec.checkpoint is not None else 0.0
-    ending_seconds = view.job.grace_seconds + _LATE_SECONDS
+    ending_seconds = grace_seconds_of(spec) + _LATE_SECONDS
     return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(ending_seconds))
 
 

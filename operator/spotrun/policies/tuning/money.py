@@ -5,13 +5,14 @@ keeps what its last checkpoint and its end cost within it, and its workers stop 
 operator tells them to go on. So the parts add up to no more than the whole, whatever happens.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 
 from spotrun.api.tuning.words import TrialPhase, TuningReason
-from spotrun.money.budget import used_percent
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.budget import HEADROOM, used_percent
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
+from spotrun.policies.budget.policy import end_usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import Trial, TuningCost, TuningState
 
@@ -37,10 +38,8 @@ def whole_trial_usd(search: TuningSnapshot, trials: Iterable[Trial]) -> Usd | No
     forecasts = [cost.forecast_usd for cost in states if cost.forecast_usd is not None]
     if forecasts:
         return _median(forecasts)
-    duration = search.spec.trials.expected_duration
-    rates = [cost.usd_per_hour for cost in states if cost.usd_per_hour]
-    rate = max(rates, default=search.usd_per_hour)
-    if duration is not None and rate is not None:
+    duration, rate = search.spec.trials.expected_duration, _rate(search, known)
+    if duration is not None and rate:
         return rate.over(duration.exact_seconds).as_stored
     ended = [one.usd for one in known if one.has_ended and one.usd]
     return _median(ended) if ended else None
@@ -56,15 +55,24 @@ def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
     limit = budget.max_cost_usd if budget is not None else None
     assert limit is not None, "there is a limit"
     free = Usd.of(limit) - _bound(status.trials)
-    expected = whole_trial_usd(search, status.trials) or NO_USD
-    if free <= NO_USD or expected > free:
+    needed = needed_usd(search, status.trials)
+    if free <= NO_USD or needed > free:
         return None
-    cap = max(Usd(free.exact / num_free(search, status)), expected)
+    cap = max(Usd(free.exact / num_free(search, status)), needed)
     own = search.spec.template.spec.budget
     if own is not None and own.max_cost_usd is not None:
         cap = min(cap, Usd.of(own.max_cost_usd))
     rounded = Usd(cap.decimal.quantize(_CAP_PLACES, rounding=ROUND_DOWN))
     return rounded if rounded > _too_small(status.trials) else None
+
+
+def needed_usd(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
+    """Return the least part that a trial is begun with: more than it should cost, and its end.
+
+    A job stops while it can still pay for its last checkpoint and the end of its workers.
+    """
+    expected = whole_trial_usd(search, trials) or NO_USD
+    return expected * HEADROOM + end_usd(search.spec.template.spec, _rate(search, trials))
 
 
 def num_free(search: TuningSnapshot, status: TuningState) -> int:
@@ -90,6 +98,24 @@ def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> Tunin
         budget_used_percent=int(used_percent(total, Usd.of(limit)).decimal) if limit else None,
         as_of=status.cost.as_of,
     )
+
+
+def _rate(search: TuningSnapshot, trials: Iterable[Trial]) -> UsdPerHour:
+    """Return the rate of a trial: of those that run, else of the ended ones, else the market's."""
+    costs = [child.state.cost for child in search.children.values()]
+    running = [cost.usd_per_hour for cost in costs if cost.usd_per_hour]
+    if running:
+        return max(running)
+    past = (_past_rate(one) for one in trials)
+    return max((rate for rate in past if rate), default=search.usd_per_hour or NO_RATE)
+
+
+def _past_rate(trial: Trial) -> UsdPerHour | None:
+    """Return what an ended trial cost per hour of its time, waits for capacity included."""
+    if trial.ended_at is None or trial.begun_at is None or trial.ended_at <= trial.begun_at:
+        return None
+    seconds = Fraction(seconds_between(trial.begun_at, trial.ended_at))
+    return UsdPerHour(trial.usd.exact * 3600 / seconds)
 
 
 def _bound(trials: Iterable[Trial]) -> Usd:

@@ -26,15 +26,25 @@ def cap(search: SearchBuilder) -> str | None:
         (limited(parallel=4), "2.5"),
         (limited(parallel=4).with_trial(cap="2.5"), "2.5"),
         (limited().with_trial(DONE, cost="4"), "6"),
+        (limited().with_trial(DONE, cost="5"), None),
         (limited().with_trial(DONE, cost="4").with_trial(DONE, cost="4"), None),
         (limited(parallel=2).with_trial(cap="5", cost="1"), "5"),
         (limited(parallel=2).with_trial(cap="5", cost="6"), "4"),
-        (limited(parallel=4).with_trial(DONE, cost="3"), "3"),
+        (limited(parallel=4).with_trial(DONE, cost="3"), "3.6"),
         (limited().with_trial(DONE, cost="10"), None),
     ],
 )
 def test_a_trial_gets_its_share_of_what_is_free(search: SearchBuilder, expected: str) -> None:
     assert cap(search) == expected
+
+
+def test_the_end_of_a_trial_is_paid_from_its_part() -> None:
+    """At $36 an hour its end, two minutes and one in which it may hear nothing, takes $2.16."""
+    market = {"usd_per_hour": UsdPerHour(36)}
+    after_one = limited("4.5", parallel=2).with_facts(**market).with_trial(DONE, cost="1")
+    assert cap(after_one) == "3.36"
+    after_one = limited("4.3", parallel=2).with_facts(**market).with_trial(DONE, cost="1")
+    assert cap(after_one) is None
 
 
 def test_a_template_with_a_budget_of_its_own_gets_no_more() -> None:
@@ -87,7 +97,7 @@ def test_a_trial_is_expected_to_cost_the_median_of_the_complete_ones() -> None:
 
 
 def test_before_any_is_complete_jobs_or_the_market_tell() -> None:
-    search = limited(expectedDuration="30m").with_facts(usd_per_hour=UsdPerHour(4))  # type: ignore[arg-type]
+    search = limited(expectedDuration="30m").with_facts(usd_per_hour=UsdPerHour(4))
     assert expected(search) == "2"
     search = search.with_trial().with_job(0, a_job(per_hour="6"))
     assert expected(search) == "3"
