@@ -45,6 +45,9 @@ from spotrun.observe.telemetry.metrics_server import Usage
 from spotrun.observe.tuning.caches import TuningCaches
 from spotrun.policies.fallback_chain import undecided
 from spotrun.policies.placement.queueing.gang import wants_nodes
+from spotrun.policies.tuning.money import market_rate
+from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.state.names import template_hash
 from spotrun.state.snapshot import JobSnapshot, Node
 
 log = logging.getLogger(__name__)
@@ -189,11 +192,24 @@ class Caches(Following):
             self.usage.added_to(seen),
             storage_price=storage_price(seen, self.prices.catalog),
             market=self.pools.market_for(seen),
-            requests=replace(self.pools.requests_of(seen), claimed=seen.claimed),
+            requests=replace(
+                self.pools.requests_of(seen.spec, seen.template), claimed=seen.claimed
+            ),
             turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
         )
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
+
+    def search(self, key: Key) -> TuningSnapshot | None:
+        """Return a search and what is known of its trials and of the market for them."""
+        found = self.tuning.snapshot(key)
+        if found is None:
+            return None
+        spec = found.spec.template.spec
+        template = template_hash(spec)
+        market = self.pools.market_of(spec, template, key.namespace)
+        rate = market_rate(spec, market, self.pools.requests_of(spec, template))
+        return replace(found, usd_per_hour=rate)
 
     async def survey(self) -> None:
         """Look once at all jobs that may stand in line, before the first is decided.

@@ -68,7 +68,7 @@ class TuningReconciler:
         return wait_seconds if wait_seconds < float("inf") else None
 
     async def _look(self, key: Key) -> TuningSnapshot | None:
-        search = self._caches.tuning.snapshot(key)
+        search = self._caches.search(key)
         if search is None:
             return None
         memory = self._memories.setdefault(key, TuningMemory())

@@ -9,9 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from typing_extensions import override
+from typing import Any, ClassVar
 
 from devcluster import reaper
 from devcluster.client import ApiError, Client, Manifest, at
@@ -37,6 +35,7 @@ FOR_LONG = ("--steps", 100_000, "--pause", 0.02)
 class Place(World):
     """A namespace with process nodes and, when started, the operator."""
 
+    patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
     folder: Path  # of this test, as all its pods see it
 
     async def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
@@ -109,24 +108,6 @@ class Place(World):
         await self.kube.until(
             claims, name, lambda it: it is not None and it["status"].get("phase") == "Bound"
         )
-
-    @override
-    async def until_job(self, holds: Callable[[Manifest], bool], name: str = "job") -> Manifest:
-        def on(job: Manifest | None) -> bool:
-            return job is not None and "status" in job and holds(job["status"])
-
-        found = await self.kube.until(self.jobs(), name, on, timeout_seconds=_PATIENCE_SECONDS)
-        assert found is not None
-        return found
-
-    @override
-    async def until(self, look: Callable[[], Any]) -> Any:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while True:
-                found = await look()
-                if found:
-                    return found
-                await asyncio.sleep(0.05)
 
     async def until_trace(self, holds: Callable[[Trace], bool]) -> Trace:
         """Wait until what the scripts have noted satisfies a predicate; returns it."""

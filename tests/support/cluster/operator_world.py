@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from devcluster.addresses import free_port
 from devcluster.client import ApiError, Client, Manifest, at
@@ -51,6 +51,7 @@ def install_crds(cluster: Cluster) -> None:
 class World:
     """A namespace with nodes, played agents and, when started, the operator."""
 
+    patience_seconds: ClassVar[float] = PATIENCE_SECONDS
     cluster: Cluster
     kube: Client
     nodes: Nodes
@@ -158,7 +159,7 @@ class World:
         def on(job: Manifest | None) -> bool:
             return job is not None and "status" in job and holds(job["status"])
 
-        found = await self.kube.until(path, name, on, timeout_seconds=PATIENCE_SECONDS)
+        found = await self.kube.until(path, name, on, timeout_seconds=self.patience_seconds)
         assert found is not None
         return found
 
@@ -175,7 +176,7 @@ class World:
 
     async def until(self, look: Callable[[], Any]) -> Any:
         """Wait for something that no watch tells; returns what was found."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(self.patience_seconds):
             while True:
                 found = await look()
                 if found:

@@ -129,14 +129,18 @@ class PoolCaches:
         """Return the pools that a job's workers may come from; a finished job asks for none."""
         if job.status.phase in FINISHED:
             return Market()
-        found = self._namespaces.get("", job.namespace)
-        labels = found.metadata.labels if found is not None else {}
-        demand = self._demands.of(job.spec, job.template)
-        return self._markets.market_for(job.spec.placement, demand, job.namespace, labels)
+        return self.market_of(job.spec, job.template, job.namespace)
 
-    def requests_of(self, job: JobSnapshot) -> Resources:
+    def market_of(self, spec: TrainingJobSpec, template: str, namespace: str) -> Market:
+        """Return the pools for workers of a spec, by the hash of its template."""
+        found = self._namespaces.get("", namespace)
+        labels = found.metadata.labels if found is not None else {}
+        demand = self._demands.of(spec, template)
+        return self._markets.market_for(spec.placement, demand, namespace, labels)
+
+    def requests_of(self, spec: TrainingJobSpec, template: str) -> Resources:
         """Return the resources that one worker of a job requests, by its template."""
-        return self._demands.of(job.spec, job.template).requests
+        return self._demands.of(spec, template).requests
 
     def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
         """A pool and what was seen of it; None if there is neither an object nor a node."""

@@ -9,12 +9,17 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 
+from spotrun.api.capacitypool import Capacity
+from spotrun.api.spec.placement import CapacityPolicy
+from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.budget import HEADROOM, used_percent
+from spotrun.money.shares import Resources, share_of
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
 from spotrun.policies.budget.policy import end_usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import Trial, TuningCost, TuningState
+from spotrun.state.market import Market
 
 _CAP_PLACES = Decimal("0.000001")
 
@@ -64,6 +69,21 @@ def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
         cap = min(cap, Usd.of(own.max_cost_usd))
     rounded = Usd(cap.decimal.quantize(_CAP_PLACES, rounding=ROUND_DOWN))
     return rounded if rounded > _too_small(status.trials) else None
+
+
+def market_rate(spec: TrainingJobSpec, market: Market, requests: Resources) -> UsdPerHour | None:
+    """Return the price of a trial on the cheapest fitting nodes; None where no price is known."""
+    policy = spec.placement.capacity
+    spot_only, no_spot = policy is CapacityPolicy.SPOT, policy is CapacityPolicy.ON_DEMAND
+    rates = [
+        pool.usd_per_hour * share_of(requests, pool.allocatable)
+        for pool in market.pools
+        if pool.usd_per_hour is not None
+        and pool.allocatable is not None
+        and pool.namespaces_allowed
+        and not (spot_only if pool.capacity is not Capacity.SPOT else no_spot)
+    ]
+    return UsdPerHour(min(rates) * spec.workers.replicas) if rates else None
 
 
 def needed_usd(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:

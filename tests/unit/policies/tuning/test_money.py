@@ -1,10 +1,16 @@
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, UsdPerHour
-from spotrun.policies.tuning.money import cost_of, next_cap, whole_trial_usd
+from spotrun.policies.tuning.money import cost_of, market_rate, next_cap, whole_trial_usd
+from spotrun.state.market import Market, PoolFacts
+from tests.support.jobs.builders import a_spec
 from tests.support.tuning.searches import SearchBuilder, a_job, a_search, usd
 
 DONE, PRUNED = TrialPhase.SUCCEEDED, TrialPhase.PRUNED
@@ -118,3 +124,24 @@ def test_the_forecast_counts_what_runs_and_what_is_to_come() -> None:
 def test_no_forecast_is_beyond_the_budget() -> None:
     search = limited("5").with_trial(DONE, cost="2")
     assert cost_of(search.snapshot(), search.status, num_left=9).forecast_usd == usd("5")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "rate"), [("Mixed", "1.5"), ("Spot", "1.5"), ("OnDemand", "4"), (None, None)]
+)
+def test_the_market_says_what_the_cheapest_fitting_nodes_cost(
+    capacity: str | None, rate: str | None
+) -> None:
+    """A trial of two workers, each with a quarter of a node's GPUs."""
+    placement = {"placement": {"capacity": capacity}} if capacity is not None else {}
+    spec = a_spec(2, **placement)
+    node = Resources(Decimal(32), Decimal(2**37), gpus=4)
+    pools = (
+        PoolFacts("a", Capacity.SPOT, usd_per_hour=Decimal(3), allocatable=node),
+        PoolFacts("b", Capacity.ON_DEMAND, usd_per_hour=Decimal(8), allocatable=node),
+        PoolFacts("c", Capacity.SPOT, usd_per_hour=Decimal(1), allocatable=None),
+        PoolFacts("d", Capacity.SPOT, usd_per_hour=None, allocatable=node),
+    )
+    market = Market(pools if capacity is not None else ())
+    found = market_rate(spec, market, Resources(Decimal(1), Decimal(2**30), gpus=1))
+    assert found == (UsdPerHour(Decimal(rate)) if rate is not None else None)

@@ -1,0 +1,1 @@
+"""`kubectl tjob tune`: the trials of a search as a table."""

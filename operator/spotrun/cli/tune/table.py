@@ -1,0 +1,121 @@
+"""The page of a search: its state in a few lines, and its trials as a table, the best first."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import mean
+
+from spotrun.api.tuning.status import Trial, TuningJobStatus
+from spotrun.api.tuning.tuningjob import Direction, TuningJob
+from spotrun.api.tuning.words import TrialPhase
+from spotrun.money.units import Usd
+
+_LEAST_TRIALS = 5
+"""Of fewer complete trials nothing is said about which parameter matters."""
+_BAR = 20
+
+
+def page(search: TuningJob) -> str:
+    """Return all that is printed."""
+    status = search.status or TuningJobStatus()
+    trials = status.history or ()
+    lines = [*_summary(search, status), ""]
+    if not trials:
+        return "\n".join([*lines, "no trial has begun"])
+    lines += _table(search, sorted(trials, key=lambda one: _rank(search, one)))
+    if weights := importance(search, trials):
+        lines += ["", "how much the metric goes with each parameter (rank correlation):"]
+        width = max(len(name) for name, _ in weights)
+        lines += [
+            f"  {name:{width}}  {'#' * round(_BAR * abs(value)):{_BAR}}  {value:+.2f}"
+            for name, value in weights
+        ]
+    return "\n".join(lines)
+
+
+def importance(search: TuningJob, trials: Iterable[Trial]) -> list[tuple[str, float]]:
+    """Return how the ranks of each numeric parameter go with those of the metric, most first."""
+    complete = [one for one in trials if one.phase is TrialPhase.SUCCEEDED and one.value]
+    found = []
+    for parameter in search.spec.parameters:
+        pairs = [
+            (number, float(one.value or "nan"))
+            for one in complete
+            if (number := _number(one.parameters.get(parameter.name))) is not None
+        ]
+        if len(pairs) >= _LEAST_TRIALS:
+            xs, ys = (_ranks(side) for side in zip(*pairs, strict=True))
+            found.append((str(parameter.name), _correlation(xs, ys)))
+    return sorted(found, key=lambda entry: -abs(entry[1]))
+
+
+def _summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
+    phase = status.phase.value if status.phase is not None else "not looked at yet"
+    yield f"{search.metadata.name}: {phase}"
+    if status.message:
+        yield status.message
+    cost = status.cost
+    if cost is not None:
+        parts = [f"{Usd.of(cost.usd)} spent"]
+        if cost.forecast_usd is not None:
+            parts.append(f"{Usd.of(cost.forecast_usd)} expected at the end")
+        if cost.trial_usd is not None:
+            parts.append(f"a whole trial {Usd.of(cost.trial_usd)}")
+        if cost.saved_by_pruning_usd is not None:
+            parts.append(f"{Usd.of(cost.saved_by_pruning_usd)} saved by pruning")
+        yield "cost: " + ", ".join(parts)
+    if status.best is not None and status.best.checkpoint is not None:
+        yield f"best checkpoint: {status.best.checkpoint}"
+
+
+def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
+    names = [str(parameter.name) for parameter in search.spec.parameters]
+    head = ["TRIAL", "PHASE", search.spec.objective.metric.upper(), "STEP", "COST($)"]
+    rows = [[*head, *(name.upper() for name in names)]]
+    for one in trials:
+        values = [_short(one.parameters.get(name)) for name in names]
+        cost = str(Usd.of(one.usd)).removeprefix("$")
+        step = str(one.step) if one.step is not None else "-"
+        number = [str(one.number), one.phase.value, _short(one.value), step, cost]
+        rows.append([*number, *values])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "   ".join(cells).rstrip()
+
+
+def _rank(search: TuningJob, trial: Trial) -> tuple[bool, float, int]:
+    value = _number(trial.value)
+    is_last = value is None or trial.phase is TrialPhase.FAILED
+    sign = -1 if search.spec.objective.direction is Direction.MAXIMIZE else 1
+    return is_last, sign * (value or 0.0), trial.number
+
+
+def _short(text: str | None) -> str:
+    if text is None:
+        return "-"
+    number = _number(text)
+    return text if number is None or text.lstrip("-").isdecimal() else f"{number:.5g}"
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    """Return the rank of each; equal ones share the mean of theirs."""
+    ordered = sorted(values)
+    return [mean(n for n, one in enumerate(ordered) if one == value) for value in values]
+
+
+def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
+    mean_x, mean_y = mean(xs), mean(ys)
+    spread_x = math.sqrt(sum((x - mean_x) ** 2 for x in xs))
+    spread_y = math.sqrt(sum((y - mean_y) ** 2 for y in ys))
+    if not spread_x or not spread_y:
+        return 0.0
+    together = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    return together / (spread_x * spread_y)
