@@ -127,12 +127,13 @@ async def test_limits_may_change_and_nothing_else(world: World) -> None:
     path = world.searches("search")
     await world.kube.patch(path, {"spec": {"trials": {"max": 9}, "suspend": True}})
     await world.kube.patch(path, {"spec": {"budget": {"maxCostUsd": "9"}}})
-    for change in (
+    changes: tuple[Manifest, ...] = (
         {"search": {"random": {"seed": 8}}},
         {"objective": {"metric": "accuracy"}},
         {"pruning": {"median": {}}},
         {"template": {"spec": {"priority": 3}}},
-    ):
+    )
+    for change in changes:
         with pytest.raises(ApiError, match="cannot change, for earlier trials would not compare"):
             await world.kube.patch(path, {"spec": change})
 

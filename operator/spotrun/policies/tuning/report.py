@@ -131,7 +131,9 @@ def _in_words(status: TuningState) -> str:
     parts = [f"{counts.ended} of {counts.most} trials have ended, {counts.running} run"]
     if counts.pruned:
         saved = cost.saved_by_pruning_usd
-        parts.append(f"{counts.pruned} were pruned" + (f", which saved {saved}" if saved else ""))
+        were = "was" if counts.pruned == 1 else "were"
+        which = f", which saved {saved}" if saved else ""
+        parts.append(f"{counts.pruned} {were} pruned{which}")
     if best is not None:
         parts.append(f"the best is trial {best.trial} with {best.value:g} ({shown(best.values)})")
     parts.append(f"{cost.usd} spent")

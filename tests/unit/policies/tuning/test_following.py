@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW
 from tests.support.tuning.searches import a_job, a_search, usd
 
-DONE = {"settled": 1, "cost": "0.25"}
+DONE: dict[str, Any] = {"settled": 1, "cost": "0.25"}
 
 
 @pytest.mark.parametrize(

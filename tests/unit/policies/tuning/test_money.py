@@ -1,4 +1,5 @@
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from tests.support.tuning.searches import SearchBuilder, a_job, a_search, usd
 DONE, PRUNED = TrialPhase.SUCCEEDED, TrialPhase.PRUNED
 
 
-def limited(limit: str = "10", **trials: int) -> SearchBuilder:
+def limited(limit: str = "10", **trials: Any) -> SearchBuilder:
     return a_search(budget={"maxCostUsd": limit}, trials={"max": 20, "parallel": 1, **trials})
 
 

@@ -50,7 +50,7 @@ def test_the_message_says_how_far_the_search_is() -> None:
     search = a_search(trials={"max": 3}).with_trial(DONE, value=0.5, cost="1")
     search = search.with_trial(TrialPhase.PRUNED, value=0.9, cost="0.25")
     assert search.decide().status.message == (
-        "2 of 3 trials have ended, 0 run; 1 were pruned, which saved $0.75; the best is trial 0 "
+        "2 of 3 trials have ended, 0 run; 1 was pruned, which saved $0.75; the best is trial 0 "
         "with 0.5 (lr=0.01); $1.25 spent"
     )
 
