@@ -34,7 +34,9 @@ FULL_SEARCH = search(
             "goal": "-1.5e-3",
             "reportWithin": "90s",
         },
-        "search": {"bayesian": {"seed": 7, "sampler": "GP", "startupTrials": 5, "perDollar": True}},
+        "search": {
+            "bayesian": {"seed": 7, "sampler": "TPE", "startupTrials": 5, "perDollar": True}
+        },
         "parameters": [
             {"name": "optimizer", **CHOICES},
             {"name": "lr", "logUniform": {"min": "1e-5", "max": "0.1"}},
@@ -131,6 +133,11 @@ BAD_SEARCHES = (
         "a condition on nobody",
         "when.parameter must name another parameter, which comes before this one",
         _of(**UNIFORM, when=[{"parameter": "optimizer", "values": ["sgd"]}]),
+    ),
+    _case(
+        "dollars for another model",
+        "perDollar ranks what TPE proposes: choose the sampler TPE, or leave perDollar out",
+        {"search": {"bayesian": {"sampler": "GP", "perDollar": True}}},
     ),
     _case("no pruning of any kind", "pruning needs exactly one of median, asha", {"pruning": {}}),
     _case(

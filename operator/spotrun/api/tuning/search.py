@@ -58,7 +58,16 @@ class Bayesian(Model):
     per_dollar: bool = Field(
         False,
         description="Default false. True ranks what to try by expected improvement per expected "
-        "dollar: for trials whose cost depends on their parameters.",
+        "dollar: for trials whose cost depends on their parameters. It needs the sampler TPE.",
+    )
+
+    rules = (
+        Rule(
+            cel="!self.perDollar || self.sampler == 'TPE'",
+            message="perDollar ranks what TPE proposes: choose the sampler TPE, or leave perDollar "
+            "out",
+            holds=lambda b: not b.per_dollar or b.sampler is Sampler.TPE,
+        ),
     )
 
 

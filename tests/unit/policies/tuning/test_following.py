@@ -58,7 +58,10 @@ def test_a_trial_follows_its_job(
 
 
 def test_a_trial_that_is_stopped_ends_once_its_workers_are_settled() -> None:
-    stopping = {"outcome": TrialPhase.PRUNED, "reason": TuningReason.TRIAL_PRUNED}
+    stopping: dict[str, Any] = {
+        "outcome": TrialPhase.PRUNED,
+        "reason": TuningReason.TRIAL_PRUNED,
+    }
     search = a_search().with_trial(TrialPhase.STOPPING, **stopping)
     leaving = search.with_job(0, a_job(Phase.SUSPENDED), is_suspended=True)
     assert leaving.trials()[0].phase is TrialPhase.STOPPING

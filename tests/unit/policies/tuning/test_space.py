@@ -42,9 +42,8 @@ def test_each_way_to_search_and_to_stop_has_its_settings() -> None:
         Grid(): {"grid": {}},
         Random(7): {"random": {"seed": 7}},
         Sobol(1): {"sobol": {"seed": 1}},
-        Bayesian(2, Sampler.GP, 5, per_dollar=True): {
-            "bayesian": {"seed": 2, "sampler": "GP", "startupTrials": 5, "perDollar": True}
-        },
+        Bayesian(2, Sampler.GP, 5): {"bayesian": {"seed": 2, "sampler": "GP", "startupTrials": 5}},
+        Bayesian(per_dollar=True): {"bayesian": {"perDollar": True}},
     }
     choice = [{"name": "a", "categorical": {"choices": ["1", "2"]}}]
     for algorithm, search in ways.items():
