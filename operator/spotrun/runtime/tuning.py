@@ -1,5 +1,6 @@
 """The work on one search: observe, ask for values, decide, act."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from spotrun.policies.tuning.beginning import question_of
 from spotrun.policies.tuning.decide import TuningDecision, decide
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import OVER
-from spotrun.search import Nothing, Question, Suggestion
+from spotrun.search import Nothing, Question, Suggestion, needs_process
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
 _AGAIN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds."""
 _ASK_AGAIN_SECONDS = 15.0
+_MODELS_AT_ONCE = 1
+"""A model of the trials is a process of 100 MB beside the operator; others wait for a second."""
 
 
 class TuningReconciler:
@@ -45,6 +48,7 @@ class TuningReconciler:
         self._suggest = suggest
         self._wall = wall
         self._memories: dict[Key, TuningMemory] = {}
+        self._models = asyncio.Semaphore(_MODELS_AT_ONCE)
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one search further; return when to look again, None: when something changes."""
@@ -87,13 +91,19 @@ class TuningReconciler:
             refused=dict(memory.refused),
         )
 
+    async def _ask(self, question: Question) -> Suggestion | Nothing:
+        if not needs_process(question):
+            return await self._suggest(question)
+        async with self._models:
+            return await self._suggest(question)
+
     async def _decide(self, search: TuningSnapshot) -> TuningDecision:
         now = self._wall()
         decision = decide(search, now)
         if not decision.num_wanted or decision.status.phase in OVER:
             return decision
         try:
-            values = await self._suggest(question_of(search, decision.status))
+            values = await self._ask(question_of(search, decision.status))
         except ValueError as error:  # a process with too little memory or time: it may pass
             log.warning("tuningjob %s/%s: %s", search.namespace, search.name, error)
             values = Nothing(str(error))

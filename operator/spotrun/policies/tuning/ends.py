@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from spotrun.api.tuning.limits import OnExceeded
 from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.money.units import Usd
 from spotrun.policies.tuning.following import stopping
-from spotrun.policies.tuning.money import next_cap
+from spotrun.policies.tuning.money import next_cap, spent
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
 from spotrun.policies.tuning.state import Trial, TuningState
@@ -115,7 +116,12 @@ def _on_number(search: TuningSnapshot, status: TuningState) -> End | None:
 def _on_money(search: TuningSnapshot, status: TuningState) -> End | None:
     """A trial that runs may give money back at its end; only StopAll does not wait for that."""
     budget = search.spec.budget
-    if budget is None or budget.max_cost_usd is None or next_cap(search, status) is not None:
+    if budget is None or budget.max_cost_usd is None:
+        return None
+    if spent(status.trials) >= Usd.of(budget.max_cost_usd):  # it may have been lowered
+        why = f"budget.maxCostUsd, ${budget.max_cost_usd}, is spent"
+        return End(TuningReason.BUDGET_EXHAUSTED, why, stops_all=True)
+    if next_cap(search, status) is not None:
         return None
     if not _stops_all(search) and not all(one.has_ended for one in status.trials):
         return None

@@ -107,6 +107,13 @@ def test_without_room_for_another_the_one_that_runs_is_waited_for() -> None:
     assert stage(stopped) == (TuningPhase.ENDING, TuningReason.BUDGET_EXHAUSTED)
 
 
+def test_a_budget_that_is_lowered_below_what_is_spent_stops_all() -> None:
+    search = a_search(budget={"maxCostUsd": "5"}).with_trial(cap="5", cost="3").with_job(0)
+    assert search.trials()[0].phase is TrialPhase.RUNNING
+    [trial] = search.with_spec(budget={"maxCostUsd": "2"}).trials()
+    assert (trial.phase, trial.outcome) == (TrialPhase.STOPPING, TrialPhase.STOPPED)
+
+
 def test_a_limit_that_is_raised_has_the_search_go_on() -> None:
     search = THREE.with_trial(DONE, value=1).with_trial(DONE, value=2).with_trial()
     search = search.with_job(2).with_status(phase=TuningPhase.ENDING)
