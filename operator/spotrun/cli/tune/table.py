@@ -10,7 +10,7 @@ from spotrun.api.tuning.words import TrialPhase
 from spotrun.money.units import Usd
 
 _LEAST_TRIALS = 5
-"""Of fewer complete trials nothing is said about which parameter matters."""
+"""Fewer complete trials say nothing about which parameter matters."""
 _BAR = 20
 
 
