@@ -17,7 +17,7 @@ from spotrun.policies.tuning.news import TuningNews, news
 from spotrun.policies.tuning.pruning import prune
 from spotrun.policies.tuning.report import report
 from spotrun.policies.tuning.snapshot import TuningSnapshot
-from spotrun.policies.tuning.space import space_of
+from spotrun.policies.tuning.space import check_placeholders, space_of
 from spotrun.policies.tuning.state import OVER, TuningState
 from spotrun.policies.tuning.steps import Step, steps
 from spotrun.search import Nothing, Suggestion
@@ -100,7 +100,8 @@ def _told(
 
 
 def _grid_size(search: TuningSnapshot) -> int | None:
-    """Return the number of points of a grid; raises ValueError for a space that is none."""
+    """Return the number of points of a grid; raises ValueError for what cannot be searched."""
+    check_placeholders(search.spec)
     space = space_of(search.spec)
     return space.grid_size() if search.spec.search.grid is not None else None
 

@@ -1,5 +1,7 @@
 """The search of a spec in the words of `spotrun.search`."""
 
+import json
+
 from spotrun.api.tuning import parameters as api
 from spotrun.api.tuning.tuningjob import Objective, TuningJobSpec
 from spotrun.api.tuning.words import TrialPhase
@@ -27,6 +29,7 @@ from spotrun.search import (
     Space,
     Uniform,
     When,
+    placeholders,
 )
 from spotrun.search import Trial as SearchTrial
 
@@ -44,6 +47,23 @@ _OUTCOMES = {
 def space_of(spec: TuningJobSpec) -> Space:
     """Return the space of a search; raises ValueError with a sentence for users."""
     return Space(tuple(map(_parameter, spec.parameters)))
+
+
+def check_placeholders(spec: TuningJobSpec) -> None:
+    """Raise ValueError for `$(params.NAME)` in the template that some trial has no value for."""
+    asked = placeholders(json.dumps(spec.template.spec.workers.template.manifest()))
+    conditional = {str(one.name): bool(one.when) for one in spec.parameters}
+    for name in sorted(asked):
+        if name not in conditional:
+            raise ValueError(
+                f"the template asks for $(params.{name}), and no parameter has this name: correct "
+                f"one of them; there are {', '.join(sorted(conditional))}"
+            )
+        if conditional[name]:
+            raise ValueError(
+                f"the template asks for $(params.{name}), which has a condition and is not in "
+                "every trial: read it in the script with spotrun_trainer.params()"
+            )
 
 
 def algorithm_of(spec: TuningJobSpec) -> Algorithm:

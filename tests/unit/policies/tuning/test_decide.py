@@ -65,6 +65,27 @@ def test_parameters_that_are_no_space_end_the_search_with_a_sentence() -> None:
     assert "comes before it" in (status.message or "")
 
 
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("--lr=$(params.lr)", None),
+        ("--lr=$(params.rate)", "no parameter has this name"),
+        ("--m=$(params.momentum)", "which has a condition and is not in every trial"),
+    ],
+)
+def test_a_template_may_ask_for_what_every_trial_has(argument: str, says: str | None) -> None:
+    container = {"name": "trainer", "image": "x", "args": ["train.py", argument]}
+    when = [{"parameter": "lr", "values": ["1"]}]
+    parameters = [
+        {"name": "lr", "categorical": {"choices": ["1", "2"]}},
+        {"name": "momentum", "uniform": {"min": "0", "max": "1"}, "when": when},
+    ]
+    template = {"spec": {"workers": {"template": {"spec": {"containers": [container]}}}}}
+    status = a_search(parameters=parameters, template=template).decide().status
+    assert (status.phase is TuningPhase.FAILED) is (says is not None)
+    assert says is None or says in (status.message or "")
+
+
 def test_a_decision_is_the_same_again_once_it_is_stored() -> None:
     search = a_search().begun().with_job(0, a_job(cost="0.5"), loss=0.5)
     settled = search.with_status(
