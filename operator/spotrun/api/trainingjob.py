@@ -45,7 +45,8 @@ class TrainingJobSpec(Model):
     suspend: bool = Field(
         False,
         description="Default false. True takes all workers away, after a checkpoint if there is a "
-        "place for one. Only users write here, never the operator.",
+        "place for one. Only users write here; in trials of a "
+        "TuningJob the operator does.",
     )
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] = Field(
         0,

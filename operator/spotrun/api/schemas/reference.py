@@ -6,8 +6,23 @@ from spotrun.api import names
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, SuspendedBy
 from spotrun.api.old_names import DEPRECATED
 from spotrun.api.schemas.structural import JsonSchema
+from spotrun.api.tuning.words import (
+    TrialPhase,
+    TuningConditionType,
+    TuningPhase,
+    TuningReason,
+)
 
-_STATES: tuple[type[Choice], ...] = (Phase, SuspendedBy, ConditionType, Reason)
+_STATES: dict[type[Choice], str] = {
+    Phase: "Phases",
+    SuspendedBy: "Reasons for suspension",
+    ConditionType: "Conditions",
+    Reason: "Reasons",
+    TuningPhase: "Phases of a TuningJob",
+    TrialPhase: "Phases of a trial",
+    TuningConditionType: "Conditions of a TuningJob",
+    TuningReason: "Reasons of a TuningJob",
+}
 
 
 def reference(schemas: dict[str, JsonSchema]) -> str:
@@ -76,12 +91,7 @@ def _names() -> Iterator[str]:
     for key, value in vars(names).items():
         if isinstance(value, Name) and key.startswith(("LABEL", "ANNOTATION", "FINALIZER", "ENV")):
             yield f"| `{value}` | {value.purpose} |"
-    for states in _STATES:
-        yield from ("", f"## {_title(states)}", "", "| | |", "|---|---|")
+    for states, title in _STATES.items():
+        yield from ("", f"## {title}", "", "| | |", "|---|---|")
         for state in states:
             yield f"| `{state.value}` | {state.purpose} |"
-
-
-def _title(states: type[Choice]) -> str:
-    titles = {Phase: "Phases", SuspendedBy: "Reasons for suspension", ConditionType: "Conditions"}
-    return titles.get(states, "Reasons")
