@@ -37,10 +37,10 @@ def test_trials_are_listed_the_best_first() -> None:
     assert "best checkpoint: ml/search-1/step-100" in lines
     assert lines[-5:] == [
         "TRIAL   PHASE       LOSS   STEP   COST($)   LR",
-        "1       Succeeded   0.25   100    2.00      0.02",
-        "0       Succeeded   0.5    100    1.25      0.01",
-        "2       Pruned      0.9    30     0.50      0.03",
-        "3       Failed      -      -      0.00      0.04",
+        "1       Succeeded   0.25   100    2.0000    0.02",
+        "0       Succeeded   0.5    100    1.2500    0.01",
+        "2       Pruned      0.9    30     0.5000    0.03",
+        "3       Failed      -      -      0.0000    0.04",
     ]
 
 

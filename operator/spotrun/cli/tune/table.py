@@ -73,7 +73,7 @@ def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
     rows = [[*head, *(name.upper() for name in names)]]
     for one in trials:
         values = [_short(one.parameters.get(name)) for name in names]
-        cost = str(Usd.of(one.usd)).removeprefix("$")
+        cost = f"{Usd.of(one.usd).decimal:.4f}"
         step = str(one.step) if one.step is not None else "-"
         number = [str(one.number), one.phase.value, _short(one.value), step, cost]
         rows.append([*number, *values])
