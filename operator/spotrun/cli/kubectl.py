@@ -10,6 +10,7 @@ from importlib import import_module
 from spotrun.cli.console import CommandLine
 from spotrun.cli.doctor import flags as doctor_flags
 from spotrun.cli.jobs import flags as job_flags
+from spotrun.cli.jobs.tune import flags as tune_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
 from spotrun.cli.report import flags as report_flags
@@ -115,6 +116,12 @@ VERBS = {
         "the memory that a training script needs, and the machines that have it",
         plan_flags.describe,
         "spotrun.cli.plan.command",
+        is_understood_first=True,
+    ),
+    "tune": Verb(
+        "the trials of a search, with what each costs and is worth",
+        tune_flags.describe,
+        "spotrun.cli.jobs.tune.command",
         is_understood_first=True,
     ),
     "doctor": Verb(

@@ -7,7 +7,7 @@ from typing import Any
 from devcluster.client import at
 from spotrun.api import load
 from spotrun.api.tuning.tuningjob import TuningJob
-from spotrun.cli.tune.table import page
+from spotrun.cli.jobs.tune.table import page
 from tests.integration.money.helpers import PRICE
 from tests.integration.trainer.helpers import SCRIPTS, Place
 

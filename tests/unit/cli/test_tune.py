@@ -6,8 +6,8 @@ import pytest
 from spotrun.api import load
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.cli.jobs.tune.table import page
 from spotrun.cli.kubectl import main
-from spotrun.cli.tune.table import page
 from spotrun.policies.tuning.codec import write
 from tests.support.tuning.searches import SearchBuilder, a_search
 

@@ -43,7 +43,7 @@ def _reported(view: View, status: JobState) -> Sequence[Metric]:
         progress = report.progress
         if progress is not None and progress.metrics:
             return [
-                one if one.step is not None else one._replace(step=progress.step)
+                one if one.step is not None else Metric(one.name, one.value, step=progress.step)
                 for one in progress.metrics
             ]
     return ()

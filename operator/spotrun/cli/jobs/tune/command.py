@@ -11,7 +11,7 @@ import yaml
 
 from spotrun.api.load import load
 from spotrun.api.tuning.tuningjob import TuningJob
-from spotrun.cli.tune.table import page
+from spotrun.cli.jobs.tune.table import page
 
 SHOWN, NOT_FOUND = 0, 1
 
