@@ -7,21 +7,22 @@ from typing import Any
 
 from spotrun.search.space import Value, Values
 
-# `api.names` has it for people; the process that asks Optuna starts without the models of the API.
-_ENV = "SPOTRUN_PARAMS"
 # As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and what follows it is text.
 _PLACEHOLDER = re.compile(r"\$\$|\$\(params\.([^)]*)\)")
 
 
-def with_params(pod_template: Mapping[str, Any], values: Values) -> dict[str, Any]:
+def with_params(
+    pod_template: Mapping[str, Any], values: Values, *, variable: str
+) -> dict[str, Any]:
     """Return a pod template whose containers have the values of a trial.
 
     `$(params.NAME)` is replaced in command, args and values of env; each container gets the
-    variable SPOTRUN_PARAMS. Raises ValueError for a name that the trial does not have.
+    variable from which `params()` reads them. Raises ValueError for a name that the trial does not
+    have.
     """
     spec = pod_template.get("spec", {})
     changed = {
-        key: [_with_values(container, values) for container in spec[key]]
+        key: [_with_values(container, values, variable) for container in spec[key]]
         for key in ("initContainers", "containers")
         if key in spec
     }
@@ -55,7 +56,7 @@ def text_of(value: Value) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _with_values(container: Mapping[str, Any], values: Values) -> dict[str, Any]:
+def _with_values(container: Mapping[str, Any], values: Values, variable: str) -> dict[str, Any]:
     lists = {
         key: [replace_params(text, values) for text in container[key]]
         for key in ("command", "args")
@@ -64,10 +65,10 @@ def _with_values(container: Mapping[str, Any], values: Values) -> dict[str, Any]
     env = [
         {**one, "value": replace_params(one["value"], values)} if one.get("value") else one
         for one in container.get("env") or ()
-        if one.get("name") != _ENV
+        if one.get("name") != variable
     ]
     told = json.dumps(dict(values), separators=(",", ":"))
-    return {**container, **lists, "env": [*env, {"name": _ENV, "value": _escaped(told)}]}
+    return {**container, **lists, "env": [*env, {"name": variable, "value": _escaped(told)}]}
 
 
 def _escaped(text: str) -> str:

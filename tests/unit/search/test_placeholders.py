@@ -53,7 +53,7 @@ def test_each_container_gets_the_values() -> None:
         "args": ["2"],
         "env": [{"name": "LR", "value": "1e-05"}, env[1], told],
     }
-    assert with_params(template, VALUES) == {
+    assert with_params(template, VALUES, variable=ENV_PARAMS) == {
         "metadata": {"labels": {"a": "b"}},
         "spec": {
             "containers": [expected, {"name": "side", "env": [told]}],

@@ -13,7 +13,7 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
     template = search.spec.template
     spec = template.spec.manifest()
     workers = dict(spec["workers"])
-    workers["template"] = with_params(workers["template"], trial.values)
+    workers["template"] = with_params(workers["template"], trial.values, variable=names.ENV_PARAMS)
     spec["workers"] = workers
     if trial.cap_usd is not None:
         # A job that is held back would wait for more money; a trial that has had its part is over.

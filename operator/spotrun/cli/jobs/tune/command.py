@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from spotrun.api.load import load
+from spotrun.api.manifest import load
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.cli.jobs.tune.table import page
 
