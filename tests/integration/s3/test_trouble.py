@@ -17,13 +17,14 @@ from spotrun_trainer.checkpoint import (
     storage_retries,
 )
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.places import objects, stores
+from spotrun_trainer.checkpoint.places import objects
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.store import stores
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from tests.faults.store_proxy import PASSING, Action, Fault, StoreProxy

@@ -6,12 +6,12 @@ from typing import Literal, Protocol, cast
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from spotrun_trainer.data.cpu_count import usable_cpus
 from spotrun_trainer.data.iterable_dataset import FromStream, is_stateful
 from spotrun_trainer.data.load import Batch, Collate, Json
 from spotrun_trainer.data.loader import Loader
 from spotrun_trainer.data.map_dataset import FromMap, MapDataset, is_in_memory
 from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.workers.cpu_count import usable_cpus
 
 MOST_WORKERS = 8
 """The default limit for one training process: more seldom help, and each takes memory."""

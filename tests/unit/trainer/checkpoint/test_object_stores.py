@@ -13,11 +13,11 @@ from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDenie
 from obstore.store import MemoryStore
 
 from spotrun_trainer.checkpoint.places import is_address, open_storage
-from spotrun_trainer.checkpoint.places.addresses import Address
 from spotrun_trainer.checkpoint.places.objects import MOST_PARTS, PART_BYTES, part_bytes
-from spotrun_trainer.checkpoint.places.read_ahead import GAP_BYTES, PIECE_BYTES, cut
 from spotrun_trainer.checkpoint.places.small_objects import create
-from spotrun_trainer.checkpoint.places.store_errors import CutOffError, DeniedError, as_os_error
+from spotrun_trainer.store.addresses import Address
+from spotrun_trainer.store.read_ahead import GAP_BYTES, PIECE_BYTES, cut
+from spotrun_trainer.store.store_errors import CutOffError, DeniedError, as_os_error
 
 ADDRESSES = {
     "s3://bucket": Address("s3", "", "bucket", ""),

@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from spotrun_trainer.data.sharding import Block
-from spotrun_trainer.data.worker_pool import LoaderWorkerLostError
+from spotrun_trainer.data.workers.worker_pool import LoaderWorkerLostError
 from tests.unit.trainer.data.datasets import Failing, Numbers
 from tests.unit.trainer.data.helpers import Opened, is_running, open_for_tests, take, until, workers
 

@@ -1,6 +1,6 @@
 """The places that checkpoints are kept in, by their paths and addresses."""
 
-from spotrun_trainer.checkpoint.places.addresses import is_address
 from spotrun_trainer.checkpoint.places.opening import open_storage
+from spotrun_trainer.store.addresses import is_address
 
 __all__ = ["is_address", "open_storage"]

@@ -23,9 +23,9 @@ from spotrun_trainer.checkpoint.format.storage import (
     Told,
     pieces,
 )
-from spotrun_trainer.checkpoint.places.addresses import without_secrets
 from spotrun_trainer.checkpoint.places.folder_check import make_writable
 from spotrun_trainer.checkpoint.places.folder_note import FolderNote
+from spotrun_trainer.store.addresses import without_secrets
 
 __all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]
 

@@ -23,18 +23,18 @@ from spotrun_trainer.checkpoint.format.storage import (
     pieces,
 )
 from spotrun_trainer.checkpoint.places import requests
-from spotrun_trainer.checkpoint.places.addresses import Address
 from spotrun_trainer.checkpoint.places.directory import is_ours
-from spotrun_trainer.checkpoint.places.read_ahead import ReadAhead
 from spotrun_trainer.checkpoint.places.small_objects import (
     ObjectNote,
-    again,
     create,
     read,
     remove,
 )
-from spotrun_trainer.checkpoint.places.store_errors import DeniedError, as_os_error
-from spotrun_trainer.checkpoint.places.stores import BESIDE, QUICKLY, connect
+from spotrun_trainer.store.addresses import Address
+from spotrun_trainer.store.again import again
+from spotrun_trainer.store.read_ahead import ReadAhead
+from spotrun_trainer.store.store_errors import DeniedError, as_os_error
+from spotrun_trainer.store.stores import BESIDE, QUICKLY, connect
 from spotrun_trainer.telemetry.console import say
 
 PART_BYTES = 16 << 20

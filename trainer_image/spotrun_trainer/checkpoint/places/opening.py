@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from spotrun_trainer.checkpoint.format.storage import Storage
-from spotrun_trainer.checkpoint.places.addresses import Address, is_address
 from spotrun_trainer.checkpoint.places.directory import Place, open_place
+from spotrun_trainer.store.addresses import Address, is_address
 
 _MISSING = (
     "checkpoints in object stores need the package obstore, which is not installed here: "

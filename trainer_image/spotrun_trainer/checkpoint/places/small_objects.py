@@ -1,21 +1,15 @@
-"""Single requests for small objects, and what has to be tried again beyond what obstore does."""
+"""Single requests for small objects."""
 
 import errno
-import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from obstore.store import ObjectStore
 
 from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
 from spotrun_trainer.checkpoint.places import requests
-from spotrun_trainer.checkpoint.places.store_errors import CutOffError, as_os_error
-
-_PAUSES = (0.1, 0.4, 1.6)
-
-T = TypeVar("T")
+from spotrun_trainer.store.again import again
+from spotrun_trainer.store.store_errors import as_os_error
 
 
 class ObjectNote:
@@ -47,19 +41,6 @@ class ObjectNote:
     def remove(self) -> None:
         """Remove it, if it is there."""
         remove(self._store, [self._path], self._where)
-
-
-def again(ask: Callable[[], T], where: str) -> T:
-    """Return what a request gives, made again where its answer is cut off.
-
-    It must be one that may be made twice. Whatever else passes obstore tries again by itself.
-    """
-    for pause in _PAUSES:
-        with suppress(CutOffError), as_os_error(where):
-            return ask()
-        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secrets
-    with as_os_error(where):
-        return ask()
 
 
 def read(store: ObjectStore, path: str, where: str) -> bytes:

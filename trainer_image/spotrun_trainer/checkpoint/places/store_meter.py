@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from spotrun.wire import StoreUse
-from spotrun_trainer.checkpoint.places.addresses import is_address
 from spotrun_trainer.checkpoint.places.request_count import COUNT, Made, RequestCount
+from spotrun_trainer.store.addresses import is_address
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")

@@ -6,9 +6,9 @@ import pytest
 from obstore.store import MemoryStore
 
 from spotrun_trainer.checkpoint.format.storage import Storage
-from spotrun_trainer.checkpoint.places.addresses import Address
 from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.places.objects import Objects
+from spotrun_trainer.store.addresses import Address
 from tests.support.storage.contract import StorageContract
 
 

@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from typing import cast
 
 from spotrun_trainer.data.load import Load, Request, add_note
-from spotrun_trainer.data.shared_memory import receive
-from spotrun_trainer.data.worker_process import Answer, Ask, Drop, Place, live, signals_held
+from spotrun_trainer.data.workers.shared_memory import receive
+from spotrun_trainer.data.workers.worker_process import Answer, Ask, Drop, Place, live, signals_held
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it
 CLOSE_SECONDS = 2.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
-from spotrun_trainer.checkpoint.places.addresses import Address
+from spotrun_trainer.store.addresses import Address
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

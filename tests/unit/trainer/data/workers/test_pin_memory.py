@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spotrun_trainer.data.pin_memory import pinned
 from spotrun_trainer.data.sharding import Block
 from spotrun_trainer.data.source import open_source
+from spotrun_trainer.data.workers.pin_memory import pinned
 from tests.unit.trainer.data.datasets import Augmented
 
 Point = namedtuple("Point", "x y")  # noqa: PYI024 - as untyped as users' ones

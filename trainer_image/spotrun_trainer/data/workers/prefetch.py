@@ -4,9 +4,9 @@ from collections.abc import Container, Iterable
 from concurrent.futures import Future
 
 from spotrun_trainer.data.load import Load, Loaded, Request
-from spotrun_trainer.data.pin_memory import Pinner
-from spotrun_trainer.data.worker_pool import Workers
-from spotrun_trainer.data.worker_process import Dropped, Failure, Outcome
+from spotrun_trainer.data.workers.pin_memory import Pinner
+from spotrun_trainer.data.workers.worker_pool import Workers
+from spotrun_trainer.data.workers.worker_process import Dropped, Failure, Outcome
 
 PER_WORKER = 2
 """Microbatches that are loading or wait to be taken: one is loaded while one is sent for, as

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from spotrun_trainer.data.load import Load, Loaded, Request, add_note
-from spotrun_trainer.data.shared_memory import PackedMessage, pack, send
+from spotrun_trainer.data.workers.shared_memory import PackedMessage, pack, send
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
 """Signals that go to the whole process group. A worker that died of them would make the training

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.data.cpu_count import usable_cpus
+from spotrun_trainer.data.workers.cpu_count import usable_cpus
 
 V1 = "5:memory:/pod\n4:cpu,cpuacct:/pod/worker\n0::/\n"
 V2 = "0::/kubepods/pod/worker\n"

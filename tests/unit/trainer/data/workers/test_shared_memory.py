@@ -12,7 +12,7 @@ import pytest
 import torch
 from typing_extensions import override
 
-from spotrun_trainer.data.shared_memory import pack, receive, send
+from spotrun_trainer.data.workers.shared_memory import pack, receive, send
 
 torch.set_num_threads(1)
 

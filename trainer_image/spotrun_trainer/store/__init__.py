@@ -1,0 +1,1 @@
+"""Object stores: their addresses, clients and errors, for checkpoints and for data."""
