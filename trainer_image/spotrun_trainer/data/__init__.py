@@ -3,4 +3,35 @@
 A sample's number counts from the beginning of training; which sample it is, what its random
 generators give and which process loads it all follow from that number, so nothing has to be moved
 or remembered when the world changes.
+
+Datasets in files, from a folder or an object store, are opened by `open_dataset`, or by their
+classes; `mix` draws from several of them by weight.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spotrun_trainer.data.formats.hdf5 import HDF5
+    from spotrun_trainer.data.formats.opening import open_dataset
+    from spotrun_trainer.data.formats.tables import Arrow, Parquet
+    from spotrun_trainer.data.formats.tar import Tar
+    from spotrun_trainer.data.formats.token_file import TokenFile
+
+__all__ = ["HDF5", "Arrow", "Parquet", "Tar", "TokenFile", "open_dataset"]
+
+_MODULES = {
+    "Arrow": "formats.tables",
+    "HDF5": "formats.hdf5",
+    "Parquet": "formats.tables",
+    "Tar": "formats.tar",
+    "TokenFile": "formats.token_file",
+    "open_dataset": "formats.opening",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Lazily: the process that fetches objects is in this package, and has no use for torch.
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

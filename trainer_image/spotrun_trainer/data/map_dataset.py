@@ -7,8 +7,9 @@ from typing import Protocol
 from torch.utils.data import Subset, TensorDataset, default_collate
 
 from spotrun_trainer.data.load import Collate, Json, Load, Loaded, Request, add_note, collated
+from spotrun_trainer.data.orders import OwnOrder, SampleOrder, order_of
 from spotrun_trainer.data.seeds import sample_seed, seed_generators
-from spotrun_trainer.data.shuffle import Order, Sample
+from spotrun_trainer.data.shuffle import Sample
 
 FetchAll = Callable[[list[int]], Sequence[object]]
 
@@ -28,7 +29,7 @@ class FromMap:
     def __init__(self, dataset: MapDataset, *, seed: int, shuffle: bool, collate: Collate) -> None:
         self._dataset = dataset
         self.length = length_of(dataset)
-        self._order = Order(self.length, seed=seed, shuffle=shuffle)
+        self._order = order_of(dataset, self.length, seed=seed, shuffle=shuffle)
         self._collate = collate
 
     def check(self) -> None:
@@ -39,20 +40,19 @@ class FromMap:
             )
 
     def load(self) -> Load:
-        draws = self._collate is not default_collate or not is_in_memory(self._dataset)
+        draws = self._collate is not default_collate or may_draw(self._dataset)
         return LoadFromMap(self._dataset, self._order, self._collate, draws)
 
     def note(self, loaded: Loaded, floor: int) -> None:
         """Do nothing: a map-style dataset has no position."""
 
     def state(self) -> dict[str, Json]:
-        order = self._order
-        return {"length": order.length, "seed": order.seed, "shuffle": order.shuffle}
+        return self._order.state()
 
     def restore(self, state: dict[str, Json], start: int) -> None:
         """Refuse a training with another order; everything else follows from `start`."""
         now = self.state()
-        if changed := [name for name in now if state.get(name) != now[name]]:
+        if changed := [name for name in {**state, **now} if state.get(name) != now.get(name)]:
             was, is_now = (
                 ", ".join(f"{name} {values.get(name)}" for name in changed)
                 for values in (state, now)
@@ -69,16 +69,21 @@ class LoadFromMap:
     """Loads microbatches of a map-style dataset: a pure function of the request."""
 
     dataset: MapDataset
-    order: Order
+    order: SampleOrder
     collate: Collate
     draws: bool
 
     def __call__(self, request: Request) -> Loaded:
+        self._look_ahead(request)
         numbers = range(request.first, request.first + request.size)
         samples = [self.order.sample(number) for number in numbers]
         fetch_all = list_fetcher(self.dataset)
         values = self._together(samples, fetch_all) if fetch_all else self._one_by_one(samples)
         return Loaded(collated(self.collate, values, f"{indices_of(samples)} of the dataset"))
+
+    def _look_ahead(self, request: Request) -> None:
+        if isinstance(self.dataset, OwnOrder) and (lead := self.dataset.lead):
+            self.dataset.expect(self.order.sample(request.first + lead).index)
 
     def _one_by_one(self, samples: Sequence[Sample]) -> list[object]:
         return [self._value(sample) for sample in samples]
@@ -131,6 +136,11 @@ def is_in_memory(dataset: object) -> bool:
     while type(dataset) is Subset:
         dataset = dataset.dataset
     return type(dataset) in {TensorDataset, list, tuple}
+
+
+def may_draw(dataset: object) -> bool:
+    """Whether fetching a sample may need random numbers."""
+    return dataset.draws if isinstance(dataset, OwnOrder) else not is_in_memory(dataset)
 
 
 def indices_of(samples: Sequence[Sample]) -> list[int]:

@@ -12,6 +12,8 @@ from functools import lru_cache
 from hashlib import shake_128
 from math import isqrt
 
+from spotrun_trainer.data.load import Json
+
 ROUNDS = 6
 """Three changes of each coordinate: with four rounds neighbours in a row keep a likely distance."""
 ROUNDS_OF_FEW = 16
@@ -46,13 +48,22 @@ class Order:
             return Sample(epoch, position)
         return Sample(epoch, permutation(self.seed, epoch, self.length)(position))
 
+    def state(self) -> dict[str, Json]:
+        """Return what the order follows from."""
+        return {"length": self.length, "seed": self.seed, "shuffle": self.shuffle}
 
-@lru_cache(maxsize=8)  # a microbatch meets two epochs at the most, a source for evaluation one more
+
 def permutation(seed: int, epoch: int, length: int) -> Callable[[int], int]:
-    """Return a permutation of range(length), as a function."""
+    """Return a permutation of range(length) for an epoch, as a function."""
+    return permutation_by(f"order {seed} {epoch}", length)
+
+
+@lru_cache(maxsize=64)  # a microbatch meets two epochs, or windows, of each source at the most
+def permutation_by(key: str, length: int) -> Callable[[int], int]:
+    """Return a permutation of range(length) that follows from the key, as a function."""
     columns = isqrt(length - 1) + 1
     rows = -(-length // columns)
-    keys = _round_keys(seed, epoch, ROUNDS if length >= FEW else ROUNDS_OF_FEW)
+    keys = _round_keys(key, ROUNDS if length >= FEW else ROUNDS_OF_FEW)
 
     def index(position: int) -> int:
         # The grid is a little larger than the epoch: a position outside is mapped again.
@@ -63,8 +74,8 @@ def permutation(seed: int, epoch: int, length: int) -> Callable[[int], int]:
     return index
 
 
-def _round_keys(seed: int, epoch: int, rounds: int) -> tuple[int, ...]:
-    digest = shake_128(f"order {seed} {epoch}".encode()).digest(8 * rounds)
+def _round_keys(key: str, rounds: int) -> tuple[int, ...]:
+    digest = shake_128(key.encode()).digest(8 * rounds)
     return tuple(int.from_bytes(digest[at : at + 8], "big") for at in range(0, 8 * rounds, 8))
 
 

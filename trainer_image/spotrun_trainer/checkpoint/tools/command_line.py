@@ -3,9 +3,6 @@
 In an image without the console script they are those of `python -m spotrun_trainer`.
 """
 
-import os
-import signal
-import sys
 from argparse import (
     ArgumentParser,
     Namespace,
@@ -13,7 +10,6 @@ from argparse import (
     _SubParsersAction,
 )
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from spotrun_trainer.checkpoint.errors import (
     CheckpointError,
@@ -21,12 +17,7 @@ from spotrun_trainer.checkpoint.errors import (
     UnreadableCheckpointError,
 )
 from spotrun_trainer.checkpoint.tools import command, export, export_flags
-
-FAILED = 2
-"""The exit code of a command that could not find out, or do, what it was asked for."""
-_INTERRUPTED, _UNREAD = 130, 141
-"""The exit codes that shells give to a program that Ctrl-C has ended, and to one whose output
-nobody reads."""
+from spotrun_trainer.commands.running import run
 
 _EXPECTED = (
     ValueError,
@@ -62,36 +53,7 @@ confirmed; 2 the arguments are wrong, or something cannot be read or written.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; exits if the usage was wrong."""
-    chosen = _parser().parse_args(argv)
-    # `kubectl delete pod` ends a command as Ctrl-C does: with nothing half made left behind.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        code: int = chosen.run(chosen)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _write_no_more()
-        return _UNREAD
-    except _EXPECTED as error:
-        print(f"{chosen.prog}: {_reason(error)}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print(f"\n{chosen.prog}: interrupted before its end", file=sys.stderr)
-        return _INTERRUPTED
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return code
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'a file'}: {error.strerror.lower()}"
-    return str(error)
-
-
-def _write_no_more() -> None:
-    """Drop the rest of the output: Python would try to write it again as it ends, and complain."""
-    with Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return run(_parser().parse_args(argv), _EXPECTED)
 
 
 def _parser() -> ArgumentParser:

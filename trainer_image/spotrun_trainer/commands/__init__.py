@@ -1,0 +1,1 @@
+"""What commands share: how they begin and end, and what they print."""

@@ -1,0 +1,50 @@
+"""Locks between the processes of a node: a dead process holds none."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+_FILES = 4096
+"""Lock files stay, for removing them would be a race; so there are not endlessly many."""
+
+
+class Locks:
+    """Locks by name, in a folder of this machine's disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Wait for the lock of a name, and hold it; two names may share one."""
+        descriptor = self._open(name)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            _release(descriptor)
+
+    @contextmanager
+    def held_if_free(self, name: str) -> Iterator[bool]:
+        """Hold the lock of a name, unless another has it; yields whether it is held."""
+        descriptor, is_held = self._open(name), True
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_held = False
+            yield is_held
+        finally:
+            _release(descriptor)
+
+    def _open(self, name: str) -> int:
+        number = int(sha256(name.encode()).hexdigest(), 16) % _FILES
+        return os.open(self._folder / f"{number:03x}", os.O_RDWR | os.O_CREAT, 0o666)
+
+
+def _release(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)  # a fork may have a copy of the descriptor
+    os.close(descriptor)

@@ -1,0 +1,30 @@
+"""Where a node's cache is, and how large it may grow."""
+
+import os
+import shutil
+from functools import lru_cache
+from pathlib import Path
+from tempfile import gettempdir
+
+from spotrun_trainer.commands.texts import bytes_of_text
+from spotrun_trainer.data.cache.node_cache import NodeCache
+
+SHARE = 0.5
+"""The part of the disk that is used without SPOTRUN_DATA_CACHE_SIZE."""
+
+
+def node_cache() -> NodeCache:
+    """Return the cache that the environment names; this process has one for each folder."""
+    named = os.environ.get("SPOTRUN_DATA_CACHE")
+    root = Path(named) if named else Path(gettempdir()) / f"spotrun-data-{os.getuid()}"
+    return _cache_in(root, os.environ.get("SPOTRUN_DATA_CACHE_SIZE", ""))
+
+
+@lru_cache(maxsize=8)
+def _cache_in(root: Path, size: str) -> NodeCache:
+    try:
+        limit = bytes_of_text(size) if size else 0
+    except ValueError as error:
+        raise ValueError(f"SPOTRUN_DATA_CACHE_SIZE: {error}") from error
+    disk = next(one for one in (root.absolute(), *root.absolute().parents) if one.is_dir())
+    return NodeCache(root, limit or int(SHARE * shutil.disk_usage(disk).total))

@@ -1,0 +1,57 @@
+"""A column of an Arrow batch, as a function of the row: numbers and lists of them as tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from spotrun_trainer.data.formats import arrow_files
+
+Column = Callable[[int], object]
+
+_WIDER = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+"""The types that torch hardly computes with, and what their values become."""
+
+
+def column_of(array: Any) -> Column:  # noqa: ANN401 - of pyarrow
+    """Return the values of a column by row."""
+    column = None if array.null_count else _tensors(array)
+    return column or (lambda row: array[row].as_py())
+
+
+def _tensors(array: Any) -> Column | None:  # noqa: ANN401 - of pyarrow
+    types = arrow_files.load().types
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        return _lists(array.values, array.offsets.to_numpy())
+    if types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return _lists(array.flatten(), np.arange(len(array) + 1) * size)
+    values = _numbers(array)
+    return None if values is None else _one_of(values)
+
+
+def _one_of(values: "np.ndarray[Any, Any]") -> Column:
+    return lambda row: _tensor(values[row : row + 1])[0]
+
+
+def _lists(array: Any, starts: "np.ndarray[Any, Any]") -> Column | None:  # noqa: ANN401
+    values = _numbers(array)
+    if values is None:
+        return None
+    numbers = values
+    return lambda row: _tensor(numbers[starts[row] : starts[row + 1]])
+
+
+def _numbers(array: Any) -> "np.ndarray[Any, Any] | None":  # noqa: ANN401 - of pyarrow
+    arrow = arrow_files.load()
+    is_number = arrow.types.is_integer(array.type) or arrow.types.is_floating(array.type)
+    if not is_number or array.null_count:
+        return None
+    values: np.ndarray[Any, Any] = array.to_numpy(zero_copy_only=True)
+    return values
+
+
+def _tensor(values: "np.ndarray[Any, Any]") -> torch.Tensor:
+    wider = _WIDER.get(values.dtype.name)
+    return torch.from_numpy(values.astype(wider or values.dtype, copy=True))

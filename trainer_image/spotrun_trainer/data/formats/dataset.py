@@ -1,0 +1,160 @@
+"""The part that all datasets in shards share: which sample is in which shard, and open shards."""
+
+from abc import abstractmethod
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from spotrun_trainer.data.formats.local_files import Form, LocalFiles
+from spotrun_trainer.data.orders import OwnOrder
+from spotrun_trainer.data.places import Shard, open_place
+from spotrun_trainer.data.places.manifest import NAME, Facts, Manifest, decoded
+from spotrun_trainer.data.windows import WindowedOrder
+
+WINDOW = 1 << 16
+"""Samples that are shuffled together; of 2,048 tokens in 16 bits they are 268 MB."""
+MOST_OPEN = 64
+_AT_ONCE = 8
+
+Transform = Callable[[Any], object]
+
+
+class Reader(Protocol):
+    """A shard that is open."""
+
+    def __getitem__(self, index: int, /) -> object: ...
+
+
+class ShardedDataset(OwnOrder):
+    """A map-style dataset whose samples lie in shards.
+
+    where       a folder, a file, or a place in an object store: s3://bucket/prefix, gs://, az://
+    window      the samples that are shuffled together: shards are shuffled as a whole, and then
+                the samples of each window of so many; None: all, which reads at random places
+    transform   a function of a sample, called by loader workers
+    """
+
+    suffixes: tuple[str, ...] = ()
+    """The ends of the names of files that have this format."""
+
+    def __init__(
+        self,
+        where: str | Path,
+        *,
+        window: int | None = WINDOW,
+        transform: Transform | None = None,
+    ) -> None:
+        if window is not None and window < 1:
+            raise ValueError(f"window={window}: give the number of samples, 1 or more, or None")
+        place = open_place(where)
+        self.where = place.where()
+        self._files = LocalFiles(place)
+        manifest = _manifest(place.read(NAME), place.where(NAME))
+        self.settings: Facts = {} if manifest is None else manifest.settings
+        self._shards = self._mine(place.shards() if manifest is None else manifest.shards)
+        self._configure()
+        self._facts = self._all_facts({} if manifest is None else manifest.facts)
+        self._lengths = [self._length(shard, facts) for shard, facts in self._with_facts()]
+        self._ends = list(accumulate(self._lengths))
+        self._window = window
+        self._transform = transform
+        self.draws = transform is not None
+        self._open = OrderedDict[int, Reader]()
+        is_fetched = any(not self._files.is_here(one, self._form_of(one)) for one in self._shards)
+        self.lead = window if is_fetched and window is not None else 0
+
+    @override
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    @override
+    def __getitem__(self, index: int, /) -> object:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        index %= len(self)
+        number = bisect_right(self._ends, index)
+        sample = self._reader(number)[index - self._ends[number] + self._lengths[number]]
+        return sample if self._transform is None else self._transform(sample)
+
+    @override
+    def order(self, seed: int, *, shuffle: bool) -> WindowedOrder:
+        """Return the order: shards are shuffled, then samples within windows."""
+        return WindowedOrder(self._lengths, self._window, seed=seed, shuffle=shuffle)
+
+    @override
+    def expect(self, index: int) -> None:
+        """Begin to fetch the shard of a sample."""
+        shard = self._shards[bisect_right(self._ends, index)]
+        self._files.expect(shard, self._form_of(shard))
+
+    def _configure(self) -> None:
+        """Check arguments against the settings of a manifest."""
+
+    @abstractmethod
+    def _describe(self, shard: Shard) -> Facts:
+        """Find out what has to be known of a shard that no manifest describes."""
+
+    def _length(self, shard: Shard, facts: Facts) -> int:
+        """Return the number of samples in a shard."""
+        samples = facts.get("samples")
+        if isinstance(samples, int):
+            return samples
+        raise ValueError(f"{self._named(shard)} has no number of samples in its manifest")
+
+    @abstractmethod
+    def _form(self, shard: Shard, facts: Facts) -> Form | None:
+        """Return the form that is read; None: the shard as it is."""
+
+    @abstractmethod
+    def _read(self, shard: Shard, facts: Facts) -> Reader:
+        """Open a shard."""
+
+    def _form_of(self, shard: Shard) -> Form | None:
+        return self._form(shard, self._facts[shard.name])
+
+    def _named(self, shard: Shard) -> str:
+        return f"{self.where}/{shard.name}"
+
+    def _mine(self, shards: Sequence[Shard]) -> list[Shard]:
+        mine = [one for one in shards if one.name.removesuffix(".zst").endswith(self.suffixes)]
+        if not mine:
+            ends = ", ".join(self.suffixes)
+            raise ValueError(
+                f"no {type(self).__name__} is in {self.where}: none of its {len(shards)} files ends"
+                f" with {ends}, or with one of these and .zst"
+            )
+        return mine
+
+    def _all_facts(self, known: dict[str, Facts] | Any) -> dict[str, Facts]:  # noqa: ANN401
+        def facts_of(shard: Shard) -> Facts:
+            return known.get(shard.name) or self._describe(shard)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = list(pool.map(facts_of, self._shards))
+        return {shard.name: facts for shard, facts in zip(self._shards, found, strict=True)}
+
+    def _with_facts(self) -> list[tuple[Shard, Facts]]:
+        return [(shard, self._facts[shard.name]) for shard in self._shards]
+
+    def _reader(self, number: int) -> Reader:
+        reader = self._open.get(number)
+        if reader is None:
+            shard = self._shards[number]
+            reader = self._open[number] = self._read(shard, self._facts[shard.name])
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return reader
+
+    @override
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_open": OrderedDict()}  # a process that is spawned opens its own
+
+
+def _manifest(content: bytes | None, where: str) -> Manifest | None:
+    return None if content is None else decoded(content, where)

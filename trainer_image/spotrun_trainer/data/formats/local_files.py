@@ -1,0 +1,171 @@
+"""Shards as files of this machine: fetched and unpacked once for all its processes."""
+
+import mmap
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import BinaryIO
+
+from typing_extensions import override
+
+from spotrun_trainer.data.cache.node_cache import NodeCache
+from spotrun_trainer.data.cache.settings import node_cache
+from spotrun_trainer.data.places.shards import DataPlace, Shard
+from spotrun_trainer.process import threads
+
+_REMEMBERED = 1024
+
+
+@dataclass(frozen=True)
+class Form:
+    """Another form of a shard: unpacked, or what a format has to know of it."""
+
+    name: str
+    """It names the content completely: another version of the code has another one."""
+    make: Callable[["Source", Path], object]
+    """Writes it into a new file."""
+    of: "Form | None" = None
+    """The form that it is made from; None: from the shard as it is."""
+    keeps_source: bool = False
+    """Whether the shard itself is read afterwards too."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A shard that a form is made from; it is fetched when its path is asked for."""
+
+    shard: Shard
+    place: DataPlace
+    path: Callable[[], Path]
+
+
+class OpenFile:
+    """A file that stays readable when a cache removes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    @property
+    def path(self) -> Path:
+        """Return a path by which this process can open it again."""
+        return Path(f"/proc/self/fd/{self.file.fileno()}")
+
+    def mapped(self) -> mmap.mmap | bytes:
+        """Map it into memory, read only, and close it."""
+        with self.file as file:
+            if not os.fstat(file.fileno()).st_size:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class LocalFiles:
+    """The shards of a place as files of this machine."""
+
+    def __init__(self, place: DataPlace) -> None:
+        self._place = place
+        self._ahead = _Ahead()
+
+    def is_here(self, shard: Shard, form: Form | None) -> bool:
+        """Whether it is a file of this machine, or mounted, without a copy in the cache."""
+        return form is None and self._place.path(shard) is not None
+
+    def open(self, shard: Shard, form: Form | None = None) -> OpenFile:
+        """Open a shard, or a form of it; it is fetched and made if it is not there."""
+        if form is None and (path := self._place.path(shard)) is not None:
+            return OpenFile(path.open("rb"))
+        cache = node_cache()
+        if (file := cache.find(self._key(shard, form))) is not None:
+            return OpenFile(file)
+        with cache.making(self._key(shard, None)):
+            return OpenFile(self._made(cache, shard, form))
+
+    def expect(self, shard: Shard, form: Form | None) -> None:
+        """Have it fetched and made in the background, unless another process of the node does."""
+        if not self.is_here(shard, form):
+            key = self._key(shard, form)
+            self._ahead.run(key, lambda: self._make_if_free(key, shard, form))
+
+    def _make_if_free(self, key: str, shard: Shard, form: Form | None) -> None:
+        cache = node_cache()
+        if (file := cache.find(key)) is not None:
+            file.close()
+            return
+        with cache.making_if_free(self._key(shard, None)) as is_free:
+            if is_free:
+                self._made(cache, shard, form).close()
+
+    def _made(self, cache: NodeCache, shard: Shard, form: Form | None) -> BinaryIO:
+        """Return what is there by now, or make it; only one process of a node is here at a time."""
+        key = self._key(shard, form)
+        if (file := cache.find(key) or cache.confirm(key)) is not None:
+            return file
+        if form is None:
+            return cache.make(
+                key, lambda target: self._place.fetch(shard, target), digest=shard.sha256
+            )
+        opened = list[BinaryIO]()
+
+        def source() -> Path:
+            if form.of is None and (path := self._place.path(shard)) is not None:
+                return path
+            opened.append(self._made(cache, shard, form.of))
+            return OpenFile(opened[0]).path
+
+        try:
+            return cache.make(
+                key, lambda target: form.make(Source(shard, self._place, source), target)
+            )
+        finally:
+            for file in opened:
+                file.close()
+                if not form.keeps_source:
+                    cache.discard(self._key(shard, form.of))
+
+    def _key(self, shard: Shard, form: Form | None) -> str:
+        return shard.key(self._place.where(), "" if form is None else form.name)
+
+
+class _Ahead:
+    """Runs what was asked for in one thread of its own; a fork of the process begins anew."""
+
+    def __init__(self) -> None:
+        self._owner = 0
+        self._asked = OrderedDict[str, None]()
+        self._queue = SimpleQueue[Callable[[], None] | None]()
+
+    def run(self, key: str, do: Callable[[], None]) -> None:
+        """Do it in the background, unless it was asked for a short while ago."""
+        if self._owner != os.getpid():
+            self._begin()
+        if key in self._asked:
+            return
+        self._asked[key] = None
+        if len(self._asked) > _REMEMBERED:
+            self._asked.popitem(last=False)
+        self._queue.put(do)
+
+    def _begin(self) -> None:
+        self._owner = os.getpid()
+        self._asked.clear()
+        queue = self._queue = SimpleQueue()
+        threads.start(lambda: _work(queue), name="data-ahead", end=lambda: queue.put(None))
+
+    @override
+    def __getstate__(self) -> dict[str, object]:
+        return {}
+
+    def __setstate__(self, _state: object) -> None:
+        self._owner = 0
+        self._asked, self._queue = OrderedDict(), SimpleQueue()
+
+
+def _work(queue: "SimpleQueue[Callable[[], None] | None]") -> None:
+    while (do := queue.get()) is not None:
+        try:
+            do()
+        except (OSError, ValueError):
+            threading.Event().wait(1.0)  # who needs it will ask again, and get the error

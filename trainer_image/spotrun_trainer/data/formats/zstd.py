@@ -1,0 +1,142 @@
+"""Files compressed by Zstandard, in frames with an index: each part can be unpacked alone.
+
+The index is the "seek table" of zstd's seekable format: a frame at the end that other readers skip.
+It has the compressed and the whole size of each frame. A file without it is unpacked from its
+beginning, once.
+"""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from spotrun_trainer.data.formats.local_files import Form, LocalFiles, Source
+from spotrun_trainer.data.places import Shard
+
+FRAME_BYTES = 1 << 20
+"""The tokens of a frame, before it is compressed; smaller ones compress less."""
+LEVEL = 3
+
+_SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
+_FOOTER, _ENTRY, _ENTRY_WITH_CHECKSUM = struct.Struct("<IBI"), struct.Struct("<II"), 12
+_HEADER = struct.Struct("<II")
+_MOST_FRAMES = 1 << 27
+_COPY_BYTES = 4 << 20
+
+
+class Frame(NamedTuple):
+    """A frame: its compressed and its whole size."""
+
+    packed: int
+    whole: int
+
+
+def write_frames(source: Iterator[bytes], target: BinaryIO) -> int:
+    """Compress pieces, each into a frame, and write their index behind; returns the whole size."""
+    compressor = _zstandard().ZstdCompressor(level=LEVEL, write_content_size=True)
+    frames = list[Frame]()
+    for piece in source:
+        packed = compressor.compress(piece)
+        target.write(packed)
+        frames.append(Frame(len(packed), len(piece)))
+    table = b"".join(_ENTRY.pack(*frame) for frame in frames)
+    table += _FOOTER.pack(len(frames), 0, _SEEKABLE)
+    target.write(_HEADER.pack(_SKIPPABLE, len(table)) + table)
+    return sum(frame.whole for frame in frames)
+
+
+def frames_in(file: BinaryIO) -> list[Frame] | None:
+    """Return the frames by the index of a file; None without one."""
+    size = file.seek(0, 2)
+    if size < _FOOTER.size:
+        return None
+    file.seek(size - _FOOTER.size)
+    count, flags, magic = _FOOTER.unpack(file.read(_FOOTER.size))
+    if magic != _SEEKABLE or count > _MOST_FRAMES:
+        return None
+    width = _ENTRY_WITH_CHECKSUM if flags & 0x80 else _ENTRY.size
+    length = count * width
+    if size < length + _FOOTER.size + _HEADER.size:
+        return None
+    file.seek(size - length - _FOOTER.size)
+    table = file.read(length)
+    return [Frame(*_ENTRY.unpack_from(table, place)) for place in range(0, length, width)]
+
+
+class FramedFile:
+    """A compressed file with an index, of which any part can be read."""
+
+    def __init__(self, file: BinaryIO, frames: list[Frame]) -> None:
+        self._file = file
+        self._packed = [0, *accumulate(frame.packed for frame in frames)]
+        self._whole = [0, *accumulate(frame.whole for frame in frames)]
+        self._decompressor = _zstandard().ZstdDecompressor()
+        self._last: tuple[int, bytes] = (-1, b"")
+
+    @property
+    def size(self) -> int:
+        """Return the whole size."""
+        return self._whole[-1]
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return a part; only the frames that it is in are unpacked."""
+        parts, stop = list[bytes](), min(stop, self.size)
+        while start < stop:
+            number = bisect_right(self._whole, start) - 1
+            offset = start - self._whole[number]
+            part = self._frame(number)[offset : offset + stop - start]
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+    def _frame(self, number: int) -> bytes:
+        if self._last[0] != number:
+            start, stop = self._packed[number : number + 2]
+            self._file.seek(start)
+            content: bytes = self._decompressor.decompress(self._file.read(stop - start))
+            if len(content) != self._whole[number + 1] - self._whole[number]:
+                raise ValueError(f"frame {number} has another size than the index says")
+            self._last = (number, content)
+        return self._last[1]
+
+
+def unpack(source: Path, target: Path) -> None:
+    """Unpack a whole file, with or without an index."""
+    decompressor = _zstandard().ZstdDecompressor()
+    with source.open("rb") as packed, target.open("xb") as whole:
+        reader = decompressor.stream_reader(packed, read_across_frames=True)
+        while piece := reader.read(_COPY_BYTES):
+            whole.write(piece)
+
+
+def _unpack(source: Source, target: Path) -> None:
+    try:
+        unpack(source.path(), target)
+    except _zstandard().ZstdError as error:
+        where = source.place.where(source.shard.name)
+        raise ValueError(f"{where} is no file that zstd has made: {error}") from error
+
+
+UNPACKED = Form("unpacked by zstd 1", _unpack)
+
+
+def unpacked_bytes(files: LocalFiles, shard: Shard) -> int:
+    """Return the whole size of a compressed shard: by its index, or by unpacking it."""
+    if files.is_here(shard, None):
+        with files.open(shard).file as file:
+            if (frames := frames_in(file)) is not None:
+                return sum(frame.whole for frame in frames)
+    with files.open(shard, UNPACKED).file as file:
+        return file.seek(0, 2)
+
+
+def _zstandard() -> Any:  # noqa: ANN401 - a module that may not be there
+    try:
+        import zstandard  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            "shards that end with .zst need the package zstandard: pip install 'spotrun[data]'"
+        ) from error
+    return zstandard

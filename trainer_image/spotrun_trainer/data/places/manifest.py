@@ -1,0 +1,73 @@
+"""The manifest of a dataset: its shards, their hashes, and how many samples each has.
+
+With it neither a listing nor a look into the shards is needed before a training begins.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spotrun_trainer.data.load import Json
+from spotrun_trainer.data.places.shards import Shard
+
+NAME = "spotrun-data.json"
+VERSION = 1
+
+Facts = Mapping[str, Json]
+"""What a format needs to know of a shard before it is read, such as its number of samples."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of the file."""
+
+    shards: Sequence[Shard]
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    """Of each shard, by its name."""
+    settings: Facts = field(default_factory=dict)
+    """What holds for all shards, such as the type of tokens."""
+
+
+def encoded(manifest: Manifest) -> dict[str, Json]:
+    """Return it as JSON."""
+    return {
+        "version": VERSION,
+        "settings": dict(manifest.settings),
+        "shards": [
+            {
+                "name": one.name,
+                "bytes": one.num_bytes,
+                "sha256": one.sha256,
+                "facts": dict(manifest.facts.get(one.name, {})),
+            }
+            for one in manifest.shards
+        ],
+    }
+
+
+def decoded(content: bytes, where: str) -> Manifest:
+    """Read it; raises ValueError if it is none."""
+    try:
+        read = json.loads(content)
+        if read["version"] != VERSION:
+            raise ValueError(
+                f"{where} is of version {read['version']}, and {VERSION} is read: install a newer"
+                " spotrun"
+            )
+        shards = [_shard(one) for one in read["shards"]]
+        facts = {one["name"]: dict(one["facts"]) for one in read["shards"]}
+        return Manifest(shards, facts, dict(read["settings"]))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{where} is no manifest of data ({type(error).__name__}: {error}): make it again with "
+            "`spotrun data prepare` or `spotrun data index`"
+        ) from error
+
+
+def _shard(read: Mapping[str, Json]) -> Shard:
+    name, num_bytes, digest = read["name"], read["bytes"], read["sha256"]
+    if not (isinstance(name, str) and isinstance(num_bytes, int) and isinstance(digest, str)):
+        raise TypeError("a shard without name, bytes or sha256")
+    if name.startswith("/") or ".." in name.split("/"):
+        raise TypeError("a shard outside of the folder")
+    return Shard(name, num_bytes, digest, digest)
