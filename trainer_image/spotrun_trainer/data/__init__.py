@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from spotrun_trainer.data.formats.tables import Arrow, Parquet
     from spotrun_trainer.data.formats.tar import Tar
     from spotrun_trainer.data.formats.token_file import TokenFile
+    from spotrun_trainer.data.mixing import mix
 
-__all__ = ["HDF5", "Arrow", "Parquet", "Tar", "TokenFile", "open_dataset"]
+__all__ = ["HDF5", "Arrow", "Parquet", "Tar", "TokenFile", "mix", "open_dataset"]
 
 _MODULES = {
     "Arrow": "formats.tables",
@@ -26,6 +27,7 @@ _MODULES = {
     "Parquet": "formats.tables",
     "Tar": "formats.tar",
     "TokenFile": "formats.token_file",
+    "mix": "mixing",
     "open_dataset": "formats.opening",
 }
 

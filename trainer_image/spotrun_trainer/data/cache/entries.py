@@ -101,10 +101,11 @@ class Entries:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:
             return None, None
+        file = os.fdopen(descriptor, "rb")
         try:
-            return os.fdopen(descriptor, "rb"), Note(**json.loads(self._note(key).read_bytes()))
+            return file, Note(**json.loads(self._note(key).read_bytes()))
         except (OSError, ValueError, TypeError):
-            os.close(descriptor)
+            file.close()
             return None, None
 
     def _write(self, key: str, note: Note) -> None:

@@ -128,7 +128,8 @@ def opened(path: Path) -> Iterator[_Batches]:
     """Open an Arrow file, or a stream in a file."""
     arrow = load()
     with arrow.memory_map(os.fspath(path)) as file:
-        is_file = path.open("rb").read(len(_FILE)) == _FILE
+        is_file = file.read(len(_FILE)) == _FILE
+        file.seek(0)
         reader = arrow.ipc.open_file(file) if is_file else arrow.ipc.open_stream(file)
         yield _Batches(reader)
 

@@ -1,0 +1,136 @@
+"""Several datasets mixed by weight: which of them gives a sample follows from its number.
+
+A pattern of some thousand places has each dataset as often as its weight says, in an order that the
+seed gives, and is repeated. So how often each was drawn before a sample is known without counting,
+and a training goes on in all of them from the one number that it has.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from math import ceil, lcm
+from typing import cast
+
+from typing_extensions import override
+
+from spotrun_trainer.data.load import Json
+from spotrun_trainer.data.map_dataset import MapDataset, length_of, may_draw
+from spotrun_trainer.data.orders import OwnOrder, SampleOrder, order_of
+from spotrun_trainer.data.seeds import sample_seed
+from spotrun_trainer.data.shuffle import Sample, permutation_by
+
+PLACES = 1 << 14
+"""The places of a pattern, at most: a weight is met within 1 / 32,768."""
+
+
+def mix(datasets: Sequence[MapDataset], weights: Sequence[float]) -> "Mixed":
+    """Return a dataset that draws from several, as often from each as its weight says.
+
+        train = mix([web, code], weights=[0.7, 0.3])
+
+    A dataset that comes to its end begins again, in another order. An epoch of the whole is as many
+    samples as all of them have together.
+    """
+    return Mixed(datasets, weights)
+
+
+class Mixed(OwnOrder):
+    """Datasets that are drawn from by weight; an index counts through them one after the other."""
+
+    def __init__(self, datasets: Sequence[MapDataset], weights: Sequence[float]) -> None:
+        if len(datasets) != len(weights) or not datasets:
+            raise ValueError(
+                f"mix got {len(datasets)} datasets and {len(weights)} weights: give one for each"
+            )
+        self._datasets = list(datasets)
+        self._counts = counts_of(weights)
+        self._ends = list(accumulate(map(length_of, datasets)))
+        self._starts = [0, *self._ends[:-1]]
+        self.draws = any(may_draw(one) for one in datasets)
+        self.lead = max(
+            ceil(one.lead * sum(self._counts) / count) if isinstance(one, OwnOrder) else 0
+            for one, count in zip(datasets, self._counts, strict=True)
+        )
+
+    @override
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    @override
+    def __getitem__(self, index: int, /) -> object:
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        number = bisect_right(self._ends, index)
+        return self._datasets[number][index - self._starts[number]]
+
+    @override
+    def order(self, seed: int, *, shuffle: bool) -> "MixedOrder":
+        orders = [
+            order_of(one, len(one), seed=sample_seed(seed, number, -2), shuffle=shuffle)
+            for number, one in enumerate(self._datasets)
+        ]
+        return MixedOrder(orders, self._counts, seed)
+
+    @override
+    def expect(self, index: int) -> None:
+        number = bisect_right(self._ends, index)
+        dataset = self._datasets[number]
+        if isinstance(dataset, OwnOrder):
+            dataset.expect(index - self._starts[number])
+
+
+class MixedOrder:
+    """The order of samples that several orders give in turn."""
+
+    def __init__(self, orders: Sequence[SampleOrder], counts: Sequence[int], seed: int) -> None:
+        self.length = sum(order.length for order in orders)
+        self.seed = seed
+        self._orders = orders
+        self._counts = counts
+        self._starts = [0, *accumulate(order.length for order in orders)]
+        self._pattern = pattern_of(counts, seed)
+
+    def sample(self, number: int) -> Sample:
+        """Return the sample with this number, counted from the beginning of training."""
+        turn, place = divmod(number, len(self._pattern))
+        source, before = self._pattern[place]
+        sample = self._orders[source].sample(turn * self._counts[source] + before)
+        return Sample(sample.epoch, self._starts[source] + sample.index)
+
+    def state(self) -> dict[str, Json]:
+        """Return what the order follows from, of each dataset too."""
+        states = [cast("Json", order.state()) for order in self._orders]
+        return {"length": self.length, "seed": self.seed, "mix": [*self._counts], "of": states}
+
+
+def counts_of(weights: Sequence[float]) -> list[int]:
+    """Return how many places of a pattern each has: exactly by weight if their ratio is simple."""
+    if any(not 0 < weight < float("inf") for weight in weights):
+        raise ValueError(f"weights={list(weights)}: each has to be more than 0")
+    exact = [Fraction(str(weight)) for weight in weights]
+    scale = lcm(*(one.denominator for one in exact))
+    whole = [int(one * scale) for one in exact]
+    if (total := sum(whole)) <= PLACES:
+        return [one * (PLACES // total) for one in whole]
+    counts = [one * PLACES // total for one in whole]
+    by_rest = sorted(range(len(whole)), key=lambda one: -(whole[one] * PLACES % total))
+    for one in by_rest[: PLACES - sum(counts)]:
+        counts[one] += 1
+    if 0 in counts:
+        raise ValueError(
+            f"weights={list(weights)}: the smallest is less than 1 / {PLACES} of their sum"
+        )
+    return counts
+
+
+def pattern_of(counts: Sequence[int], seed: int) -> list[tuple[int, int]]:
+    """Return for each place the dataset, and how often it was drawn before in the pattern."""
+    ends, drawn = list(accumulate(counts)), [0] * len(counts)
+    shuffled = permutation_by(f"mix {seed}", ends[-1])
+    pattern = list[tuple[int, int]]()
+    for place in range(ends[-1]):
+        source = bisect_right(ends, shuffled(place))
+        pattern.append((source, drawn[source]))
+        drawn[source] += 1
+    return pattern
