@@ -24,8 +24,8 @@ from typing_extensions import override
 
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
-from spotrun_trainer.data.sharding import Share, block_of
-from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.data.order.sharding import Share, block_of
+from spotrun_trainer.data.order.shuffle import Order
 from spotrun_trainer.data.source import open_source
 
 SEED = 1

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 
 COMMANDS = {
     "checkpoints": "list, show, verify, compare and remove checkpoints",
+    "data": "make shards of tokens out of texts, and manifests of data that is there",
     "export": "write the model of a checkpoint as other programs read it",
 }
 _GROUP = "spotrun.commands"

@@ -15,7 +15,7 @@ from spotrun_trainer.data.load import (
     add_note,
     collated,
 )
-from spotrun_trainer.data.seeds import sample_seed, seed_generators
+from spotrun_trainer.data.order.seeds import sample_seed, seed_generators
 
 
 class FromStream:

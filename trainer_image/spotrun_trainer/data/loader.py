@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from typing import Protocol
 
 from spotrun_trainer.data.load import Batch, Json, Load, Loaded, Request
-from spotrun_trainer.data.seeds import generators_kept
-from spotrun_trainer.data.sharding import Block, earliest, upcoming
+from spotrun_trainer.data.order.seeds import generators_kept
+from spotrun_trainer.data.order.sharding import Block, earliest, upcoming
 from spotrun_trainer.data.workers.pin_memory import pin
 from spotrun_trainer.data.workers.prefetch import Ahead, Key
 

@@ -7,9 +7,9 @@ from typing import Protocol
 from torch.utils.data import Subset, TensorDataset, default_collate
 
 from spotrun_trainer.data.load import Collate, Json, Load, Loaded, Request, add_note, collated
-from spotrun_trainer.data.orders import OwnOrder, SampleOrder, order_of
-from spotrun_trainer.data.seeds import sample_seed, seed_generators
-from spotrun_trainer.data.shuffle import Sample
+from spotrun_trainer.data.order.orders import OwnOrder, SampleOrder, order_of
+from spotrun_trainer.data.order.seeds import sample_seed, seed_generators
+from spotrun_trainer.data.order.shuffle import Sample
 
 FetchAll = Callable[[list[int]], Sequence[object]]
 

@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from spotrun_trainer.data.load import Json
 from spotrun_trainer.data.map_dataset import MapDataset, length_of, may_draw
-from spotrun_trainer.data.orders import OwnOrder, SampleOrder, order_of
-from spotrun_trainer.data.seeds import sample_seed
-from spotrun_trainer.data.shuffle import Sample, permutation_by
+from spotrun_trainer.data.order.orders import OwnOrder, SampleOrder, order_of
+from spotrun_trainer.data.order.seeds import sample_seed
+from spotrun_trainer.data.order.shuffle import Sample, permutation_by
 
 PLACES = 1 << 14
 """The places of a pattern, at most: a weight is met within 1 / 32,768."""

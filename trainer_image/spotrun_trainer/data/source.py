@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol, cast
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, default_collate
+from torch.utils.data import IterableDataset, default_collate
 
+from spotrun_trainer.data.data_loaders import Parts, dataset_of, parts_of
 from spotrun_trainer.data.iterable_dataset import FromStream, is_stateful
 from spotrun_trainer.data.load import Batch, Collate, Json
 from spotrun_trainer.data.loader import Loader
 from spotrun_trainer.data.map_dataset import FromMap, MapDataset, is_in_memory
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.workers.cpu_count import usable_cpus
 
 MOST_WORKERS = 8
@@ -73,8 +74,13 @@ def open_source(
     to each; data that is in memory, or tiny, is loaded without workers, and a stream by one at the
     most. Workers are forked, unless the program has chosen another way by `set_start_method`, and
     close inherited sockets: a dataset opens its connections when its first sample is fetched.
+
+    A DataLoader is taken as its dataset, with its order, its collate function and, where
+    `num_workers` is "auto", its workers; its batch size is not used.
     """
-    collate = collate or default_collate
+    parts = parts_of(Parts(dataset, shuffle, num_workers, collate))
+    dataset, shuffle, num_workers = parts.dataset, parts.shuffle, parts.num_workers
+    collate = parts.collate or default_collate
     pinning = torch.cuda.is_available()
     if is_stream(dataset):
         stream = FromStream(cast("Iterable[object]", dataset), seed=seed, collate=collate)
@@ -89,6 +95,7 @@ def open_source(
 
 def check_goes_back(dataset: MapDataset | Iterable[object]) -> None:
     """Raise ValueError for a stream that would be read again whenever microbatches are redealt."""
+    dataset = dataset_of(dataset)
     if is_stream(dataset) and not is_stateful(dataset):
         raise ValueError(
             'balance="measured" deals a process other microbatches from time to time, and this '
@@ -99,11 +106,6 @@ def check_goes_back(dataset: MapDataset | Iterable[object]) -> None:
 
 def is_stream(dataset: object) -> bool:
     """Whether samples can only be read in order, not by index."""
-    if isinstance(dataset, DataLoader) and dataset.batch_size is not None:
-        raise TypeError(
-            "a DataLoader gives batches, and steps are dealt in samples: give its dataset, with"
-            " microbatch=, num_workers= and collate= as it has them"
-        )
     has_index = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
     if has_index and hasattr(dataset, "__len__"):
         return False

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from spotrun_trainer.data.sharding import NOBODY
+from spotrun_trainer.data.order.sharding import NOBODY
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError, StrandedError, WorldChangedError
 from spotrun_trainer.elastic.pending_collectives import Pending

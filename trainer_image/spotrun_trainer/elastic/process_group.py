@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
-from spotrun_trainer.data.sharding import NOBODY, Share
+from spotrun_trainer.data.order.sharding import NOBODY, Share
 from spotrun_trainer.elastic import background_call, p2p_stream
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from statistics import median
 from typing import Literal, get_args
 
-from spotrun_trainer.data.sharding import NOBODY, deal
+from spotrun_trainer.data.order.sharding import NOBODY, deal
 from spotrun_trainer.telemetry.console import say
 from spotrun_trainer.telemetry.meter import NO_TRACE
 from spotrun_trainer.telemetry.trace import Trace

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from spotrun_trainer.data.sharding import NOBODY
+from spotrun_trainer.data.order.sharding import NOBODY
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.membership import Membership

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spotrun_trainer.data.sharding import Block, Share, block_of
+from spotrun_trainer.data.order.sharding import Block, Share, block_of
 
 MOST_SAMPLES = 1024
 """The largest microbatch that is tried where the script names none: a process loads several of them

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.data.order.sharding import deal
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.step.gradients import clear, plain_bytes, sums_of
 from spotrun_trainer.step.reduce.gradient_buckets import BUCKET_BYTES, Bucket, split

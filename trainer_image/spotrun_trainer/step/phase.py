@@ -11,7 +11,7 @@ from torch.amp import GradScaler
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from spotrun_trainer.data.sharding import deal_to
+from spotrun_trainer.data.order.sharding import deal_to
 from spotrun_trainer.parallel.local import holders
 from spotrun_trainer.parallel.pipeline import PipelineSchedule, compute
 from spotrun_trainer.process.device import moved

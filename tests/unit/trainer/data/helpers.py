@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import Source, open_source
 
 Opened = Callable[..., Source]

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, Share, block_of
-from spotrun_trainer.data.shuffle import Order, Sample
+from spotrun_trainer.data.order.sharding import Block, Share, block_of
+from spotrun_trainer.data.order.shuffle import Order, Sample
 
 
 @dataclass

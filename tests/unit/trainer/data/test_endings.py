@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils.data import get_worker_info
 
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.workers.worker_pool import LoaderWorkerLostError
 from tests.unit.trainer.data.datasets import Failing, Numbers
 from tests.unit.trainer.data.helpers import Opened, is_running, open_for_tests, take, until, workers
@@ -115,7 +115,7 @@ def test_no_worker_outlives_a_training_process_that_was_killed(is_main_thread: b
 
 def test_a_training_that_does_not_close_its_source_ends_all_the_same() -> None:
     program = """if True:
-        from spotrun_trainer.data.sharding import Block
+        from spotrun_trainer.data.order.sharding import Block
         from spotrun_trainer.data.source import open_source
 
         source = open_source(range(100), microbatch=2, seed=1, num_workers=2)

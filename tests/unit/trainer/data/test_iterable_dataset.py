@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from spotrun_trainer.data.iterable_dataset import FromStream
 from spotrun_trainer.data.load import Json, Request
-from spotrun_trainer.data.sharding import Block, Share, block_of
+from spotrun_trainer.data.order.sharding import Block, Share, block_of
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Forgetful, Stream
 

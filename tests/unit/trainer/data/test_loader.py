@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import Block, Share, block_of
+from spotrun_trainer.data.order.sharding import Block, Share, block_of
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Augmented, Logged, Numbers, Stream
 

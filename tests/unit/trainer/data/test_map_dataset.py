@@ -9,7 +9,7 @@ from torch.utils.data import Subset, TensorDataset
 from typing_extensions import override
 
 from spotrun_trainer.data.load import Json
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import Source, open_source
 from tests.unit.trainer.data.datasets import Augmented, Numbers
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spotrun_trainer.data import mix
 from spotrun_trainer.data.map_dataset import MapDataset
 from spotrun_trainer.data.mixing import PLACES, counts_of
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import open_source
 
 

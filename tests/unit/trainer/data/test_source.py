@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 from typing_extensions import override
 
 from spotrun_trainer.data import source
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import check_goes_back, is_stream, open_source, workers_for
 from tests.unit.trainer.data.datasets import Forgetful, Numbers, Stream
 
@@ -59,7 +59,6 @@ def test_an_iterable_dataset_is_a_stream_even_if_it_has_a_length() -> None:
 @pytest.mark.parametrize(
     ("dataset", "said"),
     [
-        (DataLoader(Numbers(3), batch_size=2), "a DataLoader gives batches"),
         (OnlyIndexed(), "OnlyIndexed is no dataset: it has neither"),
         (7, "int is no dataset"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.data.order.sharding import deal
 from spotrun_trainer.loop.dealing import (
     EVERY_COMMITS,
     Dealing,

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.data import TensorDataset
 
 from spotrun_trainer import Run, bf16_state
-from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.data.order.shuffle import Order
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.loop.dealing import Balance
 from spotrun_trainer.step.reduce.compression import Compression, Name

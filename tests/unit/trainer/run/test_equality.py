@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from spotrun_trainer import Run
-from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.data.order.shuffle import Order
 from spotrun_trainer.process.rng import seed_all
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.scripts import (

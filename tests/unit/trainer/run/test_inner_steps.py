@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from spotrun.wire import How
 from spotrun_trainer import Run
-from spotrun_trainer.data.shuffle import Order
+from spotrun_trainer.data.order.shuffle import Order
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.step.reduce.compression import BF16, Compression

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import deal
+from spotrun_trainer.data.order.sharding import deal
 from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum, check_leaves, subtrees
 
 LEAVES = st.sampled_from([1, 2, 4, 8, 16, 64])

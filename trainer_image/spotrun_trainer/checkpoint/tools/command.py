@@ -14,7 +14,7 @@ from spotrun_trainer.checkpoint.tools.comparison import compare
 from spotrun_trainer.checkpoint.tools.found import find, named, named_or_all, place_of, size_of
 from spotrun_trainer.checkpoint.tools.removal import reasons_to_stay, remove
 from spotrun_trainer.checkpoint.tools.verification import verdict_on
-from spotrun_trainer.commands.progress import Progress
+from spotrun_trainer.process.commands.progress import Progress
 
 YES, NO = 0, 1
 """Exit codes of an answer; 2 is for what could not be found out, or done."""

@@ -17,7 +17,7 @@ from spotrun_trainer.checkpoint.errors import (
     UnreadableCheckpointError,
 )
 from spotrun_trainer.checkpoint.tools import command, export, export_flags
-from spotrun_trainer.commands.running import run
+from spotrun_trainer.process.commands.running import run
 
 _EXPECTED = (
     ValueError,

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.source import pieces
-from spotrun_trainer.commands.texts import short, table
 from spotrun_trainer.parallel.division import Box
+from spotrun_trainer.process.commands.texts import short, table
 from spotrun_trainer.state.flatten import DTYPES, Spec
 
 

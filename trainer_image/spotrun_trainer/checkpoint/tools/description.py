@@ -5,7 +5,7 @@ from typing import Any
 
 from spotrun_trainer.checkpoint.foreign.saved import Saved, kind_of
 from spotrun_trainer.checkpoint.tools.listing import writers_of
-from spotrun_trainer.commands.texts import short, size_text, table
+from spotrun_trainer.process.commands.texts import short, size_text, table
 from spotrun_trainer.state.flatten import JSON, Spec
 
 

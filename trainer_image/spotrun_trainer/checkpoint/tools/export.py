@@ -13,8 +13,8 @@ from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.writing import hf, safetensors_files, torch_file
 from spotrun_trainer.checkpoint.places import is_address
 from spotrun_trainer.checkpoint.tools.found import find
-from spotrun_trainer.commands.progress import Progress
-from spotrun_trainer.commands.texts import size_text
+from spotrun_trainer.process.commands.progress import Progress
+from spotrun_trainer.process.commands.texts import size_text
 from spotrun_trainer.state.tracked import some_of
 
 _Write = Callable[[Path, Chosen, Callable[[int], object]], None]

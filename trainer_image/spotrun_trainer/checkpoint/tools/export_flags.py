@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, ArgumentTypeError
 
-from spotrun_trainer.commands.texts import bytes_of_text
+from spotrun_trainer.process.commands.texts import bytes_of_text
 
 FORMATS = ("safetensors", "torch", "hf", "dcp")
 

@@ -9,7 +9,7 @@ from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.storage import MARKER, FileFacts, Storage
-from spotrun_trainer.commands.texts import age_text, size_text, table
+from spotrun_trainer.process.commands.texts import age_text, size_text, table
 
 State = Literal["complete", "incomplete", "damaged"]
 

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,29 +20,39 @@ class Locks:
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
         """Wait for the lock of a name, and hold it; two names may share one."""
-        descriptor = self._open(name)
+        descriptor = opened(self._path(name))
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             _release(descriptor)
 
-    @contextmanager
-    def held_if_free(self, name: str) -> Iterator[bool]:
+    def held_if_free(self, name: str) -> AbstractContextManager[bool]:
         """Hold the lock of a name, unless another has it; yields whether it is held."""
-        descriptor, is_held = self._open(name), True
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                is_held = False
-            yield is_held
-        finally:
-            _release(descriptor)
+        return held_if_free(self._path(name))
 
-    def _open(self, name: str) -> int:
+    def _path(self, name: str) -> Path:
         number = int(sha256(name.encode()).hexdigest(), 16) % _FILES
-        return os.open(self._folder / f"{number:03x}", os.O_RDWR | os.O_CREAT, 0o666)
+        return self._folder / f"{number:03x}"
+
+
+@contextmanager
+def held_if_free(path: Path) -> Iterator[bool]:
+    """Hold the lock that is a file, unless another has it; yields whether it is held."""
+    descriptor, is_held = opened(path), True
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_held = False
+        yield is_held
+    finally:
+        _release(descriptor)
+
+
+def opened(path: Path) -> int:
+    """Return the descriptor of a file that is a lock."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def _release(descriptor: int) -> None:

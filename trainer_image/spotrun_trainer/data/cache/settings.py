@@ -6,8 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 
-from spotrun_trainer.commands.texts import bytes_of_text
 from spotrun_trainer.data.cache.node_cache import NodeCache
+from spotrun_trainer.process.commands.texts import bytes_of_text
 
 SHARE = 0.5
 """The part of the disk that is used without SPOTRUN_DATA_CACHE_SIZE."""

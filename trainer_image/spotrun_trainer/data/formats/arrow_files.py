@@ -11,24 +11,12 @@ from typing import Any
 
 from spotrun_trainer.data.formats.columns import Column, column_of
 from spotrun_trainer.data.formats.local_files import Source
+from spotrun_trainer.data.formats.pyarrow_module import load
 
 ROWS = 4096
 """Rows in a batch of an unpacked file."""
 _TAIL_BYTES = 1 << 18
 _FILE, _PARQUET = b"ARROW1", b"PAR1"
-
-
-def load() -> Any:  # noqa: ANN401 - a module that may not be there
-    """Return pyarrow; raises ValueError with what to install."""
-    try:
-        import pyarrow  # noqa: PLC0415
-        import pyarrow.ipc  # noqa: PLC0415
-        import pyarrow.parquet  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            "Parquet and Arrow need the package pyarrow: pip install 'spotrun[data]'"
-        ) from error
-    return pyarrow
 
 
 class Rows:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from spotrun_trainer.data.formats import arrow_files
+from spotrun_trainer.data.formats.pyarrow_module import load
 
 Column = Callable[[int], object]
 
@@ -21,7 +21,7 @@ def column_of(array: Any) -> Column:  # noqa: ANN401 - of pyarrow
 
 
 def _tensors(array: Any) -> Column | None:  # noqa: ANN401 - of pyarrow
-    types = arrow_files.load().types
+    types = load().types
     if types.is_list(array.type) or types.is_large_list(array.type):
         return _lists(array.values, array.offsets.to_numpy())
     if types.is_fixed_size_list(array.type):
@@ -44,7 +44,7 @@ def _lists(array: Any, starts: "np.ndarray[Any, Any]") -> Column | None:  # noqa
 
 
 def _numbers(array: Any) -> "np.ndarray[Any, Any] | None":  # noqa: ANN401 - of pyarrow
-    arrow = arrow_files.load()
+    arrow = load()
     is_number = arrow.types.is_integer(array.type) or arrow.types.is_floating(array.type)
     if not is_number or array.null_count:
         return None

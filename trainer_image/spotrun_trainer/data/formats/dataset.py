@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from typing_extensions import override
 
 from spotrun_trainer.data.formats.local_files import Form, LocalFiles
-from spotrun_trainer.data.orders import OwnOrder
+from spotrun_trainer.data.order.orders import OwnOrder
+from spotrun_trainer.data.order.windows import WindowedOrder
 from spotrun_trainer.data.places import Shard, open_place
 from spotrun_trainer.data.places.manifest import NAME, Facts, Manifest, decoded
-from spotrun_trainer.data.windows import WindowedOrder
 
 WINDOW = 1 << 16
 """Samples that are shuffled together; of 2,048 tokens in 16 bits they are 268 MB."""
@@ -60,7 +60,7 @@ class ShardedDataset(OwnOrder):
         self._shards = self._mine(place.shards() if manifest is None else manifest.shards)
         self._configure()
         self._facts = self._all_facts({} if manifest is None else manifest.facts)
-        self._lengths = [self._length(shard, facts) for shard, facts in self._with_facts()]
+        self._lengths = [self._length(shard, facts) for shard, facts in self.described()]
         self._ends = list(accumulate(self._lengths))
         self._window = window
         self._transform = transform
@@ -139,7 +139,8 @@ class ShardedDataset(OwnOrder):
             found = list(pool.map(facts_of, self._shards))
         return {shard.name: facts for shard, facts in zip(self._shards, found, strict=True)}
 
-    def _with_facts(self) -> list[tuple[Shard, Facts]]:
+    def described(self) -> list[tuple[Shard, Facts]]:
+        """Return all shards, and what is known of each."""
         return [(shard, self._facts[shard.name]) for shard in self._shards]
 
     def _reader(self, number: int) -> Reader:

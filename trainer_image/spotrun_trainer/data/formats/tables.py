@@ -14,6 +14,7 @@ from spotrun_trainer.data.formats import arrow_files
 from spotrun_trainer.data.formats.arrow_files import Rows
 from spotrun_trainer.data.formats.dataset import WINDOW, ShardedDataset, Transform
 from spotrun_trainer.data.formats.local_files import Form, Source
+from spotrun_trainer.data.formats.pyarrow_module import load
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.places.manifest import Facts
 
@@ -30,7 +31,7 @@ class _Table(ShardedDataset):
         window: int | None = WINDOW,
         transform: Transform | None = None,
     ) -> None:
-        arrow_files.load()
+        load()
         self._columns = None if columns is None else list(columns)
         super().__init__(where, window=window, transform=transform)
 

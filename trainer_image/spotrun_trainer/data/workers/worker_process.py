@@ -5,7 +5,6 @@ process, with its threads, sockets and signal handlers.
 """
 
 import contextlib
-import ctypes
 import os
 import pickle
 import signal
@@ -22,12 +21,11 @@ import torch
 
 from spotrun_trainer.data.load import Load, Loaded, Request, add_note
 from spotrun_trainer.data.workers.shared_memory import PackedMessage, pack, send
+from spotrun_trainer.process.parent import die_with_parent
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
 """Signals that go to the whole process group. A worker that died of them would make the training
 process fail before it has saved."""
-
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def live(connection: Connection, load: Load, place: Place) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, IGNORED)
     if place.dies_with_thread:
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        die_with_parent()
     if os.getppid() != place.parent:  # it had ended before the line above
         return
     close_inherited_sockets(but=connection.fileno())

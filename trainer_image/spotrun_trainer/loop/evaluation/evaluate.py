@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from spotrun_trainer.data.sharding import Block, deal
+from spotrun_trainer.data.order.sharding import Block, deal
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.elastic.membership import Membership

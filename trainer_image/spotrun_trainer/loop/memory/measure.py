@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import FlopCounterMode
 from typing_extensions import override
 
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.world_context import Context

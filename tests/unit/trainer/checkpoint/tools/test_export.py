@@ -24,7 +24,7 @@ from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.writing import safetensors_files
 from spotrun_trainer.checkpoint.foreign.writing.safetensors_files import shards_of
 from spotrun_trainer.checkpoint.tools.command_line import main
-from spotrun_trainer.commands.texts import bytes_of_text
+from spotrun_trainer.process.commands.texts import bytes_of_text
 from tests.unit.trainer.checkpoint.states import Held, is_same, save, small_training, tracked
 from tests.unit.trainer.checkpoint.tools.test_command_line import HEARS, tear
 
@@ -280,7 +280,7 @@ PAUSED = """
 import time
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.foreign.writing import safetensors_files
-from spotrun_trainer.commands.progress import Progress
+from spotrun_trainer.process.commands.progress import Progress
 
 def add(self, count):
     print("writing", flush=True)

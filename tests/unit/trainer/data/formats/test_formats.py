@@ -9,7 +9,7 @@ import zstandard
 
 from spotrun_trainer.data import Arrow, Parquet, Tar, TokenFile, open_dataset
 from spotrun_trainer.data.cache.node_cache import NodeCache
-from spotrun_trainer.data.sharding import Share, block_of
+from spotrun_trainer.data.order.sharding import Share, block_of
 from spotrun_trainer.data.source import open_source
 from tests.unit.trainer.data.formats.files import (
     KINDS,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.source import open_source
 from spotrun_trainer.data.workers.pin_memory import pinned
 from tests.unit.trainer.data.datasets import Augmented

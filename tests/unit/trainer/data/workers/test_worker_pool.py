@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 import torch
 
-from spotrun_trainer.data.sharding import Block
+from spotrun_trainer.data.order.sharding import Block
 from tests.unit.trainer.data.datasets import Failing, Logged, Numbers
 from tests.unit.trainer.data.helpers import Opened, take, until, workers
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from spotrun_trainer.commands.texts import age_text, size_text
+from spotrun_trainer.process.commands.texts import age_text, size_text
 
 QUIET_SECONDS = 3.0
 TERMINAL_SECONDS, LOG_SECONDS = 0.5, 10.0

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from spotrun_trainer.data.load import Json
-from spotrun_trainer.data.shuffle import Order, Sample
+from spotrun_trainer.data.order.shuffle import Order, Sample
 
 
 class SampleOrder(Protocol):

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from spotrun_trainer.data.load import Json
-from spotrun_trainer.data.shuffle import Sample, permutation, permutation_by
+from spotrun_trainer.data.order.shuffle import Sample, permutation, permutation_by
 
 
 class _Line(NamedTuple):

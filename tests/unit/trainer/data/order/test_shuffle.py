@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.shuffle import Order, Sample, permutation
+from spotrun_trainer.data.order.shuffle import Order, Sample, permutation
 
 
 def shuffled(seed: int, epoch: int, length: int) -> list[int]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.sharding import (
+from spotrun_trainer.data.order.sharding import (
     Block,
     Share,
     block_of,

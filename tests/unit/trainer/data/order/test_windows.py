@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.data.windows import WindowedOrder
+from spotrun_trainer.data.order.windows import WindowedOrder
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=12).filter(sum)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from spotrun_trainer.data.seeds import generators_kept, sample_seed, seed_generators
+from spotrun_trainer.data.order.seeds import generators_kept, sample_seed, seed_generators
 
 
 def draw() -> tuple[float, float, float]:

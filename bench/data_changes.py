@@ -1,0 +1,102 @@
+"""Trainings of which only the data is real: worlds change at random, and processes begin anew.
+
+Run as `.venv/bin/python bench/data_changes.py [--changes 200]`: it prints `data_samples_wrong`, the
+samples that another than the undisturbed order gave, over all formats and a mixture.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bench.operator_bench import say
+from devcluster.argument_types import how_many
+from spotrun_trainer.data.order.sharding import Share, block_of
+from spotrun_trainer.data.source import Source, open_source
+
+MICROBATCH, GLOBAL_BATCH = 2, 12
+SIZES = 6
+"""Processes, at most."""
+
+
+def changing(open_it: Callable[[], Any], changes: int, seed: int) -> list[Any]:
+    """Return the samples of committed steps, in their order; each world has new processes.
+
+    A world trains a few steps; sometimes it is lost in the middle of one, which counts for nothing.
+    """
+    random = Random(seed)  # noqa: S311 - no secret
+    used, step, state = list[Any](), 0, None
+    for _ in range(changes):
+        size = random.randint(1, SIZES)
+        sources = [_opened(open_it, step, state) for _ in range(size)]
+        for _ in range(random.randint(1, 3)):
+            used += _step(sources, step)
+            step += 1
+        state = sources[0].state()
+        if random.random() < 0.5:
+            _step(sources[: random.randint(1, size)], step, size)
+        for source in sources:
+            source.close()
+    return used
+
+
+def undisturbed(open_it: Callable[[], Any], count: int) -> list[Any]:
+    """Return the first samples as one process reads them."""
+    source = _opened(open_it, 0, None)
+    steps = -(-count // GLOBAL_BATCH)
+    samples = [one for step in range(steps) for one in _step([source], step)]
+    source.close()
+    return samples
+
+
+def _opened(open_it: Callable[[], Any], step: int, state: Any) -> Source:  # noqa: ANN401 - JSON
+    source = open_source(open_it(), microbatch=MICROBATCH, seed=1, num_workers=0, collate=list)
+    if state is not None:
+        source.restore(state, step * GLOBAL_BATCH)
+    return source
+
+
+def _step(sources: list[Source], step: int, size: int | None = None) -> list[Any]:
+    samples = list[Any]()
+    for rank, source in enumerate(sources):
+        share = Share(size or len(sources), rank)
+        block = block_of(step * GLOBAL_BATCH, GLOBAL_BATCH, MICROBATCH, share)
+        for batch in source.microbatches(block):
+            assert isinstance(batch, list)
+            samples += batch
+    return samples
+
+
+def main() -> None:
+    from bench.data_formats import OPENERS, make_all  # noqa: PLC0415 - it measures with this
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--changes", type=how_many, default=200)
+    changes = parser.parse_args().changes
+    with tempfile.TemporaryDirectory() as folder:
+        make_all(Path(folder), tokens=100_000)
+        for name, open_it in OPENERS.items():
+            place = Path(folder)
+            trained = changing(lambda: open_it(place), changes, 7)  # noqa: B023 - called here
+            right = undisturbed(lambda: open_it(place), len(trained))  # noqa: B023
+            wrong = sum(not _equal(one, other) for one, other in zip(trained, right, strict=False))
+            say(
+                "data_samples_wrong",
+                [float(wrong)],
+                "",
+                format=name,
+                changes=changes,
+                samples=len(trained),
+            )
+
+
+def _equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - samples
+    if isinstance(one, dict):
+        return all(_equal(one[name], other[name]) for name in {**one, **other})
+    return bool((one == other).all()) if hasattr(one, "shape") else one == other
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Every format of data beside a raw memmap: tokens a second; and the cache after a pod's loss.
+
+The same tokens, in samples of 2,048, are read in the same order by the same loader with 4 loader
+processes, from each format in a folder; `memmap` is a dataset of ten lines on numpy. The formats and
+the memmap take turns. Rates are of a second pass: what is compressed has been unpacked into the
+node's cache, which the first pass does (`data_first_pass_ratio`).
+
+Then the same from a real S3 server: loader processes are killed, others begin with the cache that
+the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
+
+Run as `.venv/bin/python bench/data_formats.py [--quick]`.
+"""
+
+import argparse
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from typing_extensions import override
+
+from bench.operator_bench import say
+from devcluster.s3.server import serving
+from spotrun_trainer.data import HDF5, Arrow, Parquet, Tar, TokenFile, mix
+from spotrun_trainer.data.cache.settings import node_cache
+from spotrun_trainer.data.formats.zstd import FRAME_BYTES, write_frames
+from spotrun_trainer.data.order.sharding import Share, block_of
+from spotrun_trainer.data.order.shuffle import Order
+from spotrun_trainer.data.source import open_source
+
+LENGTH, SHARDS, MICROBATCH = 2048, 8, 8
+WORKERS = 4
+
+
+class Memmap(Dataset[Tensor]):
+    """Windows of one file, as a training script has them that needs nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._tokens = np.memmap(path, np.uint16, "r")
+
+    def __len__(self) -> int:
+        return len(self._tokens) // LENGTH
+
+    @override
+    def __getitem__(self, index: int) -> Tensor:
+        window = self._tokens[index * LENGTH : (index + 1) * LENGTH]
+        return torch.from_numpy(window.astype(np.int64))
+
+
+def make_all(folder: Path, tokens: int) -> None:
+    """Write the same tokens in every format."""
+    rows = max(1, tokens // SHARDS // LENGTH)
+    generator = np.random.default_rng(1)
+    # As texts have them: some tokens are frequent, so that there is something to compress.
+    whole = generator.zipf(1.3, (SHARDS, rows, LENGTH)).clip(0, 50_000).astype(np.uint16)
+    for name in ("tokens", "zstd", "parquet", "arrow", "tar", "hdf5", "chunks"):
+        (folder / name).mkdir()
+    whole.tofile(folder / "whole.bin")
+    for number, shard in enumerate(whole):
+        _make(folder, f"{number}", shard)
+
+
+def _make(folder: Path, name: str, shard: "np.ndarray[Any, Any]") -> None:
+    content = shard.tobytes()
+    (folder / "tokens" / f"{name}.bin").write_bytes(content)
+    with (folder / "zstd" / f"{name}.bin.zst").open("wb") as file:
+        write_frames((content[at : at + FRAME_BYTES] for at in range(0, len(content), FRAME_BYTES)),
+                     file)  # fmt: skip
+    kind = pa.list_(pa.int32(), LENGTH)
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(shard.ravel().astype(np.int32)), type=kind)
+    table = pa.table({"tokens": rows})
+    pq.write_table(table, folder / "parquet" / f"{name}.parquet", row_group_size=512)
+    with pa.ipc.new_file(str(folder / "arrow" / f"{name}.arrow"), table.schema) as out:
+        out.write_table(table, max_chunksize=512)
+    _make_tar(folder / "tar" / f"{name}.tar", shard)
+    with h5py.File(folder / "hdf5" / f"{name}.h5", "w") as file:
+        file["tokens"] = shard.astype(np.int32)
+    with h5py.File(folder / "chunks" / f"{name}.h5", "w") as file:
+        file.create_dataset("tokens", data=shard.astype(np.int32), chunks=True, compression="gzip")
+
+
+def _make_tar(path: Path, shard: "np.ndarray[Any, Any]") -> None:
+    import io  # noqa: PLC0415
+    import tarfile  # noqa: PLC0415
+
+    with tarfile.open(path, "w") as tar:
+        for number, row in enumerate(shard):
+            member = tarfile.TarInfo(f"{number:06}.tok")
+            member.size = row.nbytes
+            tar.addfile(member, io.BytesIO(row.tobytes()))
+
+
+def of_member(sample: Mapping[str, bytes]) -> Tensor:
+    return torch.from_numpy(np.frombuffer(sample["tok"], np.uint16).astype(np.int64))
+
+
+OPENERS: Mapping[str, Callable[[Path], Any]] = {
+    "tokens": lambda folder: TokenFile(folder / "tokens", length=LENGTH),
+    "zstd": lambda folder: TokenFile(folder / "zstd", length=LENGTH),
+    "parquet": lambda folder: Parquet(folder / "parquet"),
+    "arrow": lambda folder: Arrow(folder / "arrow"),
+    "tar": lambda folder: Tar(folder / "tar", transform=of_member),
+    "hdf5": lambda folder: HDF5(folder / "hdf5"),
+    "hdf5 in chunks": lambda folder: HDF5(folder / "chunks"),
+    "mix": lambda folder: mix(
+        [TokenFile(folder / one, length=LENGTH) for one in ("tokens", "zstd")], [2, 1]
+    ),
+}
+
+
+class Reading:
+    """A dataset that is read by loader processes, stretch by stretch."""
+
+    def __init__(self, dataset: Any) -> None:  # noqa: ANN401 - any dataset
+        self._source = open_source(dataset, microbatch=MICROBATCH, seed=1, num_workers=WORKERS)
+        self._start = 0
+
+    def rate(self, microbatches: int) -> float:
+        """Tokens a second over so many microbatches."""
+        size = microbatches * MICROBATCH
+        began = time.perf_counter()
+        for _ in self._source.microbatches(block_of(self._start, size, MICROBATCH, Share())):
+            pass
+        self._start += size
+        return size * LENGTH / (time.perf_counter() - began)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class Torchs:
+    """The memmap in torch's own DataLoader, in a shuffled order that was made before."""
+
+    def __init__(self, dataset: Memmap, microbatches: int) -> None:
+        order = Order(len(dataset), seed=1, shuffle=True)
+        indices = [order.sample(number).index for number in range(microbatches * MICROBATCH)]
+        self._batches = iter(DataLoader(dataset, MICROBATCH, sampler=indices, num_workers=WORKERS))
+
+    def rate(self, microbatches: int) -> float:
+        began = time.perf_counter()
+        for _ in range(microbatches):
+            next(self._batches)
+        return microbatches * MICROBATCH * LENGTH / (time.perf_counter() - began)
+
+    def close(self) -> None:
+        del self._batches
+
+
+def measure_formats(folder: Path, tokens: int, turns: int) -> None:
+    """Each format takes turns with the memmap."""
+    make_all(folder, tokens)
+    stretch = max(WORKERS, tokens // LENGTH // MICROBATCH // 2)
+    for name, open_it in OPENERS.items():
+        memmap, ours = Reading(Memmap(folder / "whole.bin")), Reading(open_it(folder))
+        raw = memmap.rate(stretch)
+        first = ours.rate(stretch)  # of an epoch half: the shards are unpacked
+        say("data_first_pass_ratio", first / raw, "", format=name)
+        ours.rate(stretch), memmap.rate(stretch)
+        pairs = [(ours.rate(stretch), memmap.rate(stretch)) for _ in range(turns)]
+        say("data_tokens_per_second", [one for one, _ in pairs], "1/s", format=name)
+        ratios = [one / other for one, other in pairs]
+        say("data_format_ratio", ratios, "", format=name, workers=WORKERS)
+        memmap.close()
+        ours.close()
+    memmap, torchs = (
+        Reading(Memmap(folder / "whole.bin")),
+        Torchs(Memmap(folder / "whole.bin"), stretch * (turns + 1)),
+    )
+    memmap.rate(stretch), torchs.rate(stretch)
+    pairs = [(memmap.rate(stretch), torchs.rate(stretch)) for _ in range(turns)]
+    ratios = [one / other for one, other in pairs]
+    say("data_memmap_ratio_to_dataloader", ratios, "", workers=WORKERS)
+    memmap.close()
+    torchs.close()
+
+
+def measure_cache(folder: Path, tokens: int) -> None:
+    """Kill what reads from a store, and read the same in new processes of the node."""
+    rows = max(1, tokens // SHARDS // LENGTH)
+    with serving(folder / "s3") as server:
+        os.environ.update(server.environment())
+        server.make_bucket("bucket")
+        (server.folder / "bucket/tokens").mkdir()
+        for number in range(SHARDS):
+            shard = np.full(rows * LENGTH, number, np.uint16)
+            shard.tofile(server.folder / f"bucket/tokens/{number}.bin")
+        fork = get_context("fork")
+        told, tells = fork.Pipe(duplex=False)
+        for is_killed in (True, False):
+            process = fork.Process(target=read_all, args=(rows * SHARDS, tells))
+            process.start()
+            hits, misses, seconds = told.recv()
+            if is_killed:
+                assert process.pid is not None
+                os.kill(process.pid, signal.SIGKILL)
+            process.join()
+            say("data_epoch_seconds", seconds, "s", is_first=is_killed)
+        say("data_cache_hits", hits / (hits + misses), "", shards=SHARDS)
+
+
+def read_all(samples: int, tells: Any) -> None:  # noqa: ANN401 - a connection
+    """Read an epoch in this process; tells how many shards were there."""
+    began = time.perf_counter()
+    dataset, cache = TokenFile("s3://bucket/tokens", length=LENGTH), node_cache()
+    cache.hits = cache.misses = 0
+    source = open_source(dataset, microbatch=1, seed=1, num_workers=0)
+    for _ in source.microbatches(block_of(0, samples, 1, Share())):
+        pass
+    tells.send((cache.hits, cache.misses, time.perf_counter() - began))
+    source.close()
+    time.sleep(0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few tokens, one turn")
+    is_quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    tokens = 1_000_000 if is_quick else 64_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SPOTRUN_DATA_CACHE"] = f"{folder}/cache"
+        measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)
+        measure_cache(Path(folder), tokens)
+
+
+if __name__ == "__main__":
+    main()

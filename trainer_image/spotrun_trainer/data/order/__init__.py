@@ -1,0 +1,1 @@
+"""Which sample has which number, who loads it, and what random numbers it gets."""

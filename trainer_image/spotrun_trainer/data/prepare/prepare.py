@@ -1,0 +1,157 @@
+"""The preparation: inputs are looked at, groups that are not done are worked on by processes."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from spotrun_trainer.data.cache.entries import hash_of
+from spotrun_trainer.data.cache.locks import held_if_free
+from spotrun_trainer.data.places import manifest
+from spotrun_trainer.data.places.manifest import Manifest
+from spotrun_trainer.data.prepare import journal as journals
+from spotrun_trainer.data.prepare.documents import SUFFIXES
+from spotrun_trainer.data.prepare.journal import Journal, Seen
+from spotrun_trainer.data.prepare.plan import Group, Input, Settings, groups_of
+from spotrun_trainer.data.prepare.processes import each_done
+from spotrun_trainer.data.prepare.work import Made
+from spotrun_trainer.process.commands.progress import Progress
+
+LOCK = ".lock"
+
+
+class Preparation:
+    """Shards in a folder, made of inputs; what was done before is not done again."""
+
+    def __init__(self, output: Path, settings: Settings) -> None:
+        self._output = output
+        self._settings = settings
+        self._journal = journals.read(output)
+        before = self._journal.settings
+        if before and before != settings.as_json():
+            now = settings.as_json()
+            changed = [
+                f"{name} {before.get(name)}" for name in now if before.get(name) != now[name]
+            ]
+            raise ValueError(
+                f"{output} was prepared with {', '.join(changed)}: give the same, or another folder"
+            )
+
+    def run(self, paths: Sequence[Path], workers: int) -> tuple[list[Made], int]:
+        """Prepare all inputs; returns all shards, and how many bytes of input were worked on."""
+        found = dict[str, Path]()
+        for name, path in _found(paths):
+            if found.setdefault(name, path) != path:
+                raise ValueError(
+                    f"{found[name]} and {path} would both be {name}: give the folder above them"
+                )
+        if not found:
+            raise ValueError(
+                f"no inputs: none of the files in {', '.join(map(str, paths))} ends with "
+                f"{', '.join(SUFFIXES)}"
+            )
+        seen = self._look_at(found)
+        inputs = [
+            Input(name, str(path), seen[name].num_bytes, seen[name].sha256)
+            for name, path in found.items()
+        ]
+        groups = groups_of(inputs, self._settings, self._journal.together)
+        together = dict.fromkeys(tuple(piece.name for piece in one.pieces) for one in groups)
+        self._note(
+            replace(
+                self._journal,
+                settings=self._settings.as_json(),
+                seen=seen,
+                together=[*together],
+            )
+        )
+        missing = [one for one in groups if not self._is_done(one)]
+        self._work_on(missing, workers)
+        return self._finish(groups), sum(one.num_bytes for one in missing)
+
+    def _look_at(self, found: Mapping[str, Path]) -> dict[str, Seen]:
+        """Return the hashes of inputs; those that have not changed are not read."""
+        facts = {name: path.stat() for name, path in found.items()}
+        seen = dict[str, Seen]()
+        with Progress("comparing inputs", sum(one.st_size for one in facts.values())) as progress:
+            for name, path in found.items():
+                size, modified = facts[name].st_size, facts[name].st_mtime_ns
+                before = self._journal.seen.get(name)
+                if before is None or (before.num_bytes, before.modified_ns) != (size, modified):
+                    with path.open("rb") as file:
+                        before = Seen(size, modified, hash_of(cast("BinaryIO", file)))
+                seen[name] = before
+                progress.add(size)
+        return seen
+
+    def _is_done(self, group: Group) -> bool:
+        made = self._journal.done.get(group.key)
+        return made is not None and all(self._is_there(one) for one in made)
+
+    def _is_there(self, made: Made) -> bool:
+        path = self._output / made.shard.name
+        return path.is_file() and path.stat().st_size == made.shard.num_bytes
+
+    def _work_on(self, groups: Sequence[Group], workers: int) -> None:
+        with Progress("preparing", sum(one.num_bytes for one in groups)) as progress:
+            for group, made in each_done(groups, self._settings, self._output, workers):
+                done = {**self._journal.done, group.key: made}
+                self._note(replace(self._journal, done=done))
+                progress.add(group.num_bytes)
+
+    def _finish(self, groups: Sequence[Group]) -> list[Made]:
+        """Write the manifest, and then remove shards of inputs that have changed or are gone."""
+        done = {group.key: self._journal.done[group.key] for group in groups}
+        made = sorted(
+            (one for some in done.values() for one in some), key=lambda one: one.shard.name
+        )
+        whole = Manifest(
+            [one.shard for one in made],
+            {one.shard.name: {"bytes": one.whole_bytes, "tokens": one.tokens} for one in made},
+            self._settings.as_json(),
+        )
+        journals.replace(self._output / manifest.NAME, json.dumps(manifest.encoded(whole)))
+        self._note(replace(self._journal, done=done))
+        current = {one.shard.name for one in made}
+        for path in self._output.iterdir():
+            is_shard = path.name.endswith((".bin", ".bin.zst", ".part"))
+            if is_shard and path.name not in current:
+                path.unlink()
+        return made
+
+    def _note(self, journal: Journal) -> None:
+        self._journal = journal
+        journals.write(self._output, journal)
+
+
+def prepare(
+    paths: Sequence[Path], output: Path, settings: Settings, workers: int
+) -> tuple[list[Made], int]:
+    """Prepare inputs into a folder that no other process prepares into at the time."""
+    output.mkdir(parents=True, exist_ok=True)
+    with held_if_free(output / LOCK) as is_held:
+        if not is_held:
+            raise ValueError(f"another process prepares into {output} right now")
+        others = {path.name for path in output.iterdir()} - {LOCK}
+        if others and journals.NAME not in others:
+            raise ValueError(f"{output} has other files: choose an empty folder, or a new one")
+        return Preparation(output, settings).run(paths, workers)
+
+
+def _found(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    """Yield all inputs by name, in the order of their names."""
+    for path in paths:
+        if path.is_file():
+            yield path.name, path.absolute()
+        elif path.is_dir():
+            names = sorted(
+                (Path(folder) / file).relative_to(path).as_posix()
+                for folder, _, files in os.walk(path)
+                for file in files
+                if file.endswith(SUFFIXES) and not file.startswith((".", "_"))
+            )
+            yield from ((name, (path / name).absolute()) for name in names)
+        else:
+            raise ValueError(f"{path} is no file, and no folder")
