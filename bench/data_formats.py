@@ -1,9 +1,9 @@
 """Every format of data beside a raw memmap: tokens a second; and the cache after a pod's loss.
 
 The same tokens, in samples of 2,048, are read in the same order by the same loader with 4 loader
-processes, from each format in a folder; `memmap` is a dataset of ten lines on numpy. The formats and
-the memmap take turns. Rates are of a second pass: what is compressed has been unpacked into the
-node's cache, which the first pass does (`data_first_pass_ratio`).
+processes, as tensors of int64, from each format in a folder; `memmap` is a dataset of ten lines on
+numpy. The formats and the memmap take turns. Rates are of a second pass: the first one has unpacked
+what is compressed into the cache of the node (`data_first_pass_ratio`).
 
 Then the same from a real S3 server: loader processes are killed, others begin with the cache that
 the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
@@ -101,6 +101,10 @@ def _make_tar(path: Path, shard: "np.ndarray[Any, Any]") -> None:
             tar.addfile(member, io.BytesIO(row.tobytes()))
 
 
+def of_row(row: Mapping[str, Tensor]) -> Tensor:
+    return row["tokens"].long()
+
+
 def of_member(sample: Mapping[str, bytes]) -> Tensor:
     return torch.from_numpy(np.frombuffer(sample["tok"], np.uint16).astype(np.int64))
 
@@ -108,11 +112,11 @@ def of_member(sample: Mapping[str, bytes]) -> Tensor:
 OPENERS: Mapping[str, Callable[[Path], Any]] = {
     "tokens": lambda folder: TokenFile(folder / "tokens", length=LENGTH),
     "zstd": lambda folder: TokenFile(folder / "zstd", length=LENGTH),
-    "parquet": lambda folder: Parquet(folder / "parquet"),
-    "arrow": lambda folder: Arrow(folder / "arrow"),
+    "parquet": lambda folder: Parquet(folder / "parquet", transform=of_row),
+    "arrow": lambda folder: Arrow(folder / "arrow", transform=of_row),
     "tar": lambda folder: Tar(folder / "tar", transform=of_member),
-    "hdf5": lambda folder: HDF5(folder / "hdf5"),
-    "hdf5 in chunks": lambda folder: HDF5(folder / "chunks"),
+    "hdf5": lambda folder: HDF5(folder / "hdf5", transform=of_row),
+    "hdf5 in chunks": lambda folder: HDF5(folder / "chunks", transform=of_row),
     "mix": lambda folder: mix(
         [TokenFile(folder / one, length=LENGTH) for one in ("tokens", "zstd")], [2, 1]
     ),

@@ -34,7 +34,7 @@ class FromStream:
     follows_requests = False
 
     def __init__(self, dataset: Iterable[object], *, seed: int, collate: Collate) -> None:
-        self.length = len(dataset) if isinstance(dataset, Sized) else None
+        self.length = _length_of(dataset)
         self._dataset = dataset
         self._seed = seed
         self._collate = collate
@@ -194,6 +194,13 @@ class LoadFromStream:
         snapshot = Snapshot(self._position, self._epoch, _state_of(self.dataset))
         self._snapshots.add(snapshot)
         return snapshot
+
+
+def _length_of(dataset: Iterable[object]) -> int | None:
+    try:
+        return len(dataset) if isinstance(dataset, Sized) else None
+    except TypeError:  # a DataLoader asks its dataset, which may have none
+        return None
 
 
 def is_stateful(dataset: object) -> bool:

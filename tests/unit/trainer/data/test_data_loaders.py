@@ -46,7 +46,8 @@ def loaded(open_it: Callable[[], Source], sizes: list[int]) -> list[int]:
 
 def of(batch: Any) -> list[int]:
     numbers = batch["number"] if isinstance(batch, dict) else batch
-    return [int(one) for one in numbers]
+    is_stream = isinstance(numbers, torch.Tensor) and numbers.ndim == 2
+    return [int(one[0] if is_stream else one) for one in numbers]
 
 
 def hugging_face(*, is_stream: bool = False) -> Any:

@@ -58,6 +58,8 @@ class ShardedDataset(OwnOrder):
         manifest = _manifest(place.read(NAME), place.where(NAME))
         self.settings: Facts = {} if manifest is None else manifest.settings
         self._shards = self._mine(place.shards() if manifest is None else manifest.shards)
+        if manifest is not None:
+            self._check_sizes()
         self._configure()
         self._facts = self._all_facts({} if manifest is None else manifest.facts)
         self._lengths = [self._length(shard, facts) for shard, facts in self.described()]
@@ -92,6 +94,16 @@ class ShardedDataset(OwnOrder):
         """Begin to fetch the shard of a sample."""
         shard = self._shards[bisect_right(self._ends, index)]
         self._files.expect(shard, self._form_of(shard))
+
+    def _check_sizes(self) -> None:
+        """Raise ValueError for a shard of a folder that is another than its manifest says."""
+        for shard in self._shards:
+            size = self._files.size(shard)
+            if size != shard.num_bytes:
+                raise ValueError(
+                    f"{self._named(shard)} has {size} bytes, and {shard.num_bytes} in its manifest:"
+                    " it was changed, or copied in part. Copy it again, or `spotrun data index`"
+                )
 
     def _configure(self) -> None:
         """Check arguments against the settings of a manifest."""

@@ -73,6 +73,13 @@ class LocalFiles:
         """Whether it is a file of this machine, or mounted, without a copy in the cache."""
         return form is None and self._place.path(shard) is not None
 
+    def size(self, shard: Shard) -> int:
+        """Return the size of a shard: as it is on this machine, or as it is known elsewhere."""
+        path = self._place.path(shard)
+        if path is None:
+            return shard.num_bytes
+        return path.stat().st_size if path.is_file() else 0
+
     def open(self, shard: Shard, form: Form | None = None) -> OpenFile:
         """Open a shard, or a form of it; it is fetched and made if it is not there."""
         if form is None and (path := self._place.path(shard)) is not None:
