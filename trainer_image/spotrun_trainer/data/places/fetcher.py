@@ -1,14 +1,16 @@
-"""A process that fetches objects into files: `python -m spotrun_trainer.data.places.fetcher`.
+"""A process that speaks to object stores: `python -m spotrun_trainer.data.places.fetcher`.
 
 Loader workers are forks, and the client of object stores does not survive a fork: its threads are
-not there. So whoever needs a shard starts this process and asks it, a line of JSON for each file.
-It ends when the one who started it closes the pipe, or is gone.
+not there, and a request would wait for ever. So whoever reads data from a store starts this process
+and asks it, a line of JSON for each request. It ends when the one who started it closes the pipe,
+or is gone.
 """
 
+import base64
 import errno
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from spotrun_trainer.store.again import again
 from spotrun_trainer.store.read_ahead import PIECE_BYTES, ReadAhead
 from spotrun_trainer.store.stores import BESIDE, connect
 
+Asked = Mapping[str, Any]
+
 
 @lru_cache(maxsize=16)
 def store_at(address: str) -> ObjectStore:
@@ -29,23 +33,28 @@ def store_at(address: str) -> ObjectStore:
     return connect(Address.parse(address), BESIDE)
 
 
-def fetch(asked: Mapping[str, Any]) -> None:
+def list_objects(asked: Asked) -> dict[str, object]:
+    """List all objects below a prefix: name, size, and version of each."""
+    found = again(lambda: list(obstore.list(store_at(asked["address"]))), asked["address"])
+    return {
+        "objects": [
+            (one["path"], one["size"], one["e_tag"] or str(one["last_modified"]))
+            for some in found
+            for one in some
+        ]
+    }
+
+
+def read(asked: Asked) -> dict[str, object]:
+    """Return the content of an object, or a range of it."""
+    content = bytes(_get(asked, asked["start"], asked["stop"]) if "stop" in asked else _get(asked))
+    return {"content": base64.b64encode(content).decode()}
+
+
+def fetch(asked: Asked) -> dict[str, object]:
     """Copy an object into a file, several pieces at a time."""
-    address, name, num_bytes = asked["address"], asked["name"], asked["bytes"]
-    store, where = store_at(address), f"{address}/{name}"
-
-    def piece(start: int, stop: int) -> obstore.Bytes:
-        options: Any = {"range": (start, stop)}
-        if asked["version"].startswith('"'):  # an ETag
-            options["if_match"] = asked["version"]
-        try:
-            return again(lambda: obstore.get(store, name, options=options).bytes(), where)
-        except PreconditionError:
-            raise _changed(where) from None
-        except OSError as error:
-            raise (_changed(where) if "Precondition" in str(error.__cause__) else error) from None
-
-    ahead = ReadAhead(piece, [(0, num_bytes)])
+    num_bytes = asked["bytes"]
+    ahead = ReadAhead(lambda start, stop: _get(asked, start, stop), [(0, num_bytes)])
     buffer = memoryview(bytearray(min(PIECE_BYTES, num_bytes)))
     try:
         with Path(asked["target"]).open("xb") as file:
@@ -55,21 +64,47 @@ def fetch(asked: Mapping[str, Any]) -> None:
                 file.write(part)
     finally:
         ahead.close()
+    return {}
 
 
-def _changed(where: str) -> OSError:
-    return OSError(errno.ESTALE, "has changed since the training began with it", where)
+def _get(asked: Asked, *bounds: int) -> obstore.Bytes:
+    """Return the content of an object that is still the one that was listed."""
+    store, where, options = store_at(asked["address"]), _where(asked), dict[str, Any]()
+    if bounds:
+        options["range"] = bounds
+    if asked.get("version", "").startswith('"'):  # an ETag
+        options["if_match"] = asked["version"]
+
+    def get() -> obstore.Bytes:
+        try:
+            return obstore.get(store, asked["name"], options=options or None).bytes()
+        except PreconditionError as error:
+            text = "has changed since the training began with it"
+            raise OSError(errno.ESTALE, text, where) from error
+
+    return again(get, where)
+
+
+def _where(asked: Asked) -> str:
+    return f"{asked['address']}/{asked['name']}"
+
+
+_DO: Mapping[str, Callable[[Asked], dict[str, object]]] = {
+    "list": list_objects,
+    "read": read,
+    "fetch": fetch,
+}
 
 
 def answer(line: str) -> dict[str, object]:
     """Do what a line asks for; an error is part of the answer."""
+    asked = json.loads(line)
     try:
-        fetch(json.loads(line))
+        return _DO[asked["do"]](asked)
     except OSError as error:
         return {"errno": error.errno or errno.EIO, "error": error.strerror or str(error)}
     except ValueError as error:
         return {"errno": errno.EIO, "error": str(error)}
-    return {}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Asks the process that fetches objects, one for each process that needs it."""
+"""Asks the process that speaks to object stores; each process that needs one has its own."""
 
 import errno
 import json
@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 
 class Fetcher:
-    """Starts the process at the first fetch; a fork of this process starts its own."""
+    """Starts the process at the first request; a fork of this process starts its own."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -20,19 +20,17 @@ class Fetcher:
         self._one_at_a_time = threading.Lock()
         os.register_at_fork(after_in_child=self._begin_anew)
 
-    def fetch(self, address: str, name: str, num_bytes: int, version: str, target: Path) -> None:
-        """Copy an object into a new file; raises OSError with the address and the reason."""
-        asked = {
-            "address": address,
-            "name": name,
-            "bytes": num_bytes,
-            "version": version,
-            "target": str(target),
-        }
+    def ask(
+        self, do: str, address: str, name: str, more: Mapping[str, object] | None = None
+    ) -> dict[str, Any]:
+        """Return the answer to a request; raises OSError with the address and the reason."""
+        where = f"{address}/{name}" if name else address
+        line = json.dumps({"do": do, "address": address, "name": name, **(more or {})})
         with self._one_at_a_time:
-            answer = self._ask(json.dumps(asked), f"{address}/{name}")
-        if answer:
-            raise OSError(answer["errno"], answer["error"], f"{address}/{name}")
+            answer = self._ask(line, where)
+        if "errno" in answer:
+            raise OSError(answer["errno"], answer["error"], where)
+        return answer
 
     def close(self) -> None:
         """End the process, if there is one."""
@@ -56,7 +54,9 @@ class Fetcher:
         except (OSError, ValueError) as error:
             self.close()
             raise OSError(
-                errno.EIO, "the process that fetches it has ended; what it printed says why", where
+                errno.EIO,
+                "the process that reads from the store has ended; what it printed says why",
+                where,
             ) from error
         return answer
 

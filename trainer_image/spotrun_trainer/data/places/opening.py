@@ -1,8 +1,10 @@
 """Opening a place of data by its path, or by its address in an object store."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from spotrun_trainer.data.places.folder import Folder
+from spotrun_trainer.data.places.objects import Objects
 from spotrun_trainer.data.places.shards import DataPlace
 from spotrun_trainer.store.addresses import Address, is_address, without_secrets
 
@@ -17,12 +19,8 @@ def open_place(where: str | Path) -> DataPlace:
     if not is_address(where):
         return Folder(_path(str(where)))
     address = Address.parse(str(where))
-    try:
-        from spotrun_trainer.data.places.objects import Objects  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "obstore":
-            raise
-        raise ValueError(_MISSING) from error
+    if find_spec("obstore") is None:
+        raise ValueError(_MISSING)
     return Objects(address)
 
 
