@@ -169,12 +169,12 @@ def measure_formats(folder: Path, tokens: int, turns: int) -> None:
         memmap, ours = Reading(Memmap(folder / "whole.bin")), Reading(open_it(folder))
         raw = memmap.rate(stretch)
         first = ours.rate(stretch)  # of an epoch half: the shards are unpacked
-        say("data_first_pass_ratio", first / raw, "", format=name)
+        say("data_first_pass_ratio", first / raw, "x", format=name)
         ours.rate(stretch), memmap.rate(stretch)
         pairs = [(ours.rate(stretch), memmap.rate(stretch)) for _ in range(turns)]
         say("data_tokens_per_second", [one for one, _ in pairs], "1/s", format=name)
         ratios = [one / other for one, other in pairs]
-        say("data_format_ratio", ratios, "", format=name, workers=WORKERS)
+        say("data_format_ratio", ratios, "x", format=name, workers=WORKERS)
         memmap.close()
         ours.close()
     memmap, torchs = (
@@ -184,7 +184,7 @@ def measure_formats(folder: Path, tokens: int, turns: int) -> None:
     memmap.rate(stretch), torchs.rate(stretch)
     pairs = [(memmap.rate(stretch), torchs.rate(stretch)) for _ in range(turns)]
     ratios = [one / other for one, other in pairs]
-    say("data_memmap_ratio_to_dataloader", ratios, "", workers=WORKERS)
+    say("data_memmap_ratio_to_dataloader", ratios, "x", workers=WORKERS)
     memmap.close()
     torchs.close()
 
@@ -210,7 +210,7 @@ def measure_cache(folder: Path, tokens: int) -> None:
                 os.kill(process.pid, signal.SIGKILL)
             process.join()
             say("data_epoch_seconds", seconds, "s", is_first=is_killed)
-        say("data_cache_hits", hits / (hits + misses), "", shards=SHARDS)
+        say("data_cache_hits", 100 * hits / (hits + misses), "%", shards=SHARDS)
 
 
 def read_all(samples: int, tells: Any) -> None:  # noqa: ANN401 - a connection
@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few tokens, one turn")
     is_quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    tokens = 1_000_000 if is_quick else 64_000_000
+    tokens = 300_000 if is_quick else 64_000_000
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPOTRUN_DATA_CACHE"] = f"{folder}/cache"
         measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)

@@ -48,6 +48,8 @@ PRINTED = {
         "scaling_and_spot_saved_percent",
         "scaling_oscillations",
     },
+    "data_changes": {"data_samples_wrong"},
+    "data_formats": {"data_format_ratio", "data_tokens_per_second", "data_cache_hits"},
     "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
     "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
     "ui": {"cli_p95_seconds", "cli_start_seconds"},
@@ -64,6 +66,10 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     assert all(line["value"] >= 0 and line["unit"] for line in figures.values())
     if name == "chaos":
         assert figures["join_window_steps_lost"]["value"] == 0
+    if name == "data_changes":
+        assert [line["value"] for line in lines] == [0] * len(lines)
+    if name == "data_formats":
+        assert figures["data_cache_hits"]["value"] == 100
     if name == "storage":
         assert (figures["store_lost"]["value"], figures["store_corrupt"]["value"]) == (0, 0)
     if name == "tiers":
