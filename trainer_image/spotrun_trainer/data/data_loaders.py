@@ -39,7 +39,7 @@ def parts_of(parts: Parts) -> Parts:
     _check(loader)
     is_stream = isinstance(loader.dataset, IterableDataset)
     return Parts(
-        loader.dataset,
+        cast("AnyData", loader.dataset),
         parts.shuffle if is_stream else _is_shuffled(loader),
         (loader.num_workers or "auto") if parts.num_workers == "auto" else parts.num_workers,
         cast("Collate", loader.collate_fn) if parts.collate is None else parts.collate,

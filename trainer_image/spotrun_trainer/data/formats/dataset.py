@@ -165,8 +165,15 @@ class ShardedDataset(OwnOrder):
         return reader
 
     @override
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_open": OrderedDict()}  # a process that is spawned opens its own
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (type(self), {**vars(self), "_open": OrderedDict()})
+
+
+def _copied(kind: type[ShardedDataset], state: dict[str, Any]) -> ShardedDataset:
+    """Return a dataset in a process that is spawned, which opens shards itself."""
+    dataset = kind.__new__(kind)
+    vars(dataset).update(state)
+    return dataset
 
 
 def _manifest(content: bytes | None, where: str) -> Manifest | None:

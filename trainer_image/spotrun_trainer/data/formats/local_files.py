@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from typing_extensions import override
 
@@ -162,12 +162,8 @@ class _Ahead:
         threads.start(lambda: _work(queue), name="data-ahead", end=lambda: queue.put(None))
 
     @override
-    def __getstate__(self) -> dict[str, object]:
-        return {}
-
-    def __setstate__(self, _state: object) -> None:
-        self._owner = 0
-        self._asked, self._queue = OrderedDict(), SimpleQueue()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Ahead, ()  # a process that is spawned begins anew
 
 
 def _work(queue: "SimpleQueue[Callable[[], None] | None]") -> None:

@@ -74,7 +74,7 @@ class TokenFile(ShardedDataset):
                 f"{self._named(shard)} has {facts['bytes']} bytes, which are no whole number of "
                 f"{self._dtype.name} after a header of {self._header}: check dtype= and header="
             )
-        tokens = num_bytes // self._dtype.itemsize
+        tokens = num_bytes // int(self._dtype.itemsize)
         return max(0, (tokens - self._tokens) // self._stride + 1)
 
     @override

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import obstore
 from obstore.exceptions import PreconditionError
@@ -77,7 +77,7 @@ def _get(asked: Asked, *bounds: int) -> obstore.Bytes:
 
     def get() -> obstore.Bytes:
         try:
-            return obstore.get(store, asked["name"], options=options or None).bytes()
+            return obstore.get(store, asked["name"], options=cast("Any", options)).bytes()
         except PreconditionError as error:
             text = "has changed since the training began with it"
             raise OSError(errno.ESTALE, text, where) from error

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -73,13 +74,14 @@ def test_what_is_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
     get(cache, KEYS[0], b"content")
     (file,) = tmp_path.glob(f"files/*/{KEYS[0]}")
     note = file.with_suffix(".json")
-    {
+    ways: dict[str, Callable[[], object]] = {
         "other": lambda: file.write_bytes(b"CONTENT"),
         "short": lambda: os.truncate(file, 3),
         "no note": note.unlink,
         "no file": file.unlink,
         "note is torn": lambda: note.write_text('{"num_bytes": 7, "sha'),
-    }[damage]()
+    }
+    ways[damage]()
     assert get(cache, KEYS[0], b"content") == b"content"
     assert (cache.hits, cache.misses) == (0, 2)
 

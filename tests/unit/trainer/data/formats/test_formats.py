@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_loader_workers_read_each_sample_once_in_an_epoch(tmp_path: Path, kind: 
 def test_windows_of_tokens_may_overlap_and_follow_a_header(tmp_path: Path) -> None:
     tokens = np.arange(100, dtype=np.uint32)
     (tmp_path / "a.bin").write_bytes(bytes(12) + tokens.tobytes())
-    dataset = TokenFile(tmp_path / "a.bin", length=9, stride=8, dtype="uint32", header=12)
+    dataset: Any = TokenFile(tmp_path / "a.bin", length=9, stride=8, dtype="uint32", header=12)
 
     assert len(dataset) == 12
     assert [dataset[n].tolist() for n in (0, 1)] == [[*range(9)], [*range(8, 17)]]

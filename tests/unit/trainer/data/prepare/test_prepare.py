@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,7 @@ def run(corpus: Path, output: Path, *more: str) -> int:
 
 def texts(output: Path) -> set[str]:
     """Return the documents in the shards, by the manifest."""
-    whole = TokenFile(output, length=1)
+    whole: Any = TokenFile(output, length=1)
     tokens = bytes(int(whole[number]) for number in range(len(whole)))
     return {one.decode() for one in tokens.split(bytes([END])) if one}
 
@@ -124,6 +125,7 @@ def test_a_kill_loses_only_the_group_that_was_worked_on(
 SLOWLY = """
 import os, sys, time
 from pathlib import Path
+from typing import Any
 
 def encode(text):
     if text == "slow" and os.environ.get("SLOW"):
