@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few tokens, one turn")
     is_quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    tokens = 300_000 if is_quick else 64_000_000
+    tokens = 300_000 if is_quick else 40_000_000
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPOTRUN_DATA_CACHE"] = f"{folder}/cache"
         measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)

@@ -9,6 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from spotrun_trainer.data.formats.column_dataset import check_columns
 from spotrun_trainer.data.formats.columns import Column, column_of
 from spotrun_trainer.data.formats.local_files import Source
 from spotrun_trainer.data.formats.pyarrow_module import load
@@ -86,14 +87,6 @@ def rewrite(source: Source, target: Path) -> None:
     """Write a stream, or a file of compressed batches, as a file that can be mapped."""
     with _naming(source.place.where(source.shard.name)), opened(source.path()) as batches:
         _write(target, batches.schema, batches)
-
-
-def check_columns(wanted: Sequence[str] | None, present: Sequence[str], where: str) -> None:
-    """Raise ValueError for columns that are not there."""
-    if missing := set(wanted or ()) - set(present):
-        raise ValueError(
-            f"{where} has no column {', '.join(sorted(missing))}; it has {', '.join(present)}"
-        )
 
 
 class _Batches:

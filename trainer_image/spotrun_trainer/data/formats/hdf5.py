@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from spotrun_trainer.data.formats.arrow_files import check_columns
-from spotrun_trainer.data.formats.dataset import WINDOW, ShardedDataset, Transform
+from spotrun_trainer.data.formats.column_dataset import ColumnDataset, check_columns
 from spotrun_trainer.data.formats.local_files import Form, Source
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.places.manifest import Facts
@@ -22,7 +21,7 @@ from spotrun_trainer.data.places.manifest import Facts
 _COPY_BYTES = 32 << 20
 
 
-class HDF5(ShardedDataset):
+class HDF5(ColumnDataset):
     """Rows of arrays, each a dict by the array's name; "/" is between the names of groups.
 
     columns     only these arrays; default: all. They have the same length, and hold numbers
@@ -30,17 +29,9 @@ class HDF5(ShardedDataset):
 
     suffixes = (".h5", ".hdf5")
 
-    def __init__(
-        self,
-        where: str | Path,
-        *,
-        columns: Sequence[str] | None = None,
-        window: int | None = WINDOW,
-        transform: Transform | None = None,
-    ) -> None:
+    @override
+    def _check_package(self) -> None:
         _h5py()
-        self._columns = None if columns is None else sorted(columns)
-        super().__init__(where, window=window, transform=transform)
 
     @override
     def _describe(self, shard: Shard) -> Facts:

@@ -5,35 +5,26 @@ once, by any process. The same is done to Arrow files that are streams, or compr
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from typing_extensions import override
 
 from spotrun_trainer.data.formats import arrow_files
 from spotrun_trainer.data.formats.arrow_files import Rows
-from spotrun_trainer.data.formats.dataset import WINDOW, ShardedDataset, Transform
+from spotrun_trainer.data.formats.column_dataset import ColumnDataset
 from spotrun_trainer.data.formats.local_files import Form, Source
 from spotrun_trainer.data.formats.pyarrow_module import load
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.places.manifest import Facts
 
 
-class _Table(ShardedDataset):
+class _Table(ColumnDataset):
     _counted: Form
     """What has to be known of a shard, as JSON."""
 
-    def __init__(
-        self,
-        where: str | Path,
-        *,
-        columns: Sequence[str] | None = None,
-        window: int | None = WINDOW,
-        transform: Transform | None = None,
-    ) -> None:
+    @override
+    def _check_package(self) -> None:
         load()
-        self._columns = None if columns is None else list(columns)
-        super().__init__(where, window=window, transform=transform)
 
     @override
     def _describe(self, shard: Shard) -> Facts:

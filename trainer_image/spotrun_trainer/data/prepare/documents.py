@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spotrun_trainer.data.formats import arrow_files
+from spotrun_trainer.data.formats.column_dataset import check_columns
 from spotrun_trainer.data.formats.pyarrow_module import load
 
 TEXTS, LINES, TABLES = (".txt", ".text", ".md"), (".jsonl", ".ndjson", ".json"), (".parquet",)
@@ -76,7 +76,7 @@ def _of_table(piece: Piece, column: str) -> Iterator[str]:
     except arrow.ArrowInvalid as error:
         raise ValueError(f"{piece.path} cannot be read: {error}") from error
     with file:
-        arrow_files.check_columns([column], file.schema_arrow.names, piece.path)
+        check_columns([column], file.schema_arrow.names, piece.path)
         for batch in file.iter_batches(_ROWS, columns=[column]):
             for value in batch.column(0).to_pylist():
                 yield _cell(value, f"{piece.path}: a row of {column!r}")
