@@ -53,7 +53,7 @@ binaries: setup ## build Kubernetes, Helm, Prometheus and an S3 server into the 
 lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images
 	$(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock --extra operator --extra aws --extra tuning pyproject.toml -o locks/operator.lock
-	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer --extra store pyproject.toml - -o locks/trainer.lock
+	echo numpy | $(COMPILE) --constraint requirements.lock --extra trainer --extra store --extra data pyproject.toml - -o locks/trainer.lock
 	echo hatchling | $(COMPILE) --constraint requirements.lock - -o locks/build.lock
 	echo uv | $(COMPILE) --constraint requirements.lock - -o locks/setup.lock
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from spotrun_trainer.data.formats.dataset import WINDOW, ShardedDataset, Transform
+from spotrun_trainer.data.formats.dataset import WINDOW, Reader, ShardedDataset, Transform
 from spotrun_trainer.data.formats.local_files import Form
-from spotrun_trainer.data.formats.zstd import UNPACKED, unpacked_bytes
+from spotrun_trainer.data.formats.zstd import UNPACKED, FramedFile, framed, unpacked_bytes
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.places.manifest import Facts
 
@@ -26,6 +26,8 @@ class TokenFile(ShardedDataset):
     stride      the tokens from the begin of one to the next; default: length
     dtype       "uint16" or "uint32"; default: what `spotrun data prepare` has noted, else uint16
     header      the bytes before the first token of each file
+    unpack      False: shards that are compressed in frames stay so on the disk, and are unpacked
+                frame by frame at each read, which is much slower
 
     What is left at the end of a shard and is no whole window is left out.
     """
@@ -40,6 +42,7 @@ class TokenFile(ShardedDataset):
         stride: int | None = None,
         dtype: str | None = None,
         header: int = 0,
+        unpack: bool = True,
         window: int | None = WINDOW,
         transform: Transform | None = None,
     ) -> None:
@@ -48,7 +51,7 @@ class TokenFile(ShardedDataset):
         if dtype not in {None, *DTYPES}:
             raise ValueError(f"dtype={dtype!r}: give one of {', '.join(DTYPES)}")
         self._tokens, self._stride = length, stride or length
-        self._named_dtype, self._header = dtype, header
+        self._named_dtype, self._header, self._unpack = dtype, header, unpack
         super().__init__(where, window=window, transform=transform)
 
     @override
@@ -63,8 +66,9 @@ class TokenFile(ShardedDataset):
 
     @override
     def _describe(self, shard: Shard) -> Facts:
-        is_packed = shard.name.endswith(".zst")
-        return {"bytes": unpacked_bytes(self._files, shard) if is_packed else shard.num_bytes}
+        if not shard.name.endswith(".zst"):
+            return {"bytes": shard.num_bytes}
+        return {"bytes": unpacked_bytes(self._files, shard, in_frames=not self._unpack)}
 
     @override
     def _length(self, shard: Shard, facts: Facts) -> int:
@@ -79,10 +83,13 @@ class TokenFile(ShardedDataset):
 
     @override
     def _form(self, shard: Shard, facts: Facts) -> Form | None:
-        return UNPACKED if shard.name.endswith(".zst") else None
+        return UNPACKED if self._unpack and shard.name.endswith(".zst") else None
 
     @override
-    def _read(self, shard: Shard, facts: Facts) -> "_Tokens":
+    def _read(self, shard: Shard, facts: Facts) -> Reader:
+        if not self._unpack and shard.name.endswith(".zst"):
+            file = framed(self._files, shard, self._named(shard))
+            return _InFrames(file, self._dtype, self._header, self._tokens, self._stride)
         mapped: Any = self._files.open(shard, self._form(shard, facts)).mapped()
         if len(mapped) != facts["bytes"]:
             raise ValueError(
@@ -100,3 +107,16 @@ class _Tokens:
     def __getitem__(self, index: int, /) -> Tensor:
         start = index * self._stride
         return torch.from_numpy(self._tokens[start : start + self._length].astype(np.int64))
+
+
+class _InFrames:
+    def __init__(
+        self, file: FramedFile, dtype: "np.dtype[Any]", header: int, length: int, stride: int
+    ) -> None:
+        self._file, self._dtype, self._header = file, dtype, header
+        self._length, self._stride = length, stride
+
+    def __getitem__(self, index: int, /) -> Tensor:
+        start = self._header + index * self._stride * self._dtype.itemsize
+        content = self._file.read(start, start + self._length * self._dtype.itemsize)
+        return torch.from_numpy(np.frombuffer(content, self._dtype).astype(np.int64))

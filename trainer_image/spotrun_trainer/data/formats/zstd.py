@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
+from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -66,10 +67,10 @@ def frames_in(file: BinaryIO) -> list[Frame] | None:
 
 
 class FramedFile:
-    """A compressed file with an index, of which any part can be read."""
+    """A compressed file in memory, or mapped, with an index: any part can be read."""
 
-    def __init__(self, file: BinaryIO, frames: list[Frame]) -> None:
-        self._file = file
+    def __init__(self, content: mmap | bytes, frames: list[Frame]) -> None:
+        self._content = content
         self._packed = [0, *accumulate(frame.packed for frame in frames)]
         self._whole = [0, *accumulate(frame.whole for frame in frames)]
         self._decompressor = _zstandard().ZstdDecompressor()
@@ -94,8 +95,7 @@ class FramedFile:
     def _frame(self, number: int) -> bytes:
         if self._last[0] != number:
             start, stop = self._packed[number : number + 2]
-            self._file.seek(start)
-            content: bytes = self._decompressor.decompress(self._file.read(stop - start))
+            content: bytes = self._decompressor.decompress(self._content[start:stop])
             if len(content) != self._whole[number + 1] - self._whole[number]:
                 raise ValueError(f"frame {number} has another size than the index says")
             self._last = (number, content)
@@ -122,14 +122,26 @@ def _unpack(source: Source, target: Path) -> None:
 UNPACKED = Form("unpacked by zstd 1", _unpack)
 
 
-def unpacked_bytes(files: LocalFiles, shard: Shard) -> int:
+def unpacked_bytes(files: LocalFiles, shard: Shard, *, in_frames: bool) -> int:
     """Return the whole size of a compressed shard: by its index, or by unpacking it."""
-    if files.is_here(shard, None):
+    if in_frames or files.is_here(shard, None):
         with files.open(shard).file as file:
             if (frames := frames_in(file)) is not None:
                 return sum(frame.whole for frame in frames)
     with files.open(shard, UNPACKED).file as file:
         return file.seek(0, 2)
+
+
+def framed(files: LocalFiles, shard: Shard, where: str) -> FramedFile:
+    """Open a compressed shard to be read frame by frame."""
+    with files.open(shard).file as file:
+        frames = frames_in(file)
+    if frames is None:
+        raise ValueError(
+            f"{where} has no index of frames: leave out unpack=False, or compress it by "
+            "`spotrun data prepare --zstd`, or another program that writes zstd's seekable format"
+        )
+    return FramedFile(files.open(shard).mapped(), frames)
 
 
 def _zstandard() -> Any:  # noqa: ANN401 - a module that may not be there

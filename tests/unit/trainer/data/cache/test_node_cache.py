@@ -51,6 +51,14 @@ def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path: Path) -> No
     assert kept(cache) == [KEYS[0], KEYS[3], KEYS[4]]
 
 
+def test_a_large_one_takes_the_place_of_several(tmp_path: Path) -> None:
+    cache = NodeCache(tmp_path, 400)
+    for key in KEYS[:4]:
+        get(cache, key)
+    get(cache, KEYS[4], b"x" * 250)
+    assert kept(cache) == [KEYS[3], KEYS[4]]
+
+
 def test_what_is_open_is_read_to_its_end_although_it_was_removed(tmp_path: Path) -> None:
     cache = NodeCache(tmp_path, 100)
     get(cache, KEYS[0], b"first" * 20)

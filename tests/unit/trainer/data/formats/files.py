@@ -123,6 +123,7 @@ def tar_number(sample: Any) -> int:
 KINDS: dict[str, tuple[Make, Callable[[Any], int], dict[str, Any]]] = {
     "tokens": (make_tokens, tokens_number, {"length": LENGTH}),
     "frames": (make_frames, tokens_number, {"length": LENGTH}),
+    "in frames": (make_frames, tokens_number, {"length": LENGTH, "unpack": False}),
     "parquet": (make_parquet, row_number, {}),
     "arrow": (make_arrow, row_number, {}),
     "stream": (make_stream, row_number, {}),

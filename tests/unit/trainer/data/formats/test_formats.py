@@ -61,7 +61,7 @@ def test_what_is_compressed_is_unpacked_once_for_a_node(
     assert cache.misses == made
 
 
-@pytest.mark.parametrize("kind", ["tokens", "tar", "arrow", "hdf5"])
+@pytest.mark.parametrize("kind", ["tokens", "in frames", "tar", "arrow", "hdf5"])
 def test_what_can_be_mapped_is_not_copied(tmp_path: Path, cache: NodeCache, kind: str) -> None:
     fill(tmp_path / "data", kind)
     dataset = opened(tmp_path / "data", kind)
@@ -100,6 +100,8 @@ def test_a_file_of_zstd_without_an_index_is_read_too(tmp_path: Path) -> None:
     (tmp_path / "a.bin.zst").write_bytes(zstandard.compress(content))
 
     assert len(TokenFile(tmp_path, length=LENGTH)) == 9
+    with pytest.raises(ValueError, match="has no index of frames: leave out unpack=False"):
+        TokenFile(tmp_path, length=LENGTH, unpack=False)[0]
 
 
 def test_a_function_is_applied_to_each_sample_by_workers(tmp_path: Path) -> None:
