@@ -170,9 +170,11 @@ def test_what_goes_into_training_images_brings_no_libraries(
 
 
 def is_adapter_for(path: Path, framework: str) -> bool:
-    """Whether a module adapts to a framework, or to object stores: whoever imports it has that."""
+    """Whether a module adapts to a framework, store or format: whoever imports it has that."""
     if framework == "obstore":
-        return path.parent.name == "places"
+        return path.parent.name in {"places", "store"}
+    if framework in {"h5py", "numpy", "pyarrow", "zstandard"}:
+        return path.parent.name == "formats"
     return path.parent.name == "integrations" and path.stem == framework
 
 

@@ -1,4 +1,4 @@
-"""What has to be tried again beyond what obstore does."""
+"""Requests that have to be made again, beyond those that obstore makes again itself."""
 
 import random
 import time

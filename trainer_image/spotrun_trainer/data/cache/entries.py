@@ -19,7 +19,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True)
 class Note:
-    """What a file was when it was put here, and the state in which that was last confirmed."""
+    """The content of a file when it was put here, and the state in which it was last confirmed."""
 
     num_bytes: int
     sha256: str

@@ -1,4 +1,4 @@
-"""Where a node's cache is, and how large it may grow."""
+"""The place of a node's cache, and its limit."""
 
 import os
 import shutil

@@ -25,7 +25,7 @@ class Form:
     """Another form of a shard: unpacked, or what a format has to know of it."""
 
     name: str
-    """It names the content completely: another version of the code has another one."""
+    """The whole identity of the content: another version of the code has another name."""
     make: Callable[["Source", Path], object]
     """Writes it into a new file."""
     of: "Form | None" = None

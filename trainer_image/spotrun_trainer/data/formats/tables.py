@@ -20,7 +20,7 @@ from spotrun_trainer.data.places.manifest import Facts
 
 class _Table(ColumnDataset):
     _counted: Form
-    """What has to be known of a shard, as JSON."""
+    """The form that holds, as JSON, the facts about a shard."""
 
     @override
     def _check_package(self) -> None:

@@ -1,1 +1,1 @@
-"""Which sample has which number, who loads it, and what random numbers it gets."""
+"""The order of samples: the number of each, its process, and its random numbers."""

@@ -14,7 +14,7 @@ NAME = "spotrun-data.json"
 VERSION = 1
 
 Facts = Mapping[str, Json]
-"""What a format needs to know of a shard before it is read, such as its number of samples."""
+"""A format needs them before it reads a shard: its number of samples, for example."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Manifest:
 
     shards: Sequence[Shard]
     facts: Mapping[str, Facts] = field(default_factory=dict)
-    """Of each shard, by its name."""
+    """Facts of each shard, by its name."""
     settings: Facts = field(default_factory=dict)
-    """What holds for all shards, such as the type of tokens."""
+    """Facts that hold for all shards, such as the type of tokens."""
 
 
 def encoded(manifest: Manifest) -> dict[str, Json]:

@@ -12,7 +12,7 @@ class Shard:
     """A file of a dataset."""
 
     name: str
-    """Its path below the place, with slashes."""
+    """The path below the place, with slashes."""
     num_bytes: int
     version: str
     """A store's ETag, or a file's time of change: other content has another one."""

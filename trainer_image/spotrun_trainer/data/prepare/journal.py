@@ -1,4 +1,4 @@
-"""What a preparation has done so far, in a file of its own beside the shards.
+"""The work that a preparation has done so far, in a file of its own beside the shards.
 
 It is written after each group. The manifest, which readers look for, is written at the end.
 """

@@ -1,4 +1,4 @@
-"""What is to be prepared: inputs in groups, of which only new and changed ones are worked on.
+"""The plan of a preparation: inputs in groups, of which only new and changed ones are worked on.
 
 A group is a unit of work: some small files, or a part of a large one. Its shards are named after
 the content of its inputs and the settings. So a group that was done before is known by its name.
@@ -27,7 +27,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides, besides the inputs, about the content of shards."""
+    """The choices that decide, besides the inputs, about the content of shards."""
 
     tokenizer: str
     column: str

@@ -1,1 +1,1 @@
-"""What commands share: how they begin and end, and what they print."""
+"""Commands of the trainer share this: their beginning and end, progress, and figures as text."""

@@ -1,4 +1,4 @@
-"""How a command begins and ends: signals, its exit code, and the answer to a mistake."""
+"""The run of a command: signals, its exit code, and the answer to a mistake."""
 
 import os
 import signal
