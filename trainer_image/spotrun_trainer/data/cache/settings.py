@@ -16,8 +16,17 @@ SHARE = 0.5
 def node_cache() -> NodeCache:
     """Return the cache that the environment names; this process has one for each folder."""
     named = os.environ.get("SPOTRUN_DATA_CACHE")
-    root = Path(named) if named else Path(gettempdir()) / f"spotrun-data-{os.getuid()}"
+    root = Path(named) if named else _own_folder()
     return _cache_in(root, os.environ.get("SPOTRUN_DATA_CACHE_SIZE", ""))
+
+
+def _own_folder() -> Path:
+    """Return a folder of this user alone; raises ValueError if another user has made it."""
+    root = Path(gettempdir()) / f"spotrun-data-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    if root.is_symlink() or root.stat().st_uid != os.getuid():
+        raise ValueError(f"{root} is another user's: name a folder by SPOTRUN_DATA_CACHE=/path")
+    return root
 
 
 @lru_cache(maxsize=8)

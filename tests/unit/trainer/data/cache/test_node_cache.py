@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.data.cache import entries
+from spotrun_trainer.data.cache import entries, settings
 from spotrun_trainer.data.cache.node_cache import NodeCache
 from spotrun_trainer.data.cache.settings import node_cache
 
@@ -207,3 +207,16 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(json.dumps({}))
     with pytest.raises(ValueError, match="SPOTRUN_DATA_CACHE=/path"):
         NodeCache(tmp_path / "file", 1000)
+
+
+def test_without_a_name_it_is_a_folder_of_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPOTRUN_DATA_CACHE", raising=False)
+    monkeypatch.setattr(settings, "gettempdir", lambda: str(tmp_path))
+    root = node_cache().root
+    assert root.stat().st_mode & 0o777 == 0o700
+    root.rename(tmp_path / "elsewhere")
+    root.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is another user's"):
+        node_cache()
