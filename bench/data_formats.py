@@ -3,7 +3,9 @@
 The same tokens, in samples of 2,048, are read in the same order by the same loader with 4 loader
 processes, as tensors of int64, from each format in a folder; `memmap` is a dataset of ten lines on
 numpy. The formats and the memmap take turns. Rates are of a second pass: the first one has unpacked
-what is compressed into the cache of the node (`data_first_pass_ratio`).
+what is compressed into the cache of the node (`data_first_pass_ratio`). `data_format_cpu_ratio` is
+the same by CPU time, in one process. A dataset of one's own is seeded before each sample, which a
+format without `transform` is not.
 
 Then the same from a real S3 server: loader processes are killed, others begin with the cache that
 the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
@@ -77,17 +79,17 @@ def _make(folder: Path, name: str, shard: "np.ndarray[Any, Any]") -> None:
     with (folder / "zstd" / f"{name}.bin.zst").open("wb") as file:
         write_frames((content[at : at + FRAME_BYTES] for at in range(0, len(content), FRAME_BYTES)),
                      file)  # fmt: skip
-    kind = pa.list_(pa.int32(), LENGTH)
-    rows = pa.FixedSizeListArray.from_arrays(pa.array(shard.ravel().astype(np.int32)), type=kind)
+    kind = pa.list_(pa.uint16(), LENGTH)
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(shard.ravel()), type=kind)
     table = pa.table({"tokens": rows})
     pq.write_table(table, folder / "parquet" / f"{name}.parquet", row_group_size=512)
     with pa.ipc.new_file(str(folder / "arrow" / f"{name}.arrow"), table.schema) as out:
         out.write_table(table, max_chunksize=512)
     _make_tar(folder / "tar" / f"{name}.tar", shard)
     with h5py.File(folder / "hdf5" / f"{name}.h5", "w") as file:
-        file["tokens"] = shard.astype(np.int32)
+        file["tokens"] = shard
     with h5py.File(folder / "chunks" / f"{name}.h5", "w") as file:
-        file.create_dataset("tokens", data=shard.astype(np.int32), chunks=True, compression="gzip")
+        file.create_dataset("tokens", data=shard, chunks=True, compression="gzip")
 
 
 def _make_tar(path: Path, shard: "np.ndarray[Any, Any]") -> None:
@@ -101,10 +103,6 @@ def _make_tar(path: Path, shard: "np.ndarray[Any, Any]") -> None:
             tar.addfile(member, io.BytesIO(row.tobytes()))
 
 
-def of_row(row: Mapping[str, Tensor]) -> Tensor:
-    return row["tokens"].long()
-
-
 def of_member(sample: Mapping[str, bytes]) -> Tensor:
     return torch.from_numpy(np.frombuffer(sample["tok"], np.uint16).astype(np.int64))
 
@@ -112,11 +110,11 @@ def of_member(sample: Mapping[str, bytes]) -> Tensor:
 OPENERS: Mapping[str, Callable[[Path], Any]] = {
     "tokens": lambda folder: TokenFile(folder / "tokens", length=LENGTH),
     "zstd": lambda folder: TokenFile(folder / "zstd", length=LENGTH),
-    "parquet": lambda folder: Parquet(folder / "parquet", transform=of_row),
-    "arrow": lambda folder: Arrow(folder / "arrow", transform=of_row),
+    "parquet": lambda folder: Parquet(folder / "parquet"),
+    "arrow": lambda folder: Arrow(folder / "arrow"),
     "tar": lambda folder: Tar(folder / "tar", transform=of_member),
-    "hdf5": lambda folder: HDF5(folder / "hdf5", transform=of_row),
-    "hdf5 in chunks": lambda folder: HDF5(folder / "chunks", transform=of_row),
+    "hdf5": lambda folder: HDF5(folder / "hdf5"),
+    "hdf5 in chunks": lambda folder: HDF5(folder / "chunks"),
     "mix": lambda folder: mix(
         [TokenFile(folder / one, length=LENGTH) for one in ("tokens", "zstd")], [2, 1]
     ),
@@ -126,18 +124,19 @@ OPENERS: Mapping[str, Callable[[Path], Any]] = {
 class Reading:
     """A dataset that is read by loader processes, stretch by stretch."""
 
-    def __init__(self, dataset: Any) -> None:  # noqa: ANN401 - any dataset
-        self._source = open_source(dataset, microbatch=MICROBATCH, seed=1, num_workers=WORKERS)
+    def __init__(self, dataset: Any, workers: int = WORKERS) -> None:  # noqa: ANN401 - any dataset
+        self._source = open_source(dataset, microbatch=MICROBATCH, seed=1, num_workers=workers)
+        self._clock = time.perf_counter if workers else time.process_time
         self._start = 0
 
     def rate(self, microbatches: int) -> float:
         """Tokens a second over so many microbatches."""
         size = microbatches * MICROBATCH
-        began = time.perf_counter()
+        began = self._clock()
         for _ in self._source.microbatches(block_of(self._start, size, MICROBATCH, Share())):
             pass
         self._start += size
-        return size * LENGTH / (time.perf_counter() - began)
+        return size * LENGTH / (self._clock() - began)
 
     def close(self) -> None:
         self._source.close()
@@ -189,6 +188,20 @@ def measure_formats(folder: Path, tokens: int, turns: int) -> None:
     torchs.close()
 
 
+def measure_cpu(folder: Path, tokens: int, turns: int) -> None:
+    """Tokens in a second of CPU, in one process: what else the machine does hardly counts."""
+    stretch = max(WORKERS, tokens // LENGTH // MICROBATCH // 2)
+    for name, open_it in OPENERS.items():
+        readings = Reading(Memmap(folder / "whole.bin"), 0), Reading(open_it(folder), 0)
+        for reading in readings:
+            reading.rate(2 * stretch)
+        rates = [[reading.rate(stretch) for reading in readings] for _ in range(turns)]
+        ratios = [ours / memmap for memmap, ours in rates]
+        say("data_format_cpu_ratio", ratios, "x", format=name)
+        for reading in readings:
+            reading.close()
+
+
 def measure_cache(folder: Path, tokens: int) -> None:
     """Kill what reads from a store, and read the same in new processes of the node."""
     rows = max(1, tokens // SHARDS // LENGTH)
@@ -231,10 +244,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few tokens, one turn")
     is_quick = parser.parse_args().quick
     torch.set_num_threads(1)
-    tokens = 300_000 if is_quick else 40_000_000
+    tokens = 300_000 if is_quick else 8_000_000
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPOTRUN_DATA_CACHE"] = f"{folder}/cache"
         measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)
+        measure_cpu(Path(folder), tokens, turns=1 if is_quick else 5)
         measure_cache(Path(folder), tokens)
 
 

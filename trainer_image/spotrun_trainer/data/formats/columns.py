@@ -10,8 +10,8 @@ from spotrun_trainer.data.formats.pyarrow_module import load
 
 Column = Callable[[int], object]
 
-_WIDER = {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
-"""The types that torch hardly computes with, and what their values become."""
+_WIDER = {"uint16": "int64", "uint32": "int64", "uint64": "int64"}
+"""The types that torch hardly computes with, and those that their values get."""
 
 
 def column_of(array: Any) -> Column:  # noqa: ANN401 - of pyarrow
@@ -32,7 +32,7 @@ def _tensors(array: Any) -> Column | None:  # noqa: ANN401 - of pyarrow
 
 
 def _one_of(values: "np.ndarray[Any, Any]") -> Column:
-    return lambda row: _tensor(values[row : row + 1])[0]
+    return lambda row: tensor(values[row : row + 1])[0]
 
 
 def _lists(array: Any, starts: "np.ndarray[Any, Any]") -> Column | None:  # noqa: ANN401
@@ -40,7 +40,7 @@ def _lists(array: Any, starts: "np.ndarray[Any, Any]") -> Column | None:  # noqa
     if values is None:
         return None
     numbers = values
-    return lambda row: _tensor(numbers[starts[row] : starts[row + 1]])
+    return lambda row: tensor(numbers[starts[row] : starts[row + 1]])
 
 
 def _numbers(array: Any) -> "np.ndarray[Any, Any] | None":  # noqa: ANN401 - of pyarrow
@@ -52,6 +52,7 @@ def _numbers(array: Any) -> "np.ndarray[Any, Any] | None":  # noqa: ANN401 - of 
     return values
 
 
-def _tensor(values: "np.ndarray[Any, Any]") -> torch.Tensor:
+def tensor(values: "np.ndarray[Any, Any]") -> torch.Tensor:
+    """Return a copy of an array, in a type that torch computes with."""
     wider = _WIDER.get(values.dtype.name)
     return torch.from_numpy(values.astype(wider or values.dtype, copy=True))

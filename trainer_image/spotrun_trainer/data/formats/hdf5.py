@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from typing_extensions import override
 
 from spotrun_trainer.data.formats.column_dataset import ColumnDataset, check_columns
+from spotrun_trainer.data.formats.columns import tensor
 from spotrun_trainer.data.formats.local_files import Form, Source
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.places.manifest import Facts
@@ -79,8 +79,7 @@ class _Rows:
 
     def __getitem__(self, index: int, /) -> dict[str, object]:
         return {
-            name: torch.from_numpy(values[index : index + 1].copy())[0]
-            for name, values in self._columns.items()
+            name: tensor(values[index : index + 1])[0] for name, values in self._columns.items()
         }
 
 
