@@ -21,8 +21,8 @@ from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.ranges import read_ranges
-from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, part_of
+from spotrun_trainer.checkpoint.format.reading.ranges import read_ranges
+from spotrun_trainer.checkpoint.format.reading.saved_parts import manifests_of, part_of
 from spotrun_trainer.checkpoint.places.directory import Place, open_place
 from spotrun_trainer.parallel.division import Box, Division
 from spotrun_trainer.state.flatten import Flat

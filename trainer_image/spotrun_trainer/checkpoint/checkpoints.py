@@ -10,10 +10,10 @@ from spotrun_trainer.checkpoint.format.completion import find_marker
 from spotrun_trainer.checkpoint.format.digests import CRC32, SHA256
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.reader import Reader, load
+from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
 from spotrun_trainer.checkpoint.format.storage import Storage, Stored
-from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded

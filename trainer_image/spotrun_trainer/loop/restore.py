@@ -11,7 +11,7 @@ from spotrun_trainer.checkpoint import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
-from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Together
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Together
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.state.tracked import Tracked

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from spotrun.wire import How
-from spotrun_trainer.checkpoint.format import together
 from spotrun_trainer.checkpoint.format.manifest import data_file
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.together import Together
+from spotrun_trainer.checkpoint.format.reading import together
+from spotrun_trainer.checkpoint.format.reading.together import Together
 from spotrun_trainer.checkpoint.places.directory import Place
 from tests.support.processes.trainer_world import run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is

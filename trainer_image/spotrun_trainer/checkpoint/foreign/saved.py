@@ -10,10 +10,14 @@ from torch import Tensor
 from spotrun_trainer.checkpoint.format.data_files import blaming, opened
 from spotrun_trainer.checkpoint.format.manifest import data_file, manifest_file
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range, verify
-from spotrun_trainer.checkpoint.format.read_plan import Held, extents, plan_reads
-from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
-from spotrun_trainer.checkpoint.format.stages import in_stages, whole_of
+from spotrun_trainer.checkpoint.format.reading.ranges import BUFFER_BYTES, read_range, verify
+from spotrun_trainer.checkpoint.format.reading.read_plan import Held, extents, plan_reads
+from spotrun_trainer.checkpoint.format.reading.saved_parts import (
+    manifests_of,
+    num_parts_of,
+    part_of,
+)
+from spotrun_trainer.checkpoint.format.reading.stages import in_stages, whole_of
 from spotrun_trainer.checkpoint.format.storage import Storage
 from spotrun_trainer.parallel.division import Box, marked_anew
 from spotrun_trainer.state.flatten import JSON, Spec

@@ -13,7 +13,7 @@ from spotrun_trainer.checkpoint.checkpoints import Checkpoints
 from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.manifest import data_file
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.reader import Reader, load
+from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
 from spotrun_trainer.checkpoint.format.storage import Told
 from spotrun_trainer.checkpoint.saver import Saved
 from spotrun_trainer.checkpoint.tiers import client

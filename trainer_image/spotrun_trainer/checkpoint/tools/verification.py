@@ -7,7 +7,7 @@ from spotrun_trainer.checkpoint.errors import DamagedCheckpointError
 from spotrun_trainer.checkpoint.foreign.saved import Saved
 from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.ranges import verify
+from spotrun_trainer.checkpoint.format.reading.ranges import verify
 from spotrun_trainer.checkpoint.format.storage import Storage
 
 

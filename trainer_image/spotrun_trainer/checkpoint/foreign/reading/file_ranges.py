@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spotrun_trainer.checkpoint.format.ranges import BUFFER_BYTES, read_range
-from spotrun_trainer.checkpoint.format.read_plan import Held, Source, plan_reads
+from spotrun_trainer.checkpoint.format.reading.ranges import BUFFER_BYTES, read_range
+from spotrun_trainer.checkpoint.format.reading.read_plan import Held, Source, plan_reads
 from spotrun_trainer.checkpoint.places.directory import OpenDescriptor
 from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import Spec

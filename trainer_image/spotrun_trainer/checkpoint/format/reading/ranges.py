@@ -20,7 +20,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
 )
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.placing import put
-from spotrun_trainer.checkpoint.format.read_plan import (
+from spotrun_trainer.checkpoint.format.reading.read_plan import (
     SMALL_GAP_BYTES,
     Held,
     Read,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, cast
 
-from spotrun_trainer.checkpoint.format.ranges import SavedPart
+from spotrun_trainer.checkpoint.format.reading.ranges import SavedPart
 from spotrun_trainer.state.flatten import JSON
 
 Names = Mapping[str, Sequence[Sequence[str]]]

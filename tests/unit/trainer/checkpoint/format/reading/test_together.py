@@ -15,9 +15,9 @@ from spotrun_trainer.checkpoint import (
     checkpoints,
     storage_retries,
 )
-from spotrun_trainer.checkpoint.format import together
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.together import Together
+from spotrun_trainer.checkpoint.format.reading import together
+from spotrun_trainer.checkpoint.format.reading.together import Together
 from spotrun_trainer.parallel.division import Box, Division
 from spotrun_trainer.state.flatten import Flat
 from spotrun_trainer.state.tracked import Tracked

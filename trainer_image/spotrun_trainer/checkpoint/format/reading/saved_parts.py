@@ -15,9 +15,9 @@ from spotrun_trainer.checkpoint.format.manifest import (
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.ranges import SavedPart
+from spotrun_trainer.checkpoint.format.reading.ranges import SavedPart
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
-from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.state.flatten import Spec
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from spotrun_trainer.checkpoint.format.read_plan import Held, Read, Source, plan_reads
+from spotrun_trainer.checkpoint.format.reading.read_plan import Held, Read, Source, plan_reads
 from spotrun_trainer.checkpoint.format.shard_plan import plan
 from spotrun_trainer.parallel.division import Box, Stretch, stretches
 from spotrun_trainer.state.flatten import Spec

@@ -18,18 +18,22 @@ from spotrun_trainer.checkpoint.format.data_files import CHUNK_BYTES, Stream, bl
 from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.placing import put
-from spotrun_trainer.checkpoint.format.ranges import (
+from spotrun_trainer.checkpoint.format.reading.ranges import (
     SavedPart,
     read_ranges,
     specs_for,
     specs_of,
     verify,
 )
-from spotrun_trainer.checkpoint.format.saved_parts import manifests_of, num_parts_of, part_of
+from spotrun_trainer.checkpoint.format.reading.saved_parts import (
+    manifests_of,
+    num_parts_of,
+    part_of,
+)
+from spotrun_trainer.checkpoint.format.reading.stages import Layers, in_stages
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
-from spotrun_trainer.checkpoint.format.stages import Layers, in_stages
 from spotrun_trainer.checkpoint.format.storage import Storage
-from spotrun_trainer.checkpoint.format.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import Division, marked_anew
 from spotrun_trainer.state.flatten import Flat
