@@ -44,6 +44,7 @@ _READABLE_CLUSTER = frozenset(
         "extensions",
     ]
 )
+_IMPERSONATION = frozenset(["as", "as-uid", "as-groups", "as-user-extra"])
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Part = Mapping[str, Any]
 
@@ -65,6 +66,15 @@ def files_named(given: str | None, environment: Mapping[str, str], home: Path) -
 
 def choose(paths: Sequence[Path], context: str | None = None) -> Chosen:
     """Read a context; raises AccessError that says what is missing."""
+    try:
+        return _chosen(paths, context)
+    except (TypeError, ValueError, AttributeError) as error:  # entries of other types
+        raise AccessError(
+            f"{_listed(paths)} is no kubeconfig: compare it with `kubectl config view` ({error})"
+        ) from error
+
+
+def _chosen(paths: Sequence[Path], context: str | None) -> Chosen:
     merged = [_read(path) for path in paths]
     name = context or next(
         (current for one in merged if (current := one.get("current-context"))), None
@@ -84,10 +94,18 @@ def choose(paths: Sequence[Path], context: str | None = None) -> Chosen:
     cluster = _named(merged, "clusters", "cluster", inner.get("cluster"))
     user = _named(merged, "users", "user", inner.get("user"))
     namespace = str(inner.get("namespace") or "default")
+    if not isinstance((cluster or {}).get("insecure-skip-tls-verify", False), bool):
+        raise ValueError("insecure-skip-tls-verify is neither true nor false")  # "false" is a text
     if _is_readable(cluster, user):
         return Chosen(name, namespace, _reading(cluster or {}, user or {}, paths))
+    if others := sorted(_IMPERSONATION & (user or {}).keys()):
+        raise AccessError(
+            f"the user of context {name!r} acts as somebody else ({', '.join(others)}), and this "
+            "command cannot: it would act with that user's own rights. Choose another --context"
+        )
     together = Path(os.pathsep.join(map(str, paths)))
-    return Chosen(name, namespace, from_kubeconfig(together, context))
+    # By its name: of several current contexts the client takes the last, and kubectl the first.
+    return Chosen(name, namespace, from_kubeconfig(together, name))
 
 
 def _is_readable(cluster: _Part | None, user: _Part | None) -> bool:

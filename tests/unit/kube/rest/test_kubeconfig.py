@@ -68,6 +68,32 @@ def test_the_first_of_several_files_counts(file: Path) -> None:
     assert choose([file, other]).context == "there"
 
 
+async def test_the_client_reads_the_context_that_is_shown(file: Path) -> None:
+    other = file.with_name("other")
+    write(file, yaml.safe_dump(config({"username": "a", "password": "b"})))
+    elsewhere = {
+        "current-context": "away",
+        "clusters": [{"name": "away", "cluster": {"server": "https://192.0.2.9:6443"}}],
+        "contexts": [{"name": "away", "context": {"cluster": "away", "user": "u"}}],
+    }
+    write(other, yaml.safe_dump(elsewhere))
+    chosen = choose([file, other])
+    assert (chosen.context, (await chosen.load()).server) == ("here", SERVER)
+
+
+def test_nobody_acts_with_more_rights_than_the_kubeconfig_says(file: Path) -> None:
+    write(file, yaml.safe_dump(config({"token": "a", "as": "viewer"})))
+    with pytest.raises(AccessError, match="acts as somebody else"):
+        choose([file])
+
+
+@pytest.mark.parametrize("user", [{"token": "a"}, {"exec": {"command": "aws"}}])
+def test_only_a_true_skips_the_check_of_certificates(file: Path, user: dict[str, Any]) -> None:
+    write(file, yaml.safe_dump(config(user, **{"insecure-skip-tls-verify": "false"})))
+    with pytest.raises(AccessError, match="neither true nor false"):
+        choose([file])
+
+
 def test_a_plugin_is_left_to_the_client(file: Path) -> None:
     file.write_text(yaml.safe_dump(config({"exec": {"command": "aws"}})))
     assert "from_kubeconfig" in choose([file]).load.__qualname__
@@ -79,6 +105,9 @@ def test_a_plugin_is_left_to_the_client(file: Path) -> None:
         ("[", None, "cannot be read as a kubeconfig"),
         ("[]", None, "is no kubeconfig"),
         ("{}", None, "names no current context"),
+        ("{current-context: a, contexts: 5}", None, "is no kubeconfig"),
+        ("{current-context: a, users: [{name: u, user: {client-key: 5}}]}", None, "is no kube"),
+        ("{current-context: a, contexts: [{name: a, context: text}]}", None, "is no kubeconfig"),
         ("FULL", "nowhere", "there is no context 'nowhere'.*it has here, there"),
     ],
 )
