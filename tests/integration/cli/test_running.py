@@ -27,7 +27,8 @@ async def test_a_script_becomes_a_job_that_is_followed_to_its_end(
     unasked = await typed(world.cluster, *way)
     async with world.operator():
         followed = await typed(world.cluster, *way, "--yes", "--", "--epochs", "3")
-        again = await typed(world.cluster, *way, "--yes")
+        script.write_text(f"{SCRIPT}#")
+        again = await typed(world.cluster, *way, "--yes")  # and leaves no files behind
         monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
         asked = ("__complete", "tjob", "show", *here, "jo")  # what shells ask kubectl at a TAB
         offered = await asyncio.to_thread(world.cluster.kubectl, *asked)

@@ -1,5 +1,10 @@
 """`kubectl tjob run`: what is packed, what is written, what is expected."""
 
+import asyncio
+import builtins
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +14,12 @@ import yaml
 from spotrun.api.manifest import load
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.cli.kubectl import main
+from spotrun.cli.submit import command
+from spotrun.cli.submit import package as package_module
 from spotrun.cli.submit.expectation import expectation
 from spotrun.cli.submit.package import MOST_BYTES, name_for, pack
 from spotrun.cli.submit.wishes import Wishes, read_workers
+from spotrun.cli.text.prompt import agrees
 from tests.support.screens.shown_jobs import shown_pools
 
 SCRIPT = "import torch\nprint(torch.ones(1))\n"
@@ -174,6 +182,64 @@ def test_what_cannot_be_sent_is_said_before_anything_is_asked(
         main(["run", *named])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_read_are_said(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(SystemExit):
+        main(["run", str(script)])
+    assert f"{script} cannot be read: Permission denied" in capsys.readouterr().err
+
+
+def test_no_file_takes_the_key_of_another(tmp_path: Path) -> None:
+    for name in ("1-a_b", "2-a_b", "a b", "a_b", "train.py"):
+        (tmp_path / name).write_text(SCRIPT)
+    package = pack(str(tmp_path))
+    assert sorted(package.keys.values()) == sorted(package.files)
+
+
+def test_a_folder_of_too_many_files_is_not_walked_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = (tmp_path / str(number) for number in range(10_000))
+    monkeypatch.setattr(package_module, "_files", lambda _: walked)
+    with pytest.raises(ValueError, match="more than 500 files"):
+        pack(str(tmp_path))
+    assert next(walked, None) is not None
+
+
+def test_ctrl_c_before_it_is_submitted_does_not_say_that_it_goes_on(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object, __: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "ask", interrupted)
+    assert main(["run", str(script), "--yes"]) == 130
+    said = capsys.readouterr()
+    assert ("goes on" in said.out, "interrupted" in said.err) == (False, True)
+
+
+def test_ctrl_c_ends_a_question_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(_: str) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        return "y"
+
+    async def asked() -> None:
+        agrees("Submit it?")
+        answered.append(True)
+
+    answered: list[bool] = []
+    monkeypatch.setattr(builtins, "input", pressed)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(asked())
+    assert answered == []
 
 
 def test_workers_are_a_number_or_two() -> None:

@@ -1,5 +1,6 @@
 """`kubectl tjob run`: pack, estimate, ask, submit, follow."""
 
+import asyncio
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
@@ -56,9 +57,12 @@ def run(order: Order) -> int:
     if chosen.dry_run and chosen.image:
         print(_yaml(order, chosen.image), end="")
         return DONE
+    submitted: list[str] = []
     try:
-        return ask(chosen, lambda cluster: _submit(cluster, order))
+        return ask(chosen, lambda cluster: _submit(cluster, order, submitted))
     except KeyboardInterrupt:
+        if not submitted:
+            raise
         where = f" -n {chosen.namespace}" if chosen.namespace else ""
         print(
             f"\nDetached: {order.name} goes on. `kubectl tjob watch {order.name}{where}` comes "
@@ -67,7 +71,8 @@ def run(order: Order) -> int:
         return DONE
 
 
-async def _submit(cluster: Cluster, order: Order) -> int:
+async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
+    """Ask and submit; names the job in `submitted` once it is there."""
     chosen = order.chosen
     image = chosen.image or await _image(cluster)
     if chosen.dry_run:
@@ -81,7 +86,14 @@ async def _submit(cluster: Cluster, order: Order) -> int:
     if not chosen.yes and not agrees(f"Submit {order.name}?"):
         print("nothing was submitted", file=sys.stderr)
         return REFUSED
-    await _create(cluster, order, image)
+    creating = asyncio.ensure_future(_create(cluster, order, image))
+    try:
+        await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        await creating  # files without a job, or a job without its files, help nobody
+        submitted.append(order.name)
+        raise
+    submitted.append(order.name)
     print(f"{order.name}: submitted to {cluster.namespace}")
     if chosen.detach:
         print(f"`kubectl tjob watch {order.name}` follows it")
@@ -110,20 +122,11 @@ def _summary(cluster: Cluster, order: Order, image: str, expected: list[str]) ->
 async def _create(cluster: Cluster, order: Order, image: str) -> None:
     """Create the files, then the job, then let the files go with it."""
     files = config_map(order.name, order.package)
+    job = training_job(order.name, image, order.package, order.wishes)
+    await _create_job(cluster, job, dry_run=True)  # one that is refused leaves no files behind
     with suppress(AlreadyExists):  # the same content, by its name
         await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
-    job = training_job(order.name, image, order.package, order.wishes)
-    try:
-        made = await cluster.client.create(
-            TRAINING_JOBS, job, dict[str, Any], namespace=cluster.namespace
-        )
-    except AlreadyExists:
-        raise Refused(
-            f"there is a TrainingJob {order.name} in {cluster.namespace} already: choose another "
-            f"--name, or end that one with `kubectl tjob stop {order.name}`"
-        ) from None
-    except Invalid as error:
-        raise Refused(f"the cluster does not take this job: {error}") from None
+    made = await _create_job(cluster, job)
     owner = {"ownerReferences": [owned_by(made)]}
     name = files["metadata"]["name"]
     try:
@@ -133,6 +136,23 @@ async def _create(cluster: Cluster, order: Order, image: str) -> None:
     except NotFound:  # it was that of a former job of this name, and has just gone with it
         files["metadata"] |= owner
         await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
+
+
+async def _create_job(
+    cluster: Cluster, job: dict[str, Any], *, dry_run: bool = False
+) -> dict[str, Any]:
+    name = job["metadata"]["name"]
+    try:
+        return await cluster.client.create(
+            TRAINING_JOBS, job, dict[str, Any], namespace=cluster.namespace, dry_run=dry_run
+        )
+    except AlreadyExists:
+        raise Refused(
+            f"there is a TrainingJob {name} in {cluster.namespace} already: choose another "
+            f"--name, or end that one with `kubectl tjob stop {name}`"
+        ) from None
+    except Invalid as error:
+        raise Refused(f"the cluster does not take this job: {error}") from None
 
 
 def _yaml(order: Order, image: str) -> str:

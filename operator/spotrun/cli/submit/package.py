@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count, islice
 from pathlib import Path
 
 MOST_BYTES = 1_000_000
@@ -36,24 +37,33 @@ class Package:
         keys: dict[str, str] = {}
         for path in sorted(self.files):
             plain = _NO_KEY.sub("_", path.replace("/", "--"))
-            key = plain if plain not in keys else f"{len(keys)}-{plain}"
-            keys[key] = path
+            names = chain([plain], (f"{n}-{plain}" for n in count(1)))
+            keys[next(name for name in names if name not in keys)] = path
         return keys
 
 
 def pack(given: str, entry: str | None = None) -> Package:
     """Read a script or a folder; raises ValueError that says what is wrong with it."""
+    try:
+        return _packed(given, entry)
+    except OSError as error:
+        raise ValueError(f"{error.filename or given} cannot be read: {error.strerror}") from error
+
+
+def _packed(given: str, entry: str | None) -> Package:
     path = Path(given)
     if path.is_file():
         if entry is not None:
             raise ValueError(f"--entry chooses a file of a folder, and {given} is a file")
+        _require_size(given, {path.name: path.stat().st_size})
         return _sized(given, Package(path.name, {path.name: path.read_bytes()}))
     if not path.is_dir():
         raise ValueError(f"there is no file or folder {given}")
-    files = {str(one.relative_to(path)): one for one in _files(path)}
+    found = islice(_files(path), _MOST_FILES + 1)  # a home folder has millions
+    files = {str(one.relative_to(path)): one for one in found}
     if len(files) > _MOST_FILES:
         raise ValueError(
-            f"{given} has {len(files)} files, and {_MOST_FILES} can be sent: build an image, or "
+            f"{given} has more than {_MOST_FILES} files, and {_MOST_FILES} can be sent: build an image, or "
             "send the folder of the script alone"
         )
     chosen = entry or next((name for name in _ENTRIES if name in files), None)

@@ -1,15 +1,29 @@
 """Questions to somebody at a terminal."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def agrees(question: str) -> bool:
-    """Ask; without a terminal nobody agrees."""
+    """Ask; without a terminal nobody agrees. Ctrl-C raises KeyboardInterrupt."""
     if not sys.stdin.isatty():
         print(f"{question} Say so with --yes, for there is no terminal to ask", file=sys.stderr)
         return False
     try:
-        answer = input(f"{question} [y/N] ")
+        with _interruptible():
+            answer = input(f"{question} [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end what blocks: asyncio would only cancel its task, after the answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
