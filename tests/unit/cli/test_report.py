@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -113,6 +114,23 @@ def test_markdown_keeps_its_tables_whatever_a_message_says() -> None:
     assert "| State | Running: a \\| b c \\<b> \\*d\\* |" in text
     [manifest] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert yaml.safe_load(manifest) == cleaned(MANIFEST)
+
+
+def test_secrets_are_not_sent_along() -> None:
+    env = [
+        {"name": "WANDB_API_KEY", "value": "hidden-1"},
+        {"name": "HF_TOKEN", "value": "hidden-2"},
+        {"name": "DB_PASSWORD", "value": "hidden-3"},
+        {"name": "MONKEY", "value": "shown"},
+    ]
+    spec = {"workers": {"template": {"spec": {"containers": [{"name": "trainer", "env": env}]}}}}
+    kept = str(cleaned({"spec": spec}))
+    assert ("hidden-" in kept, "shown" in kept) == (False, True)
+
+
+def test_no_text_of_a_manifest_ends_its_fence() -> None:
+    text = WRITERS["markdown"](replace(report(), manifest={"x": "```\n<b>"}))
+    assert "\n\n````yaml\n" in text
 
 
 def test_json_is_one_object() -> None:

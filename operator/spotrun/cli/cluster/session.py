@@ -14,6 +14,7 @@ import msgspec
 
 from spotrun.cli.cluster.exit_codes import NO_ANSWER, NOT_THERE, REFUSED
 from spotrun.cli.cluster.troubles import NoSuchJob, Refused, in_words
+from spotrun.cli.text.look import printable
 from spotrun.kube.errors import KubeError
 from spotrun.kube.rest.access import AccessError, Credentials, in_cluster
 from spotrun.kube.rest.client import Client
@@ -48,10 +49,10 @@ def ask(chosen: Namespace, work: Work) -> int:
     try:
         return asyncio.run(_asked(chosen, work))
     except NoSuchJob as error:
-        print(f"{who}: {error}", file=sys.stderr)
+        print(f"{who}: {printable(str(error))}", file=sys.stderr)
         return NOT_THERE
     except Refused as error:
-        print(f"{who}: {error}", file=sys.stderr)
+        print(f"{who}: {printable(str(error))}", file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
         raise  # whoever reads has gone, which is no trouble of the cluster
@@ -63,7 +64,7 @@ def ask(chosen: Namespace, work: Work) -> int:
         )
         return NO_ANSWER
     except (AccessError, KubeError, OSError) as error:
-        print(f"{who}: {in_words(error)}", file=sys.stderr)
+        print(f"{who}: {printable(in_words(error))}", file=sys.stderr)
         return NO_ANSWER
 
 

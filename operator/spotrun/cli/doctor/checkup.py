@@ -58,7 +58,7 @@ async def _facts(cluster: Cluster) -> Facts:
     )
     is_known = "trainingjobs" in kinds
     return Facts(
-        now=look_of(sys.stdout).now,
+        now=cluster.client.clock.now(),  # by which the Lease and the objects are dated
         namespace=cluster.namespace,
         own_version=version("spotrun"),
         kinds=kinds,

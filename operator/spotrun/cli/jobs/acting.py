@@ -5,7 +5,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -107,7 +106,8 @@ def run_checkpoint(chosen: Namespace) -> int:
         if job.status.phase != Phase.RUNNING:
             raise Refused(f"it is {job.status.phase or 'not seen yet'}: only who trains can save")
         before = job.status.checkpoint
-        asked = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        # By the API server's clock, as the operator compares it with its own orders.
+        asked = cluster.client.clock.now().isoformat().replace("+00:00", "Z")
         note: dict[str, object] = {
             "metadata": {"annotations": {ANNOTATION_CHECKPOINT_WANTED: asked}}
         }
@@ -136,7 +136,7 @@ def run_stop(chosen: Namespace) -> int:
             return REFUSED
         if job.status.phase not in _OVER and job.status.phase:
             job = await _patch(cluster, job, {"spec": {"suspend": True}})
-            job = await _until(cluster, job, _is_suspended, "suspended")
+            job = await _suspended_or_over(cluster, job)
         print("\n".join(bill(job, look_of(sys.stdout))))
         await cluster.client.delete(
             TRAINING_JOBS,
@@ -149,6 +149,22 @@ def run_stop(chosen: Namespace) -> int:
         return DONE
 
     return ask(chosen, work)
+
+
+async def _suspended_or_over(cluster: Cluster, job: Job) -> Job:
+    def is_still(now: Job) -> bool:
+        return _is_suspended(now) or now.status.phase in _OVER
+
+    try:
+        return await _until(cluster, job, is_still, "suspended")
+    except asyncio.CancelledError:
+        name = job.metadata.name
+        print(
+            f"\n{name}: it is suspended and not deleted. `kubectl tjob resume {name}` goes on, "
+            f"`kubectl tjob stop {name}` ends it",
+            file=sys.stderr,
+        )
+        raise
 
 
 def _require_alive(job: Job, what: str) -> None:
@@ -188,21 +204,21 @@ async def _until(
     seconds: float = _SUSPENDED_SECONDS,
 ) -> Job:
     """Wait for a state of the job; raises Refused when it does not come."""
-    last = job
+    last, name = job, job.metadata.name
     try:
         async with (
             asyncio.timeout(seconds),
-            aclosing(states_of(cluster, job.metadata.name)) as states,
+            aclosing(states_of(cluster, name, job.metadata.uid)) as states,
         ):
             async for now in states:
                 last = now
                 if holds(now):
                     return now
                 if now.status.phase in _OVER:
-                    break
+                    raise Refused(f"it has {now.status.phase.lower()} before it was {what}")
     except TimeoutError:
-        pass
-    raise Refused(
-        f"it is not {what} after {seconds:g} s: it is {last.status.phase}, {last.status.message}. "
-        f"`kubectl tjob why {job.metadata.name}` says more"
-    )
+        raise Refused(
+            f"it is not {what} after {seconds:g} s: it is {last.status.phase}, "
+            f"{last.status.message}. `kubectl tjob why {name}` says more"
+        ) from None
+    raise Refused(f"it was deleted before it was {what}")

@@ -49,6 +49,14 @@ async def pods_of(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
     return await _all(cluster, chosen, PodObject)
 
 
+async def shown_pods(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
+    """Read the same for a screen: none where that is not allowed, for the job says most."""
+    try:
+        return await pods_of(cluster, name)
+    except Forbidden:
+        return ()
+
+
 async def pools(cluster: Cluster) -> tuple[Pool, ...]:
     """Read the CapacityPools; none where that is not allowed, for they only explain more."""
     try:
@@ -84,7 +92,7 @@ async def places_of(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Pl
 async def everything_of(cluster: Cluster, name: str) -> Facts:
     """Read a job with its pods, the pools and its events, at once."""
     job, pods, found, events = await asyncio.gather(
-        one_job(cluster, name), pods_of(cluster, name), pools(cluster), events_of(cluster, name)
+        one_job(cluster, name), shown_pods(cluster, name), pools(cluster), events_of(cluster, name)
     )
     return Facts(job, pods, found, events, await places_of(cluster, pods))
 

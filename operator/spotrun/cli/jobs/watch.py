@@ -3,18 +3,19 @@
 import asyncio
 import sys
 from argparse import Namespace
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from shutil import get_terminal_size
 
 from spotrun.api.names import Phase
 from spotrun.cli.cluster.exit_codes import DONE, REFUSED
 from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.jobs.model import Job
-from spotrun.cli.jobs.reading import events_of, places_of, pods_of, pools
+from spotrun.cli.jobs.reading import events_of, places_of, pools, shown_pods
 from spotrun.cli.jobs.screens.detail import Facts, detail
 from spotrun.cli.jobs.watching import states_of
-from spotrun.cli.text.look import Look, look_of
+from spotrun.cli.text.look import Look, look_of, printable
 from spotrun.cli.text.words import count, usd
+from spotrun.kube.errors import Retryable
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 _TICK_SECONDS = 2.0
@@ -47,7 +48,8 @@ async def watched(cluster: Cluster, name: str) -> int:
                         return DONE
                     upcoming = asyncio.ensure_future(anext(states, None))
                 if job is not None and (done or is_screen):
-                    last = await _draw(cluster, job, last, is_screen=is_screen)
+                    with suppress(Retryable):  # the screen of before stays
+                        last = await _draw(cluster, job, last, is_screen=is_screen)
                 if job is not None and job.status.phase in _OVER:
                     return REFUSED if job.status.phase == Phase.FAILED else DONE
         finally:
@@ -65,7 +67,7 @@ async def _draw(cluster: Cluster, job: Job, last: str, *, is_screen: bool) -> st
         return line
     name = job.metadata.name
     pods, found, events = await asyncio.gather(
-        pods_of(cluster, name), pools(cluster), events_of(cluster, name)
+        shown_pods(cluster, name), pools(cluster), events_of(cluster, name)
     )
     places = await places_of(cluster, pods)
     room = get_terminal_size().lines - 2
@@ -87,7 +89,7 @@ def in_a_line(job: Job) -> str:
         parts.append(f"{usd(status.cost.usd)} at {usd(status.cost.usd_per_hour)}/h")
     if status.message and status.phase != Phase.RUNNING:
         parts.append(status.message)
-    return ", ".join(parts)
+    return printable(", ".join(parts))
 
 
 def _keys(look: Look, name: str) -> str:

@@ -7,14 +7,18 @@ from contextlib import aclosing
 import msgspec
 
 from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.cluster.troubles import NoSuchJob
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.reading import one_job
+from spotrun.kube.clock import boot_seconds
 from spotrun.kube.errors import Gone, Retryable, Silent
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
 _SILENCE_SECONDS = 330.0
 """The API server ends each watch within this time: a longer silence is a dead connection."""
 _PAUSE_SECONDS = 1.0
+_PATIENCE_SECONDS = 600.0
+"""An API server that is upgraded is away for minutes."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -22,19 +26,34 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-async def states_of(cluster: Cluster, name: str) -> AsyncGenerator[Job, None]:
-    """Yield the job, and each later state of it; ends when it is deleted."""
+async def states_of(cluster: Cluster, name: str, uid: str = "") -> AsyncGenerator[Job, None]:
+    """Yield the job, and each later state of it; ends when it is deleted.
+
+    One that is made anew under its name is another. Once the cluster has answered, it may be silent
+    for a while.
+    """
+    answered_at = float("-inf")
     while True:
-        job = await one_job(cluster, name)
-        yield job
         try:
+            job = await one_job(cluster, name)
+            if uid and job.metadata.uid != uid:
+                return
+            uid, answered_at = job.metadata.uid, boot_seconds()
+            yield job
             async with aclosing(_changes(cluster, job)) as changes:
                 async for changed in changes:
                     if changed is None:
                         return
+                    answered_at = boot_seconds()
                     yield changed
-        except (Gone, Retryable, Silent):
-            pass  # looked at anew: what is lost of a watch is in the next state
+            answered_at = boot_seconds()
+        except NoSuchJob:
+            if uid:
+                return
+            raise
+        except (Gone, Retryable, Silent):  # what is lost of a watch is in the next state
+            if boot_seconds() - answered_at > _PATIENCE_SECONDS:
+                raise
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

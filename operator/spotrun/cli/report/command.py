@@ -1,7 +1,6 @@
 """`kubectl tjob report`: read a job, and write all about it."""
 
 import asyncio
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.reading import events_of, one_job
 from spotrun.cli.report.content import report_on
 from spotrun.cli.report.writing import WRITERS
-from spotrun.cli.text.look import look_of
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
 
@@ -29,13 +27,13 @@ def run(chosen: Namespace) -> int:
             events_of(cluster, chosen.name),
             installation(cluster),
         )
-        now = look_of(sys.stdout).now
+        now = cluster.client.clock.now()
         text = WRITERS[chosen.output](report_on(job, manifest, events, known, now))
         if chosen.file is None:
             print(text, end="")
             return DONE
         try:
-            await asyncio.to_thread(Path(chosen.file).write_text, text)
+            await asyncio.to_thread(Path(chosen.file).write_text, text, encoding="utf-8")
         except OSError as error:
             raise Refused(f"{chosen.file} cannot be written: {error.strerror}") from error
         print(f"{chosen.name}: written to {chosen.file}")

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED
 from spotrun.cli.cluster.installation import Installation
 from spotrun.cli.jobs.advice import troubles
 from spotrun.cli.jobs.model import Job
@@ -17,8 +18,11 @@ from spotrun.observe.kube_objects import EventObject
 _WORLD = re.compile(r"world (\d+): (\d+) workers?")
 _SERVER_SIDE = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_WRITTEN = "spotrun.dev/cost-"
-"""The annotations that the operator writes begin so."""
+_WRITTEN = ("spotrun.dev/cost-", str(ANNOTATION_CHECKPOINT_WANTED))
+"""The annotations that the operator writes begin so, and the last request for a checkpoint."""
+_SECRET = re.compile(r"token|secret|passw|credential|auth|(^|_)(api_?key|key|pat|pwd)($|_)", re.I)
+HIDDEN = "(left out of this report)"
+"""Stands in the place of values that look like secrets."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,10 @@ def moments(job: Job, events: Sequence[EventObject]) -> tuple[Moment, ...]:
 
 
 def cleaned(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job as somebody would apply it: without status and what the server added."""
+    """Return the job as somebody would apply it: without status and what the server added.
+
+    A report is sent to others: values of variables that are named like secrets are left out.
+    """
     metadata = {k: v for k, v in manifest.get("metadata", {}).items() if k not in _SERVER_SIDE}
     annotations = {
         name: text
@@ -108,7 +115,17 @@ def cleaned(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if annotations:
         metadata["annotations"] = annotations
     kept = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind")}
-    return {**kept, "metadata": metadata, "spec": manifest.get("spec", {})}
+    return {**kept, "metadata": metadata, "spec": _without_secrets(manifest.get("spec", {}))}
+
+
+def _without_secrets(part: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    if isinstance(part, list):
+        return [_without_secrets(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "value" in part and _SECRET.search(str(part.get("name", ""))):
+        return {**part, "value": HIDDEN}
+    return {name: _without_secrets(one) for name, one in part.items()}
 
 
 def ended_at(job: Job) -> str | None:

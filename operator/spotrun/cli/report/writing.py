@@ -1,6 +1,7 @@
 """A report as Markdown, as JSON, and as one HTML file that needs no other. Pure."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from html import escape
@@ -27,7 +28,10 @@ _SOURCE = (
     "This is what Events of the job tell, which a cluster keeps for an hour by default, and its "
     "last ten decisions."
 )
-_REPRODUCE = "The job as it was; `kubectl apply -f` makes it again."
+_REPRODUCE = (
+    "The job as it was; `kubectl apply -f` makes it again. Values of variables that are named like "
+    "secrets are left out."
+)
 
 
 def as_json(report: Report) -> str:
@@ -44,7 +48,8 @@ def as_markdown(report: Report) -> str:
         rows = [(f"{one.at:%H:%M:%S}", one.what, one.text) for one in report.moments]
         parts += ["## What happened", _markdown_table(tuple(rows)), _SOURCE]
     manifest = _yaml(report).rstrip()
-    parts += ["## How to reproduce it", _REPRODUCE, f"```yaml\n{manifest}\n```"]
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", manifest))])
+    parts += ["## How to reproduce it", _REPRODUCE, f"{fence}yaml\n{manifest}\n{fence}"]
     return "\n\n".join(parts) + "\n"
 
 

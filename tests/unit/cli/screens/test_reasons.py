@@ -85,6 +85,7 @@ def test_sums_are_exact_and_the_dearest_is_first() -> None:
         {"namespace": "web", "usd": "0.2", "usdPerHour": "0", "savedUsd": "0"},
     ]
     assert [one["team"] for one in sums_by(jobs, "team")] == ["vision"]
+    assert sums_by(jobs, "pool")[0] == {"pool": "spot-a10g", "usd": "30.02"}
     assert sums_table(sums_by(jobs, "pool"), "pool", LOOK) == [
         "POOL       COST($)",
         "spot-a10g    30.02",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
 
+from spotrun.cli.text.look import printable
 from spotrun.observe.kube_objects import EventObject
 
 MARK = ""
@@ -60,7 +61,7 @@ def drawn(line: Line, *, has_times: bool, width: int) -> str:
     """Write a line: the rank before it, a mark as a rule across."""
     if line.source == MARK:
         at = f" {line.time[11:19]}" if line.time else ""
-        return f"-----{at} {line.text} -----"
+        return f"-----{at} {printable(line.text)} -----"
     time = f"{line.time[:23]}Z " if has_times and line.time else ""
     return f"{line.source:>{width}} {time}{line.text}" if width else f"{time}{line.text}"
 

@@ -33,6 +33,8 @@ async def log_of(cluster: Cluster, pod: PodObject, tail: int | None) -> list[str
         answer = await _read(cluster, pod, params)
     except NotFound:
         return ["(its pod is gone, and its log with it)"]
+    except Retryable as error:
+        return [f"({error.message})"]  # its node has gone, say: the others have logs
     return answer.decode(errors="replace").splitlines()
 
 

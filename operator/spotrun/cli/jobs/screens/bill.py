@@ -8,11 +8,12 @@ from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.text.look import Look
 from spotrun.cli.text.table import Column, table
-from spotrun.cli.text.words import UNKNOWN, age, amount, percent_of, plain_usd, usd
+from spotrun.cli.text.words import age, amount, percent_of, plain_usd, usd
 
 NONE = "(none)"
 _LABELS = {"team": LABEL_TEAM, "project": LABEL_PROJECT, "cost-center": LABEL_COST_CENTER}
 GROUPS = ("job", "namespace", "pool", *_LABELS)
+_FIELDS = ("usd", "usdPerHour", "savedUsd")
 _WASTE = {
     "redoneUsd": "steps done twice",
     "standstillUsd": "standstill around losses, restarts and changes of size",
@@ -79,16 +80,19 @@ def cost_remarks(job: Job) -> list[str]:
 
 
 def sums_by(jobs: Sequence[Job], group: str) -> list[dict[str, str]]:
-    """Add up jobs by what they share, the dearest first; amounts as text."""
+    """Add up jobs by what they share, the dearest first; amounts as text.
+
+    No status tells the rates and the savings of pools: they are left out, for they are not zero.
+    """
     found: dict[str, list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
     for job in jobs:
         for name, usd_here, rate, saved in _shares(job, group):
             sums = found[name]
             found[name] = [sums[0] + usd_here, sums[1] + rate, sums[2] + saved]
     ordered = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
+    fields = _FIELDS[:1] if group == "pool" else _FIELDS
     return [
-        {group: name, "usd": str(one[0]), "usdPerHour": str(one[1]), "savedUsd": str(one[2])}
-        for name, one in ordered
+        {group: name, **dict(zip(fields, map(str, one), strict=False))} for name, one in ordered
     ]
 
 
@@ -112,13 +116,12 @@ def sums_table(sums: Sequence[dict[str, str]], group: str, look: Look) -> list[s
         Column("$/H", is_number=True),
         Column("SAVED($)", is_number=True),
     )
-    fields = ("usd", "usdPerHour", "savedUsd")
-    by_pool = group == "pool"  # whose rates and savings no status tells
 
-    def row(name: str, values: Sequence[str]) -> tuple[str, ...]:
-        shown = [plain_usd(value) for value in values]
-        return (name, shown[0], *([UNKNOWN] * 2 if by_pool else shown[1:]))
+    def row(name: str, values: Sequence[str | Decimal | None]) -> tuple[str, ...]:
+        return (name, *(plain_usd(value) for value in values))
 
-    rows = [row(one[group], [one[field] for field in fields]) for one in sums]
-    totals = [str(sum((amount(one[field]) for one in sums), Decimal(0))) for field in fields]
-    return table(columns, [*rows, row("(all)", totals)], look)
+    rows = [row(one[group], [one.get(field) for field in _FIELDS]) for one in sums]
+    known = _FIELDS[:1] if group == "pool" else _FIELDS
+    totals = [sum((amount(one[field]) for one in sums), Decimal(0)) for field in known]
+    unknown = [None] * (len(_FIELDS) - len(known))
+    return table(columns, [*rows, row("(all)", [*totals, *unknown])], look)
