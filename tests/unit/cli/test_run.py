@@ -17,6 +17,7 @@ from spotrun.cli.kubectl import main
 from spotrun.cli.submit import command
 from spotrun.cli.submit import package as package_module
 from spotrun.cli.submit.expectation import expectation
+from spotrun.cli.submit.manifests import as_yaml
 from spotrun.cli.submit.package import MOST_BYTES, name_for, pack
 from spotrun.cli.submit.wishes import Wishes, read_workers
 from spotrun.cli.text.prompt import agrees
@@ -148,6 +149,13 @@ def test_a_folder_keeps_its_paths_and_leaves_out_what_nobody_runs(
         *("data/blob", "data/words.py", "train.py"),
     ]
     assert job["metadata"]["name"] == "src"
+
+
+@pytest.mark.parametrize(
+    "text", ["a\r\n", "\n\n x\n", "a\x85b\nc", "a\u2028b\n", "\x1b[31m\n", "\tx\n"]
+)
+def test_a_script_comes_back_from_the_yaml_as_it_was(text: str) -> None:
+    assert yaml.safe_load(as_yaml({"data": text})) == {"data": text}
 
 
 def test_the_same_content_has_the_same_name_and_other_content_another(script: Path) -> None:

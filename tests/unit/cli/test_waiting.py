@@ -21,7 +21,7 @@ from spotrun.cli.jobs.watching import states_of
 from spotrun.kube.errors import Forbidden, Retryable
 from tests.support.screens.shown_jobs import shown_job
 
-CLUSTER = cast(Cluster, None)
+CLUSTER = cast("Cluster", None)
 
 
 def made(uid: str, phase: str = "Running") -> Job:
@@ -128,7 +128,7 @@ class _Client:
 
 
 async def test_a_job_is_shown_without_the_pods_that_may_not_be_read() -> None:
-    cluster = Cluster(cast(Any, _Client()), cast(Any, None), "ml", "here")
+    cluster = Cluster(cast("Any", _Client()), cast("Any", None), "ml", "here")
     facts = await everything_of(cluster, "gpt")
     assert (facts.job.metadata.uid, facts.pods) == ("1", ())
 
@@ -149,7 +149,7 @@ async def test_a_checkpoint_is_asked_for_by_the_time_of_the_api_server(
         return job
 
     server = SimpleNamespace(now=lambda: datetime(2026, 3, 1, tzinfo=UTC))
-    cluster = cast(Cluster, SimpleNamespace(client=SimpleNamespace(clock=server)))
+    cluster = cast("Cluster", SimpleNamespace(client=SimpleNamespace(clock=server)))
     works: list[Callable[[Cluster], Awaitable[int]]] = []
     monkeypatch.setattr(acting, "ask", lambda _, work: works.append(work))
     monkeypatch.setattr(acting, "one_job", one_job)

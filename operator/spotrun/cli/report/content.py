@@ -20,7 +20,9 @@ _SERVER_SIDE = ("managedFields", "uid", "resourceVersion", "generation", "creati
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WRITTEN = ("spotrun.dev/cost-", str(ANNOTATION_CHECKPOINT_WANTED))
 """The annotations that the operator writes begin so, and the last request for a checkpoint."""
-_SECRET = re.compile(r"token|secret|passw|credential|auth|(^|_)(api_?key|key|pat|pwd)($|_)", re.I)
+_SECRET = re.compile(
+    r"token|secret|passw|credential|auth|(^|_)(api_?key|key|pat|pwd)($|_)", re.IGNORECASE
+)
 HIDDEN = "(left out of this report)"
 """Stands in the place of values that look like secrets."""
 

@@ -63,8 +63,8 @@ def _packed(given: str, entry: str | None) -> Package:
     files = {str(one.relative_to(path)): one for one in found}
     if len(files) > _MOST_FILES:
         raise ValueError(
-            f"{given} has more than {_MOST_FILES} files, and {_MOST_FILES} can be sent: build an image, or "
-            "send the folder of the script alone"
+            f"{given} has more than {_MOST_FILES} files, and no more can be sent: build an "
+            "image, or send the folder of the script alone"
         )
     chosen = entry or next((name for name in _ENTRIES if name in files), None)
     if chosen not in files:

@@ -95,7 +95,7 @@ def _chosen(paths: Sequence[Path], context: str | None) -> Chosen:
     user = _named(merged, "users", "user", inner.get("user"))
     namespace = str(inner.get("namespace") or "default")
     if not isinstance((cluster or {}).get("insecure-skip-tls-verify", False), bool):
-        raise ValueError("insecure-skip-tls-verify is neither true nor false")  # "false" is a text
+        raise TypeError("insecure-skip-tls-verify is neither true nor false")  # "false" is a text
     if _is_readable(cluster, user):
         return Chosen(name, namespace, _reading(cluster or {}, user or {}, paths))
     if others := sorted(_IMPERSONATION & (user or {}).keys()):
