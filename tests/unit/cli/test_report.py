@@ -121,7 +121,7 @@ def test_secrets_are_not_sent_along() -> None:
         {"name": "WANDB_API_KEY", "value": "hidden-1"},
         {"name": "HF_TOKEN", "value": "hidden-2"},
         {"name": "DB_PASSWORD", "value": "hidden-3"},
-        {"name": "MONKEY", "value": "shown"},
+        {"name": "TOKENIZERS_PARALLELISM", "value": "shown"},
     ]
     spec = {"workers": {"template": {"spec": {"containers": [{"name": "trainer", "env": env}]}}}}
     kept = str(cleaned({"spec": spec}))

@@ -4,8 +4,10 @@ import asyncio
 import builtins
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import pytest
@@ -282,3 +284,23 @@ def test_a_script_runs_here_under_torchrun(
     script.write_text("import sys\nprint('hello', *sys.argv[1:])\nsys.exit(3)\n")
     assert main(["run", str(script), "--local", "--", "--epochs", "3"]) != 0
     assert "hello --epochs 3" in capfd.readouterr().out
+
+
+def test_ctrl_c_here_leaves_torchrun_the_time_to_end_its_workers(tmp_path: Path) -> None:
+    goodbye = (
+        "import sys, time, pathlib\n"
+        "try:\n    print('up', flush=True); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    time.sleep(1); pathlib.Path('clean').touch()\n"
+    )
+    program = (
+        "from spotrun.cli.submit.command import _finished; import sys; _finished(sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", program, sys.executable, "-c", goodbye]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(30)
+    assert (tmp_path / "clean").exists()

@@ -21,7 +21,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WRITTEN = ("spotrun.dev/cost-", str(ANNOTATION_CHECKPOINT_WANTED))
 """The annotations that the operator writes begin so, and the last request for a checkpoint."""
 _SECRET = re.compile(
-    r"token|secret|passw|credential|auth|(^|_)(api_?key|key|pat|pwd)($|_)", re.IGNORECASE
+    r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
 )
 HIDDEN = "(left out of this report)"
 """Stands in the place of values that look like secrets."""

@@ -31,6 +31,9 @@ _NO_IMAGE = (
     "you may not read it. Give one with Python and PyTorch by --image"
 )
 
+_GOODBYE_SECONDS = 35.0
+"""torchrun gives its workers 30 s; killed before, it would leave them behind, with their GPUs."""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -195,4 +198,17 @@ def _here(order: Order) -> int:
     processes = f"--nproc-per-node={order.wishes.gpus or 1}"
     command = [*torchrun, "--standalone", processes, str(script), *order.wishes.arguments]
     print(" ".join(command), file=sys.stderr)
-    return subprocess.run(command, check=False).returncode
+    return _finished(command)
+
+
+def _finished(command: list[str]) -> int:
+    """Run a program to its end. Ctrl-C reaches it too: it needs time to end its workers."""
+    with subprocess.Popen(command) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_GOODBYE_SECONDS)
+            process.terminate()  # nothing where it has ended
+            process.wait()
+            raise
