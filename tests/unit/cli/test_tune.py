@@ -1,5 +1,8 @@
 import json
+import subprocess
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -74,3 +77,14 @@ def test_wrong_flags_are_told(
         main(["tune", *arguments])
     assert exit_code.value.code == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_search_of_another_version_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answered(*_: Any, **__: Any) -> CompletedProcess[str]:
+        return CompletedProcess((), 0, "{kind: TuningJob, apiVersion: spotrun.dev/v9}", "")
+
+    monkeypatch.setattr(subprocess, "run", answered)
+    assert main(["tune", "a"]) == 1
+    assert "the search cannot be read" in capsys.readouterr().err

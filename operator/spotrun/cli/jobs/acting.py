@@ -16,7 +16,7 @@ from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.reading import one_job
 from spotrun.cli.jobs.screens.bill import bill
 from spotrun.cli.jobs.watching import states_of
-from spotrun.cli.text.look import look_of
+from spotrun.cli.text.look import look_of, printable
 from spotrun.cli.text.prompt import agrees
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
@@ -55,7 +55,7 @@ def run_resume(chosen: Namespace) -> int:
         if others:
             print(
                 f"{chosen.name}: you hold it no longer, but {', '.join(others)} still does: "
-                f"{job.status.message}. `kubectl tjob why {chosen.name}` says what to do"
+                f"{printable(job.status.message)}. `kubectl tjob why {chosen.name}` says what to do"
             )
             return REFUSED
         print(f"{chosen.name}: goes on. `kubectl tjob watch {chosen.name}` shows how")

@@ -1,9 +1,14 @@
 """Logs of several workers: one order, ranks, and marks where the world changed."""
 
+from typing import Any, cast
+
 import pytest
 
+from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.jobs.logs.command import select
 from spotrun.cli.jobs.logs.lines import drawn, merged
+from spotrun.cli.jobs.logs.reading import log_of
+from spotrun.kube.errors import Retryable
 from tests.support.screens.shown_jobs import shown_events, shown_job, shown_pods
 
 LOGS = {
@@ -56,3 +61,13 @@ def test_workers_are_chosen_by_rank(rank: int | None, is_all: bool, pods: dict[s
 def test_without_a_world_the_first_worker_is_read() -> None:
     found = select(shown_job(status={"world": None}), shown_pods(4, 3), None, is_all=False)
     assert list(found) == ["w3"]
+
+
+async def test_a_worker_whose_node_has_gone_hides_no_other_log() -> None:
+    class Gone:
+        async def request(self, *_: Any, **__: Any) -> bytes:
+            raise Retryable("dial tcp 10.0.0.7:10250: i/o timeout", status=500)
+
+    cluster = Cluster(cast("Any", None), cast("Any", Gone()), "ml", "here")
+    [pod] = shown_pods(1)
+    assert await log_of(cluster, pod, None) == ["(dial tcp 10.0.0.7:10250: i/o timeout)"]

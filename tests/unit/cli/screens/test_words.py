@@ -4,9 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spotrun.cli.jobs.logs.lines import MARK, Line, drawn
+from spotrun.cli.jobs.watch import in_a_line
 from spotrun.cli.text.look import Look, look_of
 from spotrun.cli.text.table import Column, table
 from spotrun.cli.text.words import sentence, span, things, usd
+from tests.support.screens.shown_jobs import shown_job
 
 LOOK = Look(datetime(2026, 3, 1, tzinfo=UTC), width=30)
 
@@ -61,3 +64,6 @@ def test_no_color_is_obeyed() -> None:
 def test_nobody_elses_text_speaks_to_the_terminal() -> None:
     assert LOOK.filled("a\x1b[2Jb\nc") == ["a [2Jb c"]
     assert table((Column("WHY"),), [("\x1b]0;title\x07",)], LOOK)[1] == " ]0;title"
+    evil = shown_job(status={"phase": "Pending", "message": "a\x1b[2Jb"})
+    assert "\x1b" not in in_a_line(evil)
+    assert "\x1b" not in drawn(Line("", MARK, "world 2: \x1b[2J"), has_times=False, width=0)

@@ -12,6 +12,7 @@ import yaml
 from spotrun.api.manifest import load
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.cli.jobs.tune.table import page
+from spotrun.cli.text.look import printable
 
 SHOWN, NOT_FOUND = 0, 1
 
@@ -49,8 +50,16 @@ def run(asked: Asked) -> int:
         if answer.returncode:
             print(f"kubectl tjob tune: {answer.stderr.strip()}", file=sys.stderr)
             return NOT_FOUND
-        search = _search(answer.stdout)
-    print(page(search))
+        try:
+            search = _search(answer.stdout)
+        except ValueError as error:
+            print(
+                f"kubectl tjob tune: the search cannot be read ({printable(str(error))}): its "
+                "operator may be of another version than this command",
+                file=sys.stderr,
+            )
+            return NOT_FOUND
+    print("\n".join(map(printable, page(search).split("\n"))))
     return SHOWN
 
 
