@@ -105,11 +105,16 @@ def _with_news(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
 
 
 def _cost(trial: Trial, child: Child) -> Usd:
-    """Return what is known of a trial's cost: to the last digit once all is settled."""
-    exact, shown = child.state.accumulators.usd, child.state.cost.usd
+    """Return what is known of a trial's cost: to the last digit once all is settled.
+
+    Its checkpoints in an object store are a part, for the job's budget pays them as well.
+    """
+    sums, shown = child.state.accumulators, child.state.cost.usd
+    storage = sums.storage.usd.total if sums.storage is not None else NO_USD
+    exact = (sums.usd or NO_USD) + storage
     if is_settled(child):
-        return exact or NO_USD
-    return max(trial.usd, shown or NO_USD, exact or NO_USD)
+        return exact
+    return max(trial.usd, (shown or NO_USD) + storage, exact)
 
 
 def _settled(trial: Trial, child: Child, now: datetime) -> Trial | None:

@@ -1,13 +1,16 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.money.other_costs.storage_costs import StorageUsd
 from spotrun.policies.tuning.following import is_settled
 from spotrun.search.trial import Report
 from spotrun.state.job_state import JobState
+from spotrun.state.stored.cost import StorageSums
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW
 from tests.support.tuning.searches import a_job, a_search, usd
@@ -117,3 +120,13 @@ def test_the_newest_checkpoint_is_named_by_its_place() -> None:
     saved = AcknowledgedCheckpoint("step-9", 9, NOW)
     [trial] = a_search().with_trial().with_job(0, a_job(checkpoint=saved)).trials()
     assert trial.checkpoint == "ml/search-0/step-9"
+
+
+@pytest.mark.parametrize(("phase", "settled"), [(Phase.RUNNING, 0), (Phase.SUCCEEDED, 1)])
+def test_the_cost_of_a_trial_has_that_of_its_checkpoints(phase: Phase, settled: int) -> None:
+    """The budget of its job pays both, so the sum of all trials has to have both."""
+    job = a_job(phase, cost="0.25", settled=settled)
+    storage = StorageSums(usd=StorageUsd(stored=usd("0.1"), requests=usd("0.02")))
+    job = replace(job, accumulators=replace(job.accumulators, storage=storage))
+    [trial] = a_search().with_trial().with_job(0, job, loss=0.5).trials()
+    assert trial.usd == usd("0.37")
