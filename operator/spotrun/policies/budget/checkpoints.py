@@ -39,7 +39,7 @@ def plan_saves(view: View, status: JobState) -> JobState:
     if _stands(status.saving, chosen):
         return status
     plan = SavingPlan(
-        every_seconds=int(chosen.every_seconds),
+        every_seconds=_whole_seconds(chosen),
         keep=chosen.keep,
         usd_per_month=_cents(chosen.usd),
         lost_work_usd_per_month=_cents(Usd(Decimal(f"{chosen.lost_work_usd:.6f}"))),
@@ -91,7 +91,12 @@ def _rate(view: View, worker: Worker) -> float:
 def _stands(plan: SavingPlan | None, chosen: Strategy) -> bool:
     if plan is None or plan.keep != chosen.keep or plan.within_budget != chosen.is_within:
         return False
-    return 1 / _SAME <= chosen.every_seconds / plan.every_seconds <= _SAME
+    return 1 / _SAME <= _whole_seconds(chosen) / plan.every_seconds <= _SAME
+
+
+def _whole_seconds(chosen: Strategy) -> int:
+    """Return the interval as it is stored: a job may ask for 500ms."""
+    return max(int(chosen.every_seconds), 1)
 
 
 def _why(chosen: Strategy, budget: Usd, wanted: int) -> str:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from spotrun.agents.answers import Answers
 from spotrun.api.capacitypool import Capacity
 from spotrun.money.builtin_tables import built_in_tables
@@ -87,3 +89,13 @@ def test_a_budget_that_is_taken_away_takes_its_plan_with_it() -> None:
     first = decided(saving("20")).status
     job = replace(saving(None), status=stored(first))
     assert decided(job).status.saving is None
+
+
+@pytest.mark.parametrize("every", ["500ms", "1500ms"])
+def test_a_part_of_a_second_is_a_plan_that_stands(every: str) -> None:
+    job = saving("100", every=every)
+    first = decided(job).status
+    assert first.saving is not None
+    assert first.saving.every_seconds == 1
+    again = decided(replace(job, status=first)).status
+    assert again.decisions == first.decisions
