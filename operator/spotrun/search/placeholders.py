@@ -58,17 +58,22 @@ def text_of(value: Value) -> str:
 
 def _with_values(container: Mapping[str, Any], values: Values, variable: str) -> dict[str, Any]:
     lists = {
-        key: [replace_params(text, values) for text in container[key]]
+        key: [_replaced(text, values) for text in container[key]]
         for key in ("command", "args")
         if container.get(key)
     }
     env = [
-        {**one, "value": replace_params(one["value"], values)} if one.get("value") else one
+        {**one, "value": _replaced(one["value"], values)} if one.get("value") else one
         for one in container.get("env") or ()
-        if one.get("name") != variable
+        if isinstance(one, Mapping) and one.get("name") != variable
     ]
     told = json.dumps(dict(values), separators=(",", ":"))
     return {**container, **lists, "env": [*env, {"name": variable, "value": _escaped(told)}]}
+
+
+def _replaced(given: object, values: Values) -> object:
+    """Replace in texts; a number without quotes stays, and the API server says that it is one."""
+    return replace_params(given, values) if isinstance(given, str) else given
 
 
 def _escaped(text: str) -> str:

@@ -60,3 +60,12 @@ def test_each_container_gets_the_values() -> None:
             "nodeSelector": {"c": "d"},
         },
     }
+
+
+def test_what_is_no_text_stays_for_the_api_server_to_refuse() -> None:
+    env = [{"name": "STEPS", "value": 3}, {"name": "LR", "value": "$(params.lr)"}]
+    container = {"name": "t", "args": ["a", 5], "env": env}
+    made = with_params({"spec": {"initContainers": [container]}}, VALUES, variable=ENV_PARAMS)
+    [changed] = made["spec"]["initContainers"]
+    assert changed["args"] == ["a", 5]
+    assert [one["value"] for one in changed["env"][:2]] == [3, "1e-05"]
