@@ -25,9 +25,15 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
     """
     if not needs_process(question):
         return suggest(question)
-    process = await create_subprocess_exec(
-        *(sys.executable, "-c", _PROGRAM), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
-    )
+    program = (sys.executable, "-c", _PROGRAM)
+    try:
+        process = await create_subprocess_exec(
+            *program, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
+        )
+    except OSError as error:  # no memory, or no process more for this user
+        raise ValueError(
+            f"the process that looks for the next trial's values cannot be started: {error}"
+        ) from None
     try:
         async with asyncio.timeout(seconds):
             said, complaints = await process.communicate(write_question(question))
@@ -48,7 +54,7 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
         )
     try:
         return read_answer(said)
-    except JSONDecodeError:
+    except (JSONDecodeError, UnicodeDecodeError, LookupError, TypeError):
         raise ValueError(
             "the process that looks for the next trial's values said something that is no answer: "
             f"{said[:_WORDS_SHOWN]!r}"

@@ -38,6 +38,10 @@ def played_by(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("import os; os.kill(os.getpid(), 9)", "ended with -9: it may have had too little memory"),
         ('print(\'{"error": "choose TPE"}\')', "^choose TPE$"),
         ("print('hello')", "said something that is no answer"),
+        ("print(3)", "said something that is no answer"),
+        ("print('{}')", "said something that is no answer"),
+        ('print(\'{"values": {"lr": [1]}, "why": ""}\')', "said something that is no answer"),
+        ("import sys; sys.stdout.buffer.write(bytes([255, 254]))", "something that is no answer"),
     ],
 )
 async def test_what_went_wrong_is_said(
@@ -71,3 +75,9 @@ def test_the_operator_does_not_import_optuna() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert ran.stdout.strip() == "set()"
+
+
+async def test_a_process_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ValueError, match="cannot be started"):
+        await answer(QUESTION)

@@ -68,7 +68,12 @@ def read_answer(body: bytes) -> Suggestion:
     content = json.loads(body)
     if "error" in content:
         raise ValueError(content["error"])
-    return Suggestion(content["values"], why=content["why"])
+    values, why = content["values"], content["why"]
+    if not isinstance(values, dict) or not isinstance(why, str):
+        raise TypeError("an answer has values by their names, and a text")
+    if not all(isinstance(value, str | int | float) for value in values.values()):
+        raise TypeError("a value is a text, a number or a truth value")
+    return Suggestion(values, why=why)
 
 
 def _written_parameter(parameter: Parameter) -> dict[str, Any]:
