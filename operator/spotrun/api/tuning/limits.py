@@ -11,7 +11,7 @@ from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
 
 MOST_TRIALS = 1000
-"""The status has room for this many: each takes up to a kilobyte of it."""
+"""The status has room for this many, and for fewer with many long parameters (`most_trials`)."""
 
 
 class Keep(Choice):

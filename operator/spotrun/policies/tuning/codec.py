@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 
 from spotrun.api.field_types.amounts import Amount, Percent
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.tuning import status as api
+from spotrun.api.tuning.tuningjob import TuningJobSpec
 from spotrun.api.tuning.words import TuningReason
 from spotrun.money.units import Usd
 from spotrun.policies.tuning.state import (
@@ -21,6 +23,15 @@ from spotrun.search.space import Value, Values
 from spotrun.search.trial import Report
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.statements_codec import read_conditions, write_conditions
+
+_MOST_CHARS = 1_250_000
+"""Of all trials but for their messages: etcd takes objects of 1.5 MB, the spec among it."""
+_MESSAGES_CHARS = 100_000
+"""Of all trials together."""
+_FIXED_CHARS = 700
+"""Of a trial with all its fields, and of what `metadata.managedFields` says of them."""
+_LEAST_COURSE_CHARS = 60
+_NUMBER_CHARS = 24
 
 _REASONS = {reason.value: reason for reason in TuningReason}
 _SPOKEN = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
@@ -58,10 +69,21 @@ def write(state: TuningState) -> api.TuningJobStatus:
         pareto=state.pareto or None,
         grid_size=state.grid_size,
         conditions=write_conditions(state.conditions),
-        history=tuple(map(_write_trial, state.trials)) or None,
+        history=_write_trials(state.trials) or None,
         started_at=time_of(state.started_at),
         ended_at=time_of(state.ended_at),
     )
+
+
+def most_trials(spec: TuningJobSpec) -> int:
+    """Return how many trials the status has room for, whatever values they have."""
+    longest = sum(
+        _chars(one.name, max(one.categorical.choices, key=lambda text: len(json.dumps(text))))
+        if one.categorical is not None
+        else _chars(one.name, "0" * _NUMBER_CHARS)
+        for one in spec.parameters
+    )
+    return _MOST_CHARS // (_FIXED_CHARS + _LEAST_COURSE_CHARS + longest)
 
 
 def read_value(text: str) -> Value:
@@ -69,7 +91,8 @@ def read_value(text: str) -> Value:
     if _SPOKEN.fullmatch(text) is None:
         return text
     read: Value = json.loads(text) if not re.match("-?0[0-9]", text) else text
-    return read
+    # 1e999 would be an infinity, which is written as a word and not read back.
+    return text if isinstance(read, float) and math.isinf(read) else read
 
 
 def _read_values(values: Mapping[str, str]) -> Values:
@@ -100,19 +123,36 @@ def _read_trial(stored: api.Trial) -> Trial:
     )
 
 
-def _write_trial(trial: Trial) -> api.Trial:
+def _write_trials(trials: tuple[Trial, ...]) -> tuple[api.Trial, ...]:
+    """Write the trials so that all of them fit into an object: the more, the shorter each is."""
+    count = max(len(trials), 1)
+    values = sum(
+        _chars(name, text_of(given)) for one in trials for name, given in one.values.items()
+    )
+    left = (_MOST_CHARS - values) // count - _FIXED_CHARS
+    course_chars = min(max(left, _LEAST_COURSE_CHARS), api.MOST_COURSE_CHARS)
+    message_chars = min(MAX_DETAIL_CHARS, _MESSAGES_CHARS // count)
+    return tuple(_write_trial(one, course_chars, message_chars) for one in trials)
+
+
+def _chars(name: str, value: str) -> int:
+    """Return what a parameter takes of a trial; the name of a field is written twice."""
+    return 2 * len(name) + len(json.dumps(value)) + 14
+
+
+def _write_trial(trial: Trial, course_chars: int, message_chars: int) -> api.Trial:
     return api.Trial.model_construct(
         number=trial.number,
         phase=trial.phase,
         parameters=_write_values(trial.values),
         value=_write_number(trial.value) if trial.value is not None else None,
         step=trial.step,
-        course=_write_course(trial.course) or None,
+        course=_write_course(trial.course, course_chars) or None,
         usd=trial.usd.amount if trial.usd else None,
         cap_usd=_amount(trial.cap_usd),
         expected_usd=_amount(trial.expected_usd),
         reason=trial.reason,
-        message=trial.message,
+        message=trial.message[:message_chars] if trial.message else None,
         checkpoint=trial.checkpoint,
         outcome=trial.outcome,
         begun_at=time_of(trial.begun_at),
@@ -133,14 +173,19 @@ def _read_course(text: str | None) -> tuple[Report, ...]:
     return tuple(Report(int(step), float(value)) for step, value in points)
 
 
-def _write_course(course: tuple[Report, ...]) -> str:
-    """Write what there is room for: the first and the newest, and every other one in between."""
-    points = course
-    while True:
-        text = " ".join(f"{point.step}:{point.value:.6g}" for point in points)
-        if len(text) <= api.MOST_COURSE_CHARS:
-            return text
-        points = (*points[:-1:2], points[-1])
+def _write_course(course: tuple[Report, ...], most_chars: int) -> str:
+    """Write what there is room for: the first, the newest, and points that are evenly apart.
+
+    They are so by the ratio of their steps, as the rungs of pruning are: where every other point
+    went, again and again, a rung would be judged by values of much later steps.
+    """
+    words = [(point.step, f"{point.step}:{point.value:.6g}") for point in course]
+    num_chars = sum(len(word) + 1 for _, word in words) - 1
+    while num_chars > most_chars and len(words) > 2:
+        gaps = [(words[at + 1][0] + 1) / (words[at - 1][0] + 1) for at in range(1, len(words) - 1)]
+        _, dropped = words.pop(1 + gaps.index(min(gaps)))
+        num_chars -= len(dropped) + 1
+    return " ".join(word for _, word in words)
 
 
 def _read_counts(stored: api.TrialCounts | None) -> Counts:

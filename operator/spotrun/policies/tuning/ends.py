@@ -11,6 +11,7 @@ from spotrun.api.tuning.limits import OnExceeded
 from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import Usd
+from spotrun.policies.tuning.codec import most_trials
 from spotrun.policies.tuning.following import stopping
 from spotrun.policies.tuning.money import next_cap, spent
 from spotrun.policies.tuning.snapshot import TuningSnapshot
@@ -108,6 +109,9 @@ def _on_number(search: TuningSnapshot, status: TuningState) -> End | None:
     if status.grid_size is not None and begun >= status.grid_size:
         why = f"all {status.grid_size} points of the grid were tried"
         return End(TuningReason.SPACE_EXHAUSTED, why)
+    if begun >= (room := most_trials(search.spec)):
+        why = f"{room} trials have begun, and the status has no room for more of these parameters"
+        return End(TuningReason.ALL_TRIALS_DONE, why)
     if begun < most:
         return None
     return End(TuningReason.ALL_TRIALS_DONE, f"trials.max, {most}, have begun")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.ends import End, has_reached
@@ -16,6 +17,7 @@ from spotrun.search.space import Values
 
 MOST_PARETO = 64
 _MOST_VALUES_CHARS = 200
+_MOST_WHY_CHARS = 2 * MAX_DETAIL_CHARS
 
 
 def report(search: TuningSnapshot, status: TuningState, end: End | None) -> TuningState:
@@ -30,6 +32,8 @@ def report(search: TuningSnapshot, status: TuningState, end: End | None) -> Tuni
         observed_generation=search.generation,
     )
     phase, reason, why = _phase(search, status, end)
+    if len(why) > _MOST_WHY_CHARS:  # it may quote what a user wrote
+        why = f"{why[:_MOST_WHY_CHARS]}...; "
     return replace(status, phase=phase, reason=reason, message=f"{why}{_in_words(status)}")
 
 

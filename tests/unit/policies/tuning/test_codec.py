@@ -6,7 +6,7 @@ import pytest
 
 from spotrun.api.tuning.status import MOST_COURSE_CHARS, TuningJobStatus
 from spotrun.api.tuning.words import TrialPhase, TuningReason
-from spotrun.policies.tuning.codec import read, read_value, write
+from spotrun.policies.tuning.codec import _read_course, most_trials, read, read_value, write
 from spotrun.policies.tuning.state import Best, Counts, TuningState
 from spotrun.search.placeholders import text_of
 from spotrun.search.trial import Report
@@ -75,3 +75,45 @@ def test_a_status_that_was_never_written_is_the_first_state() -> None:
     best = Best(0, "search-0", 0.5, None, {"lr": 0.1}, None)
     assert stored_and_read(replace(empty, best=best)).best == best
     assert stored_and_read(empty).cost.usd == usd("0")
+
+
+def test_a_rung_keeps_its_value_however_long_a_course_becomes() -> None:
+    """A trial that is stored after each report; its values fall with the steps."""
+    state = a_search().with_trial(value=0.1, step=1).status
+    for step in range(10, 20_000, 10):
+        [trial] = state.trials
+        longer = replace(trial, step=step, course=(*trial.course, Report(step, 1 / step)))
+        [kept] = write(replace(state, trials=(longer,))).history or ()
+        state = replace(state, trials=(replace(longer, course=_read_course(kept.course)),))
+    steps = [point.step for point in state.trials[0].course]
+    for rung in (100, 300, 900, 2700, 8100):
+        assert min(step for step in steps if step >= rung) < 1.3 * rung
+
+
+def test_a_thousand_trials_fit_into_an_object() -> None:
+    course = tuple(Report(step * 10, 1 / (step + 3)) for step in range(70))
+    [one] = FULL.trials[:1]
+    one = replace(one, course=course, message="m" * 1024, checkpoint="ml/search-999/step-123456.g1")
+    values = {f"parameter_{number}": 0.123456789012345678 for number in range(9)}
+    many = tuple(replace(one, number=number, values=values, ended_at=NOW) for number in range(1000))
+    written = write(replace(FULL, trials=many)).manifest()
+    fields = [{f"f:{name}": {} for name in trial} for trial in written["history"]]
+    names = {f"f:{name}": {} for name in values}
+    managed = [
+        {f'k:{{"number":{number}}}': {".": {}, **one, "f:parameters": {".": {}, **names}}}
+        for number, one in enumerate(fields)
+    ]
+    assert len(json.dumps([written, managed], separators=(",", ":"))) < 1_450_000
+
+
+def test_as_many_trials_begin_as_the_status_has_room_for() -> None:
+    many = [
+        {"name": f"p{number}", "categorical": {"choices": ["x" * 128, "y"]}} for number in range(20)
+    ]
+    small, large = a_search().snapshot().spec, a_search(parameters=many).snapshot().spec
+    assert most_trials(small) > 1000
+    assert 300 < most_trials(large) < 400
+
+
+def test_a_choice_beyond_all_floats_stays_text() -> None:
+    assert read_value("1e999") == "1e999"

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
+from spotrun.policies.tuning.codec import most_trials
 from tests.support.jobs.builders import later
 from tests.support.tuning.searches import SearchBuilder, a_job, a_search
 
@@ -125,3 +128,18 @@ def test_what_is_over_stays_over() -> None:
     decision = over.with_job(0, a_job()).decide(now=later(99))
     assert decision.status == over.status
     assert not decision.num_wanted
+
+
+def test_a_search_ends_where_the_status_has_no_more_room() -> None:
+    many = [
+        {"name": f"p{number}", "categorical": {"choices": ["x" * 128, "y"]}} for number in range(20)
+    ]
+    search = a_search(trials={"max": 1000}, parameters=many)
+    most = most_trials(search.snapshot().spec)
+    trial = search.with_trial(TrialPhase.SUCCEEDED, value=0.5, values={}).status.trials[0]
+    begun = tuple(replace(trial, number=number) for number in range(most))
+    decision = search.with_status(trials=begun).decide()
+    assert decision.num_wanted == 0
+    assert decision.status.reason is TuningReason.ALL_TRIALS_DONE
+    assert "no room" in (decision.status.message or "")
+    assert search.with_status(trials=begun[1:]).decide().num_wanted == 1

@@ -1,8 +1,11 @@
+import json
 import math
 
 import pytest
 
-from spotrun.api.tuning.words import TrialPhase
+from spotrun.api.tuning.status import TuningJobStatus
+from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.policies.tuning.codec import write
 from spotrun.policies.tuning.report import best_of, shown
 from tests.support.tuning.searches import SearchBuilder, a_search
 
@@ -58,3 +61,14 @@ def test_the_message_says_how_far_the_search_is() -> None:
 def test_values_are_shown_in_a_line_of_bounded_length() -> None:
     assert shown({"lr": 0.000123456, "kind": "adam", "n": 3}) == "lr=0.00012346, kind=adam, n=3"
     assert len(shown({f"p{n}": "x" * 50 for n in range(9)})) < 210
+
+
+def test_a_message_that_quotes_a_long_name_fits_into_the_status() -> None:
+    template = {"spec": {"containers": [{"name": "t", "image": "x", "args": ["s.py"]}]}}
+    container = template["spec"]["containers"][0]
+    container["args"] = [f"$(params.{'x' * 4000})", "s.py"]
+    spec = a_search().manifest["spec"]["template"]["spec"]
+    workers = {**spec["workers"], "template": template}
+    status = a_search(template={"spec": {**spec, "workers": workers}}).decide().status
+    assert status.reason is TuningReason.NO_RESULT
+    TuningJobStatus.model_validate_json(json.dumps(write(status).manifest()), by_name=False)
