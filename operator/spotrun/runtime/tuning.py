@@ -26,6 +26,7 @@ Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
 _AGAIN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds."""
 _ASK_AGAIN_SECONDS = 15.0
+_MODEL_FREE_SECONDS = 1.0
 _MODELS_AT_ONCE = 1
 """A model of the trials is a process of 100 MB beside the operator; others wait for a second."""
 
@@ -102,8 +103,15 @@ class TuningReconciler:
         decision = decide(search, now)
         if not decision.num_wanted or decision.status.phase in OVER:
             return decision
+        if decision.steps:  # they do not wait for an answer, which may take a minute
+            return replace(decision, num_wanted=0)
         try:
-            values = await self._ask(question_of(search, decision.status))
+            question = question_of(search, decision.status)
+            if needs_process(question) and self._models.locked():
+                # Another search asks: meanwhile this one stops what is to be stopped.
+                waits = min(decision.wake_after_seconds, _MODEL_FREE_SECONDS)
+                return replace(decision, num_wanted=0, wake_after_seconds=waits)
+            values = await self._ask(question)
         except ValueError as error:  # a process with too little memory or time: it may pass
             log.warning("tuningjob %s/%s: %s", search.namespace, search.name, error)
             values = Nothing(str(error))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 
 from spotrun.search.draws import draw
@@ -77,18 +78,24 @@ class Hyperband:
 
     def bracket_of(self, number: int) -> int:
         """Return the place of a trial's bracket."""
-        most = len(self.brackets) - 1
-        # As many as Hyperband begins in a bracket with that many rungs.
-        shares = [
-            math.ceil((most + 1) / (rungs + 1) * self.reduction**rungs)
-            for rungs in range(most, -1, -1)
-        ]
-        left = draw(self.seed, "bracket", number) * sum(shares)
-        for bracket, share in enumerate(shares):
-            left -= share
-            if left < 0:
-                return bracket
-        return most
+        return _bracket_of(self, number)
+
+
+@lru_cache(4096)
+def _bracket_of(hyperband: Hyperband, number: int) -> int:
+    """Keep what is asked for each pair of trials: a thousand of them have many."""
+    most = len(hyperband.brackets) - 1
+    # As many as Hyperband begins in a bracket with that many rungs.
+    shares = [
+        math.ceil((most + 1) / (rungs + 1) * hyperband.reduction**rungs)
+        for rungs in range(most, -1, -1)
+    ]
+    left = draw(hyperband.seed, "bracket", number) * sum(shares)
+    for bracket, share in enumerate(shares):
+        left -= share
+        if left < 0:
+            return bracket
+    return most
 
 
 Pruning = NoPruning | Median | Asha | Hyperband

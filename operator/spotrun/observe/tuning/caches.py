@@ -39,6 +39,7 @@ class TuningCaches:
             client, Selection(TUNING_JOBS, namespace), TuningObject, changed
         )
         self._jobs = jobs
+        self._read: dict[Key, tuple[TuningObject, TuningSnapshot | None]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -60,7 +61,13 @@ class TuningCaches:
     def snapshot(self, key: Key) -> TuningSnapshot | None:
         """Return a search and what is known of its trials; None if there is none to decide."""
         found = self.objects.get(*key)
-        search = read_search(found) if found is not None else None
+        if found is None:
+            self._read.pop(key, None)
+            return None
+        known, search = self._read.get(key, (None, None))
+        if known is not found:  # a thousand trials take a tenth of a second to read
+            search = read_search(found)
+            self._read[key] = (found, search)
         if search is None:
             return None
         return replace(search, children=dict(self._children(search)))

@@ -103,7 +103,10 @@ def _grid_size(search: TuningSnapshot) -> int | None:
     """Return the number of points of a grid; raises ValueError for what cannot be searched."""
     check_placeholders(search.spec)
     space = space_of(search.spec)
-    return space.grid_size() if search.spec.search.grid is not None else None
+    if search.spec.search.grid is None:
+        return None
+    known = search.status.grid_size  # of parameters that never change; counting takes a while
+    return known if known is not None else space.grid_size()
 
 
 def _wake_after_seconds(search: TuningSnapshot, status: TuningState, now: datetime) -> float:
