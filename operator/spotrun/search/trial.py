@@ -14,8 +14,11 @@ class Direction(StrEnum):
     MAXIMIZE = "Maximize"
 
     def loss(self, value: float | None) -> float:
-        """Return a number that is smaller for the better; what is no number is the worst."""
-        if value is None or math.isnan(value):
+        """Return a number that is smaller for the better; NaN and both infinities are the worst.
+
+        A training that diverged to the better side would stop all others.
+        """
+        if value is None or not math.isfinite(value):
             return math.inf
         return value if self is Direction.MINIMIZE else -value
 

@@ -15,6 +15,7 @@ from spotrun.search import (
     Report,
     Trial,
     promotable,
+    pruning,
     stops,
     without_repeats,
 )
@@ -183,3 +184,19 @@ def test_the_reason_can_be_read() -> None:
     assert found.why == (
         "its best until step 200 was 50, worse than 3, the median of 5 complete trials at that step"
     )
+
+
+@pytest.mark.parametrize(("direction", "diverged"), [(DOWN, -math.inf), (UP, math.inf)])
+def test_a_trial_that_diverged_to_the_better_side_stops_no_other(
+    direction: Direction, diverged: float
+) -> None:
+    others = [replace(a_trial(n, diverged), outcome=Outcome.FAILED) for n in range(2)]
+    asha = Asha(grace_steps=1, max_steps=10_000)
+    assert not is_stopped(asha, running(9, 0.5), *others, direction=direction)
+
+
+def test_brackets_are_drawn_once_for_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = Hyperband(100, 100_000, seed=12345)
+    before = [rule.bracket_of(number) for number in range(9)]
+    monkeypatch.setattr(pruning, "draw", lambda *_: 1 / 0)
+    assert [rule.bracket_of(number) for number in range(9)] == before
