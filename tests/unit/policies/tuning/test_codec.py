@@ -97,8 +97,10 @@ def test_a_thousand_trials_fit_into_an_object() -> None:
     values = {f"parameter_{number}": 0.123456789012345678 for number in range(9)}
     many = tuple(replace(one, number=number, values=values, ended_at=NOW) for number in range(1000))
     written = write(replace(FULL, trials=many)).manifest()
-    fields = [{f"f:{name}": {} for name in trial} for trial in written["history"]]
-    names = {f"f:{name}": {} for name in values}
+    fields: list[dict[str, object]] = [
+        {f"f:{name}": {} for name in trial} for trial in written["history"]
+    ]
+    names: dict[str, object] = {f"f:{name}": {} for name in values}
     managed = [
         {f'k:{{"number":{number}}}': {".": {}, **one, "f:parameters": {".": {}, **names}}}
         for number, one in enumerate(fields)
