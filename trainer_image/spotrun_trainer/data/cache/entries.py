@@ -82,7 +82,8 @@ class Entries:
 
     def remove(self, key: str) -> None:
         """Remove a file, if it is there; those who have it open can go on to read it."""
-        for path in (self._note(key), self._path(key)):
+        # The note last: a file without one would not be listed, and stay when this is killed.
+        for path in (self._path(key), self._note(key)):
             with suppress(FileNotFoundError):
                 path.unlink()
 

@@ -28,7 +28,7 @@ class NodeCache:
         self.root = root
         self.hits = 0
         self.misses = 0
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._entries = Entries(root / "files")
         self._locks = Locks(root / "locks")
         self._parts = root / "parts"
@@ -110,12 +110,12 @@ class NodeCache:
         return bool(entries)
 
     def _make_room(self, num_bytes: int) -> None:
-        if num_bytes > self._limit_bytes:
+        if num_bytes > self.limit_bytes:
             raise OSError(errno.EFBIG, self._no_room(), str(self.root))
         entries = self._entries.all()
         total = num_bytes + sum(entry.num_bytes for entry in entries)
         for entry in entries:
-            if total <= self._limit_bytes:
+            if total <= self.limit_bytes:
                 break
             self._entries.remove(entry.key)
             total -= entry.num_bytes
@@ -131,7 +131,7 @@ class NodeCache:
     def _no_room(self) -> str:
         free = os.statvfs(self.root)
         return (
-            f"a shard does not fit into the cache of {self._limit_bytes} bytes (the disk has "
+            f"a shard does not fit into the cache of {self.limit_bytes} bytes (the disk has "
             f"{free.f_bavail * free.f_frsize} free): give it more by SPOTRUN_DATA_CACHE_SIZE, a "
             "larger disk by SPOTRUN_DATA_CACHE, or make smaller shards"
         )

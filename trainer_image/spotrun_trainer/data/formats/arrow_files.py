@@ -75,6 +75,15 @@ def unpack_parquet(source: Source, target: Path, columns: Sequence[str] | None) 
         _write(target, schema, file.iter_batches(ROWS, columns=columns))
 
 
+def _without_dictionaries(schema: Any) -> Any:  # noqa: ANN401 - of pyarrow
+    """Return a schema with plain values: a file has one dictionary for all batches, or none."""
+    arrow = load()
+    for number, field in enumerate(schema):
+        if arrow.types.is_dictionary(field.type):
+            schema = schema.set(number, field.with_type(field.type.value_type))
+    return schema
+
+
 def count_batches(source: Source, target: Path) -> None:
     """Count the rows of an Arrow file, and see whether it can be mapped as it is."""
     with _naming(source.place.where(source.shard.name)), opened(source.path()) as batches:
@@ -134,10 +143,14 @@ def _is_mapped(path: Path) -> bool:
 
 
 def _write(target: Path, schema: Any, batches: Any) -> None:  # noqa: ANN401 - of pyarrow
-    arrow = load()
-    with arrow.OSFile(os.fspath(target), "wb") as to, arrow.ipc.new_file(to, schema) as out:
+    arrow, plain = load(), _without_dictionaries(schema)
+    with arrow.OSFile(os.fspath(target), "wb") as to, arrow.ipc.new_file(to, plain) as out:
         for batch in batches:
-            out.write_batch(batch)
+            if plain is schema:
+                out.write_batch(batch)
+            else:
+                for each in arrow.Table.from_batches([batch]).cast(plain).to_batches():
+                    out.write_batch(each)
 
 
 @contextmanager

@@ -13,11 +13,25 @@ Column = Callable[[int], object]
 _WIDER = {"uint16": "int64", "uint32": "int64", "uint64": "int64"}
 """The types that torch hardly computes with, and those that their values get."""
 
+_MOST = (1 << 63) - 1
+
 
 def column_of(array: Any) -> Column:  # noqa: ANN401 - of pyarrow
     """Return the values of a column by row."""
     column = None if array.null_count else _tensors(array)
-    return column or (lambda row: array[row].as_py())
+    return column or (lambda row: _one_row(array.slice(row, 1)))
+
+
+def _one_row(array: Any) -> object:  # noqa: ANN401 - of pyarrow
+    """Return the value of an array's only row: nulls in others change nothing about it."""
+    types = load().types
+    if array.null_count:
+        return None
+    if types.is_list(array.type) or types.is_large_list(array.type):
+        values = _numbers(array.flatten())
+        return array[0].as_py() if values is None else tensor(values)
+    column = _tensors(array)
+    return array[0].as_py() if column is None else column(0)
 
 
 def _tensors(array: Any) -> Column | None:  # noqa: ANN401 - of pyarrow
@@ -55,4 +69,9 @@ def _numbers(array: Any) -> "np.ndarray[Any, Any] | None":  # noqa: ANN401 - of 
 def tensor(values: "np.ndarray[Any, Any]") -> torch.Tensor:
     """Return a copy of an array, in a type that torch computes with."""
     wider = _WIDER.get(values.dtype.name)
+    if values.dtype == np.uint64 and values.size and values.max() > _MOST:
+        raise ValueError(
+            f"{values.max()} is more than int64, the type of tensors, has room for: leave the "
+            "column out by columns=, or store it as int64"
+        )
     return torch.from_numpy(values.astype(wider or values.dtype, copy=True))

@@ -109,7 +109,11 @@ def _arrays(file: Any, columns: Sequence[str] | None, where: str) -> dict[str, A
 
     file.visititems(visit)
     check_columns(columns, sorted(found), where)
-    return {name: found[name] for name in columns or sorted(found)}
+    chosen = {name: found[name] for name in columns or sorted(found)}
+    for name, array in chosen.items():
+        if array.is_virtual or array.external:  # where that is missing HDF5 gives zeros
+            raise ValueError(f"{name} of {where} lies in other files: write it into this one")
+    return chosen
 
 
 def _is_mapped(array: Any) -> bool:  # noqa: ANN401 - of h5py

@@ -41,6 +41,8 @@ class Source:
     shard: Shard
     place: DataPlace
     path: Callable[[], Path]
+    most_bytes: int
+    """The most that a form of it may have."""
 
 
 class OpenFile:
@@ -123,9 +125,8 @@ class LocalFiles:
             return OpenFile(opened[0]).path
 
         try:
-            return cache.make(
-                key, lambda target: form.make(Source(shard, self._place, source), target)
-            )
+            made_from = Source(shard, self._place, source, cache.limit_bytes)
+            return cache.make(key, lambda target: form.make(made_from, target))
         finally:
             for file in opened:
                 file.close()

@@ -48,7 +48,7 @@ class Tar(ShardedDataset):
         return _Samples(memoryview(mapped), self._index(shard))
 
     def _index(self, shard: Shard) -> Sequence[tuple[str, Mapping[str, _Member]]]:
-        form = Form("index of tar 1", _index, of=self._form(shard, {}), keeps_source=True)
+        form = Form("index of tar 2", _index, of=self._form(shard, {}), keeps_source=True)
         with self._files.open(shard, form).file as file:
             index: Sequence[tuple[str, Mapping[str, _Member]]] = json.loads(file.read())
         return index
@@ -88,10 +88,12 @@ def _index(source: Source, target: Path) -> None:
     where = source.place.where(source.shard.name)
     samples = list[tuple[str, dict[str, _Member]]]()
     try:
-        with tarfile.open(source.path(), "r:") as tar:
+        path = source.path()
+        with tarfile.open(path, "r:") as tar:
+            files = dict[str, _Member]()
             for member in tar:
-                if member.isfile() and not member.name.rpartition("/")[2].startswith("."):
-                    _add(samples, member)
+                _add(samples, files, member)
+            _check_end(path, tar.offset)
     except (tarfile.TarError, EOFError) as error:
         raise ValueError(
             f"{where} is no tar file, or compressed by other than zstd: {error}"
@@ -99,10 +101,32 @@ def _index(source: Source, target: Path) -> None:
     target.write_text(json.dumps(samples))
 
 
-def _add(samples: list[tuple[str, dict[str, Any]]], member: tarfile.TarInfo) -> None:
+def _add(
+    samples: list[tuple[str, dict[str, Any]]], files: dict[str, _Member], member: tarfile.TarInfo
+) -> None:
+    if member.issparse():
+        raise tarfile.ReadError(f"{member.name} has holes: make it again without --sparse")
+    if member.isfile():
+        files[member.name] = (member.offset_data, member.size)
+    elif member.islnk():  # a file of the same content as one before
+        if member.linkname not in files:
+            raise tarfile.ReadError(f"{member.name} is a link to {member.linkname}, not before it")
+        files[member.name] = files[member.linkname]
+    else:
+        return
     folder, slash, name = member.name.rpartition("/")
+    if name.startswith("."):
+        return
     base, _, end = name.partition(".")
     key = f"{folder}{slash}{base}"
     if not samples or samples[-1][0] != key or end in samples[-1][1]:
         samples.append((key, {}))
-    samples[-1][1][end] = (member.offset_data, member.size)
+    samples[-1][1][end] = files[member.name]
+
+
+def _check_end(path: Path, end: int) -> None:
+    """Raise ReadError if reading ended too early: tarfile takes a damaged header for the end."""
+    with path.open("rb") as file:
+        file.seek(end)
+        if any(file.read(tarfile.BLOCKSIZE)):
+            raise tarfile.ReadError(f"there is no header at byte {end}")

@@ -24,7 +24,8 @@ class TokenFile(ShardedDataset):
 
     length      the tokens of a sample
     stride      the tokens from the begin of one to the next; default: length
-    dtype       "uint16" or "uint32"; default: what `spotrun data prepare` has noted, else uint16
+    dtype       "uint16" or "uint32"; default: what `spotrun data prepare` has noted, else uint32
+                for files that end with .u32, and uint16 for others
     header      the bytes before the first token of each file
     unpack      False: shards that are compressed in frames stay so on the disk, and are unpacked
                 frame by frame at each read, which is much slower
@@ -62,7 +63,17 @@ class TokenFile(ShardedDataset):
                 f"dtype={self._named_dtype!r}, and {self.where} was prepared with {noted}: leave it"
                 " out"
             )
-        self._dtype = np.dtype(str(self._named_dtype or noted or DTYPES[0])).newbyteorder("<")
+        self.dtype = str(self._named_dtype or noted or self._dtype_by_names())
+        self._dtype = np.dtype(self.dtype).newbyteorder("<")
+
+    def _dtype_by_names(self) -> str:
+        are_wide = {shard.name.removesuffix(".zst").endswith(".u32") for shard in self._shards}
+        if len(are_wide) > 1:
+            raise ValueError(
+                f"only some files in {self.where} end with .u32: tokens of 16 and of 32 bits are "
+                "two datasets, which mix(...) puts together"
+            )
+        return DTYPES[True in are_wide]
 
     @override
     def _describe(self, shard: Shard) -> Facts:

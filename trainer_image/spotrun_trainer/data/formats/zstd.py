@@ -5,6 +5,7 @@ It has the compressed and the whole size of each frame. A file without it is unp
 beginning, once.
 """
 
+import errno
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -24,7 +25,8 @@ _SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
 _FOOTER, _ENTRY, _ENTRY_WITH_CHECKSUM = struct.Struct("<IBI"), struct.Struct("<II"), 12
 _HEADER = struct.Struct("<II")
 _MOST_FRAMES = 1 << 27
-_COPY_BYTES = 4 << 20
+_TOO_LARGE = "unpacked it is larger than the whole cache: SPOTRUN_DATA_CACHE_SIZE gives it more"
+_PIECE_BYTES = 1 << 14  # which become 512 MiB at the most
 
 
 class Frame(NamedTuple):
@@ -63,7 +65,10 @@ def frames_in(file: BinaryIO) -> list[Frame] | None:
         return None
     file.seek(size - length - _FOOTER.size)
     table = file.read(length)
-    return [Frame(*_ENTRY.unpack_from(table, place)) for place in range(0, length, width)]
+    frames = [Frame(*_ENTRY.unpack_from(table, place)) for place in range(0, length, width)]
+    # Of files that were put one behind the other it is the index of the last one only.
+    is_of_all = sum(one.packed for one in frames) + _HEADER.size + length + _FOOTER.size == size
+    return frames if is_of_all else None
 
 
 class FramedFile:
@@ -73,7 +78,6 @@ class FramedFile:
         self._content = content
         self._packed = [0, *accumulate(frame.packed for frame in frames)]
         self._whole = [0, *accumulate(frame.whole for frame in frames)]
-        self._decompressor = _zstandard().ZstdDecompressor()
         self._last: tuple[int, bytes] = (-1, b"")
 
     @property
@@ -95,31 +99,49 @@ class FramedFile:
     def _frame(self, number: int) -> bytes:
         if self._last[0] != number:
             start, stop = self._packed[number : number + 2]
-            content: bytes = self._decompressor.decompress(self._content[start:stop])
-            if len(content) != self._whole[number + 1] - self._whole[number]:
+            whole = self._whole[number + 1] - self._whole[number]
+            content = _content(self._content[start:stop], whole)
+            if len(content) != whole:
                 raise ValueError(f"frame {number} has another size than the index says")
             self._last = (number, content)
         return self._last[1]
 
 
-def unpack(source: Path, target: Path) -> None:
-    """Unpack a whole file, with or without an index."""
-    decompressor = _zstandard().ZstdDecompressor()
+def unpack(source: Path, target: Path, most: int | None = None) -> None:
+    """Unpack a whole file, with or without an index; raises OSError if it has more than `most`."""
+    decompressor, is_amid_frame = _zstandard().ZstdDecompressor(), False
     with source.open("rb") as packed, target.open("xb") as whole:
-        reader = decompressor.stream_reader(packed, read_across_frames=True)
-        while piece := reader.read(_COPY_BYTES):
-            whole.write(piece)
+        while piece := packed.read(_PIECE_BYTES):
+            while piece:
+                if not is_amid_frame:
+                    frame = decompressor.decompressobj()
+                whole.write(frame.decompress(piece))
+                is_amid_frame, piece = not frame.eof, frame.unused_data
+            if most is not None and whole.tell() > most:
+                raise OSError(errno.EFBIG, _TOO_LARGE)
+    if is_amid_frame:
+        raise _zstandard().ZstdError("it ends amid a frame, as a copy does that was cut off")
+
+
+def _content(packed: bytes, whole: int) -> bytes:
+    """Unpack a frame, which need not say its size, into no more than it should be."""
+    found: bytes = b""
+    zstandard = _zstandard()
+    said = zstandard.frame_content_size(packed)
+    if said in {-1, whole}:
+        found = zstandard.ZstdDecompressor().decompress(packed, max_output_size=whole)
+    return found
 
 
 def _unpack(source: Source, target: Path) -> None:
     try:
-        unpack(source.path(), target)
+        unpack(source.path(), target, source.most_bytes)
     except _zstandard().ZstdError as error:
         where = source.place.where(source.shard.name)
         raise ValueError(f"{where} is no file that zstd has made: {error}") from error
 
 
-UNPACKED = Form("unpacked by zstd 1", _unpack)
+UNPACKED = Form("unpacked by zstd 2", _unpack)
 
 
 def unpacked_bytes(files: LocalFiles, shard: Shard, *, in_frames: bool) -> int:

@@ -58,6 +58,9 @@ class Fetcher:
                 "the process that reads from the store has ended; what it printed says why",
                 where,
             ) from error
+        except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
+            self.close()
+            raise
         return answer
 
     def _started(self) -> "subprocess.Popen[str]":

@@ -112,7 +112,9 @@ def _parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     to_index.add_argument("folder", help="the folder with shards of one format")
-    to_index.add_argument("--dtype", choices=DTYPES, help="of files of tokens; default: uint16")
+    to_index.add_argument(
+        "--dtype", choices=DTYPES, help="of files of tokens; default: uint32 for .u32, else uint16"
+    )
     to_index.set_defaults(run=run_index, prog=to_index.prog)
     return parser
 

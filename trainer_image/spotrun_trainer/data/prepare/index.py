@@ -6,6 +6,7 @@ from typing import Any, BinaryIO, cast
 
 from spotrun_trainer.data.cache.entries import hash_of
 from spotrun_trainer.data.formats.opening import FORMATS, format_of
+from spotrun_trainer.data.formats.token_file import TokenFile
 from spotrun_trainer.data.places import Shard, manifest
 from spotrun_trainer.data.places.manifest import Manifest, decoded
 from spotrun_trainer.data.prepare.journal import replace
@@ -23,8 +24,9 @@ def index(folder: Path, dtype: str | None) -> Manifest:
         path.unlink()
     name = format_of(folder)
     options: dict[str, Any] = {"length": 1, "dtype": dtype} if name == "tokens" else {}
-    described = FORMATS[name](folder, **options).described()
-    settings = {"dtype": dtype or "uint16"} if name == "tokens" else {}
+    dataset = FORMATS[name](folder, **options)
+    described = dataset.described()
+    settings = {"dtype": dataset.dtype} if isinstance(dataset, TokenFile) else {}
     shards = list[Shard]()
     with Progress("indexing", sum(shard.num_bytes for shard, _ in described)) as progress:
         for shard, _ in described:

@@ -13,6 +13,8 @@ from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.prepare.work import Made
 
 NAME = "_prepared.json"
+PART = f".{NAME}.part"
+"""The file that becomes it."""
 
 
 @dataclass(frozen=True)

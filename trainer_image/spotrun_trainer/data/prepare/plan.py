@@ -83,12 +83,16 @@ def groups_of(
 
 def _batches(inputs: Sequence[Input], group_bytes: int) -> Iterator[list[Input]]:
     """Put files together until there are enough bytes, in their order."""
-    batch = list[Input]()
+    batch, num_bytes = list[Input](), 0
     for one in inputs:
+        if one.num_bytes > group_bytes and one.name.endswith(LINES):
+            yield [one]  # alone, so that it is cut
+            continue
         batch.append(one)
-        if sum(each.num_bytes for each in batch) >= group_bytes:
+        num_bytes += one.num_bytes
+        if num_bytes >= group_bytes:
             yield batch
-            batch = []
+            batch, num_bytes = [], 0
     yield batch
 
 

@@ -97,9 +97,20 @@ class Preparation:
     def _work_on(self, groups: Sequence[Group], workers: int) -> None:
         with Progress("preparing", sum(one.num_bytes for one in groups)) as progress:
             for group, made in each_done(groups, self._settings, self._output, workers):
+                self._check_unchanged(group)
                 done = {**self._journal.done, group.key: made}
                 self._note(replace(self._journal, done=done))
                 progress.add(group.num_bytes)
+
+    def _check_unchanged(self, group: Group) -> None:
+        """Raise ValueError for inputs that are others than when they were compared."""
+        for piece in group.pieces:
+            facts, seen = Path(piece.path).stat(), self._journal.seen[piece.name]
+            if (facts.st_size, facts.st_mtime_ns) != (seen.num_bytes, seen.modified_ns):
+                raise ValueError(
+                    f"{piece.path} was changed while it was prepared: call again when it stays as "
+                    "it is; what is done stays done"
+                )
 
     def _finish(self, groups: Sequence[Group]) -> list[Made]:
         """Write the manifest, and then remove shards of inputs that have changed or are gone."""
@@ -134,7 +145,7 @@ def prepare(
     with held_if_free(output / LOCK) as is_held:
         if not is_held:
             raise ValueError(f"another process prepares into {output} right now")
-        others = {path.name for path in output.iterdir()} - {LOCK}
+        others = {path.name for path in output.iterdir()} - {LOCK, journals.PART}
         if others and journals.NAME not in others:
             raise ValueError(f"{output} has other files: choose an empty folder, or a new one")
         return Preparation(output, settings).run(paths, workers)
@@ -150,7 +161,9 @@ def _found(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
                 (Path(folder) / file).relative_to(path).as_posix()
                 for folder, _, files in os.walk(path)
                 for file in files
-                if file.endswith(SUFFIXES) and not file.startswith((".", "_"))
+                if file.endswith(SUFFIXES)
+                and not file.startswith((".", "_"))
+                and file != manifest.NAME
             )
             yield from ((name, (path / name).absolute()) for name in names)
         else:

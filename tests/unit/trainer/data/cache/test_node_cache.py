@@ -220,3 +220,23 @@ def test_without_a_name_it_is_a_folder_of_this_user_alone(
     root.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match="is another user's"):
         node_cache()
+
+
+def test_a_process_killed_amid_a_removal_leaves_no_file_that_nobody_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = NodeCache(tmp_path, 1000)
+    get(cache, KEYS[0])
+    unlink, removed = Path.unlink, list[Path]()
+
+    def killed(path: Path, *, missing_ok: bool = False) -> None:
+        if removed:
+            raise KeyboardInterrupt
+        removed.append(path)
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as context:
+        context.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cache.discard(KEYS[0])
+    assert kept(cache) == []

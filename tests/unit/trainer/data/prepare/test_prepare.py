@@ -16,7 +16,7 @@ import pytest
 import tokenizers
 
 from spotrun_trainer.data import TokenFile, open_dataset
-from spotrun_trainer.data.prepare import plan
+from spotrun_trainer.data.prepare import plan, processes
 from spotrun_trainer.data.prepare.command_line import main
 from spotrun_trainer.data.prepare.documents import Piece, documents
 from spotrun_trainer.data.prepare.plan import Group, Input, Settings, groups_of
@@ -233,3 +233,47 @@ def test_an_index_is_written_beside_shards_that_are_there(
     with pytest.raises(ValueError, match=r"a.parquet has .* bytes, and .* in its manifest"):
         open_dataset(folder)
     assert "1 shards" in capsys.readouterr().out
+
+
+def test_it_goes_on_where_it_was_killed_before_its_first_journal(
+    corpus: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/._prepared.json.part").write_text("{")
+    assert run(corpus, tmp_path / "out") == 0
+    assert texts(tmp_path / "out") == TEXTS
+
+
+def test_its_own_folder_may_be_below_its_inputs(corpus: Path) -> None:
+    for _ in range(2):
+        assert run(corpus, corpus / "out") == 0
+    assert texts(corpus / "out") == TEXTS
+
+
+def test_an_input_that_changes_meanwhile_is_not_taken_for_what_it_was(
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = (corpus / "a.txt").stat()
+
+    def changed(*arguments: Any) -> Any:
+        (corpus / "a.txt").write_text("other")
+        return processes.each_done(*arguments)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("spotrun_trainer.data.prepare.prepare.each_done", changed)
+        assert run(corpus, tmp_path / "out") == 2
+    assert "was changed while it was prepared" in capsys.readouterr().err
+
+    (corpus / "a.txt").write_text("first")  # as it was, also to the journal
+    os.utime(corpus / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert run(corpus, tmp_path / "out") == 0
+    assert texts(tmp_path / "out") == TEXTS
+
+
+def test_a_large_file_of_lines_is_cut_beside_small_ones_too() -> None:
+    inputs = [Input("a.txt", "/a.txt", 5, "1"), Input("b.jsonl", "/b.jsonl", 250, "2")]
+    groups = groups_of(inputs, SETTINGS, group_bytes=100)
+    assert sorted(one.num_bytes for one in groups) == [5, 50, 100, 100]
