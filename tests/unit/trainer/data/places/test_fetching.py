@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import IO
 
 import pytest
 
@@ -24,8 +25,9 @@ def test_an_answer_that_nobody_waited_for_is_not_that_of_the_next_request(
     try:
         assert fetcher.ask("read", "s3://bucket", "a") == {"name": "a"}
         process = fetcher._started()
+        assert process.stdout is not None
         with monkeypatch.context() as pressed:
-            pressed.setattr(process, "stdout", _Interrupted())
+            pressed.setattr(process, "stdout", _Interrupted(process.stdout))
             with pytest.raises(KeyboardInterrupt):
                 fetcher.ask("read", "s3://bucket", "b")
         assert fetcher.ask("read", "s3://bucket", "c") == {"name": "c"}
@@ -36,8 +38,8 @@ def test_an_answer_that_nobody_waited_for_is_not_that_of_the_next_request(
 class _Interrupted:
     """A pipe whose reader presses Ctrl-C."""
 
+    def __init__(self, pipe: IO[str]) -> None:
+        self.close = pipe.close
+
     def readline(self) -> str:
         raise KeyboardInterrupt
-
-    def close(self) -> None:
-        """Do nothing: it is none."""
