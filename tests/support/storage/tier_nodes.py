@@ -54,7 +54,6 @@ class World:
     def __init__(
         self, nodes: Sequence[Node], states: Sequence[Tracked], number: int, *, shards: int = 1
     ) -> None:
-        self.number = number
         self.tiers = [
             LocalTier(
                 node.settings, SaveSchedule("auto"), shard=rank % shards, shards=shards, stages=1
@@ -63,6 +62,11 @@ class World:
         ]
         self._states = states
         self.size = len(states)
+        self.enter(number)
+
+    def enter(self, number: int) -> None:
+        """Let all processes meet, as at the begin of a world."""
+        self.number = number
         said = [tier.introduce() for tier in self.tiers]
         for rank, tier in enumerate(self.tiers):
             tier.meet(said, rank, 1, secret=SECRET, attempt=f"world {number}")
@@ -83,11 +87,11 @@ class World:
                 tier.save(name, flat, rank=rank, size=self.size, extra=extra, parameters={})
         return name
 
-    def vote(self) -> Vote:
-        """Return the sum of all votes, and let all conclude from it."""
+    def vote(self, concluding: int | None = None) -> Vote:
+        """Return the sum of all votes, and let all conclude from it, or so many of the first."""
         votes = [tier.vote(0, decides=False) for tier in self.tiers]
         total = Vote(*map(sum, zip(*votes, strict=True)))
-        for tier in self.tiers:
+        for tier in self.tiers[:concluding]:
             tier.conclude(total)
         return total
 

@@ -108,6 +108,10 @@ class Place:
         path.unlink(missing_ok=True)
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
 
+    def create_data(self, name: Name, file: str, _size: int) -> int:
+        """Return the descriptor of a new file of so many bytes."""
+        return self.create(name, file)
+
     def open(self, name: Name, file: str) -> int:
         """Return a descriptor for reading; raises OSError for anything but a plain file."""
         path = self.path(name, file)
@@ -145,7 +149,7 @@ class Place:
         Left to the end, a sync would find all of it in the page cache, where it also crowds out the
         data that is trained on.
         """
-        descriptor, unsynced = self.create(name, file), 0
+        descriptor, unsynced = self.create_data(name, file, sum(map(len, content))), 0
         try:
             for piece in pieces(content, WRITE_BYTES):
                 told(piece)

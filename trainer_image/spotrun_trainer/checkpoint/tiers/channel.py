@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -41,7 +42,8 @@ class Channel:
     ) -> None:
         """Exchange the random numbers; of several secrets the first message decides which it is.
 
-        `seconds` is the longest pause of the other side.
+        `seconds` is the longest pause of the other side. So long a client has for its first message
+        as well: until then it may be anybody, who keeps workers waiting for a connection.
         """
         if not all(world_secrets):
             raise ChannelError("there is no secret to sign with, outside of a world")
@@ -50,6 +52,7 @@ class Channel:
         self._keys = [one.encode() for one in world_secrets]
         self._sides = (b"server", b"client") if is_server else (b"client", b"server")
         self._sent = self._received = 0
+        self._until = time.monotonic() + seconds if is_server else None
         own = secrets.token_bytes(_NONCE_BYTES)
         self.write(own)
         other = self.read(_NONCE_BYTES)
@@ -80,7 +83,7 @@ class Channel:
                 break
         else:
             raise ChannelError("the signature of a message is not of this world")
-        self._received += 1
+        self._received, self._until = self._received + 1, None
         message = json.loads(body)
         if not isinstance(message, dict):
             raise ChannelError("a message is a JSON object")
@@ -100,6 +103,8 @@ class Channel:
             if not count:
                 raise ChannelError("the other side has ended the connection")
             target = target[count:]
+            if target and self._until is not None and time.monotonic() > self._until:
+                raise ChannelError("the other side has not said in time who it is")
 
     def send_file(self, descriptor: int, start: int, count: int) -> None:
         """Send a range of a file."""

@@ -91,6 +91,8 @@ class RemoteFile:
             if not self._left:
                 is_in_order = offset == self._at
                 self._ask(offset, max(len(target), AHEAD_BYTES if is_in_order else 0))
+            if not self._left:  # the file was replaced by a shorter one
+                raise ValueError("it ended early")
             piece = target[: self._left]
             self._channel.read_into(piece)
             target, offset = target[len(piece) :], offset + len(piece)

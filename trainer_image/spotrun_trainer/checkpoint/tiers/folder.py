@@ -1,8 +1,10 @@
 """A worker's folder of the local tier: parts of its own processes, and copies of a neighbour's."""
 
 import errno
+import fcntl
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from typing_extensions import override
@@ -14,7 +16,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
     sha256_of,
 )
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.storage import FileFacts, Told
+from spotrun_trainer.checkpoint.format.storage import FileFacts
 from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.checkpoint.tiers.newest import Held
 from spotrun_trainer.checkpoint.tiers.settings import Settings
@@ -67,9 +69,32 @@ class Folder(Place):
             raise _no_room(self.root, size, f"{_mib(left)} are left of the container's memory")
 
     @override
-    def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
-        self.check_room(sum(map(len, content)))
-        super().write_data(name, file, content, told)
+    def create_data(self, name: Name, file: str, size: int) -> int:
+        """Return the descriptor of a new file that has its room already.
+
+        Several processes of a worker write at a time, and its agent: one after the other they look
+        for room and take it, else all would find the same room.
+        """
+        with self._alone():
+            self.check_room(size)
+            descriptor = self.create(name, file)
+            try:
+                if size:
+                    os.posix_fallocate(descriptor, 0, size)
+            except OSError:
+                os.close(descriptor)
+                self.remove_file(name, file)
+                raise
+        return descriptor
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _held(self, name: Name, file: str) -> Held | None:
         try:

@@ -18,7 +18,7 @@ from typing import Any
 from spotrun_trainer.checkpoint.format.manifest import data_file, manifest_file, sha256_of
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.storage import SMALL_BYTES
-from spotrun_trainer.checkpoint.tiers.channel import Channel
+from spotrun_trainer.checkpoint.tiers.channel import Channel, ChannelError
 from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.settings import ADDRESS, read_settings
 from spotrun_trainer.process.ipc_files import WorldFile
@@ -26,6 +26,7 @@ from spotrun_trainer.process.ipc_files import WorldFile
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
 MOST_CONNECTIONS = 64
 MOST_SECRETS = 4
 """Secrets of this many worlds count: a worker may be told of the next world before the others."""
@@ -41,8 +42,8 @@ class Server:
     ) -> None:
         self._folder = folder
         self._secrets = world_secrets
-        self._room = threading.Lock()
         self._slots = threading.Semaphore(MOST_CONNECTIONS)
+        self._closed = threading.Event()
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._listening = socket.create_server((address, 0), family=family, backlog=1024)
         host = f"[{address}]" if ":" in address else address
@@ -51,18 +52,31 @@ class Server:
 
     def close(self) -> None:
         """Listen no more."""
+        self._closed.set()
         with suppress(OSError):  # it wakes the thread
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
     def _run(self) -> None:
-        while True:
+        while not self._closed.is_set():
             self._slots.acquire()
             try:
-                connection, _ = self._listening.accept()
-            except OSError:  # it is closed
-                return
+                self._accept()
+            except (OSError, RuntimeError) as error:
+                self._slots.release()
+                if self._closed.is_set():
+                    return
+                # The peer has gone already, or there are no more descriptors or threads just now.
+                log.warning("the local tier could not take a connection: %s", error)
+                self._closed.wait(PAUSE_SECONDS)
+
+    def _accept(self) -> None:
+        connection, _ = self._listening.accept()
+        try:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        except RuntimeError:
+            connection.close()
+            raise
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -130,12 +144,9 @@ class Server:
         """Write a copy as it comes: the manifest last, without which a part does not count."""
         folder, name, rank = self._folder, copy.name, copy.rank
         folder.remove_file(name, manifest_file(rank))
-        with self._room:
-            folder.check_room(copy.data_bytes + copy.manifest_bytes)
-            folder.make(name)
-            descriptor = folder.create(name, data_file(rank))
+        folder.make(name)
+        descriptor = folder.create_data(name, data_file(rank), copy.data_bytes)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            file.truncate(copy.data_bytes)  # so that it counts as used from now on
             channel.send({"ready": True})
             buffer = memoryview(bytearray(_PIECE_BYTES))
             for start in range(0, copy.data_bytes, _PIECE_BYTES):
@@ -144,7 +155,7 @@ class Server:
                 file.write(piece)
         manifest = channel.read(copy.manifest_bytes)
         if sha256_of(manifest) != copy.sha256:
-            raise ValueError("the manifest of a copy is not the one that was announced")
+            raise ChannelError("the manifest of a copy is not the one that was announced")
         folder.write(name, manifest_file(rank), manifest, rank)
 
 

@@ -16,6 +16,7 @@ from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
 from spotrun_trainer.checkpoint.format.storage import Told
 from spotrun_trainer.checkpoint.saver import Saved
+from spotrun_trainer.checkpoint.storage_retries import patiently
 from spotrun_trainer.checkpoint.tiers import client
 from spotrun_trainer.checkpoint.tiers.channel import Channel
 from spotrun_trainer.checkpoint.tiers.folder import Folder
@@ -155,17 +156,23 @@ class LocalTier:
         self._folder.complete = name
 
     def introduce(self) -> str:
-        """Return what the other processes need to know of this worker."""
-        return json.dumps(asdict(self._settings.endpoint))
+        """Return what the other processes need to know of this worker, and of its last step."""
+        complete = None if self.complete is None else str(self.complete)
+        return json.dumps({**asdict(self._settings.endpoint), "complete": complete})
 
     def meet(
         self, said: Sequence[str], rank: int, local_size: int, *, secret: str, attempt: str
     ) -> None:
         """Enter a world, with what all processes say of their workers, by rank.
 
-        What was being saved in the last world does not count, and the next save is due at once.
+        What was being saved in the last world does not count, and the next save is due at once. A
+        save may have ended with the last step of that world, of which only some processes saw the
+        votes: all take what these know, else each would delete what another one keeps.
         """
-        workers = tuple(read_endpoint(json.loads(one)) for one in said[::local_size])
+        contents = [json.loads(one) for one in said]
+        workers = tuple(map(read_endpoint, contents[::local_size]))
+        known = [Name.parse(name) for one in contents if (name := one.get("complete"))]
+        self.complete = max(known, default=None)
         self._folder.cut()
         self._folder.peers = Peers(workers, rank // local_size, secret)
         self._checkpoints.enter(attempt)
@@ -239,7 +246,8 @@ class LocalTier:
         """Load a step, each part from a worker that has it; raises as `Checkpoints.load` does."""
         peers, (shard, shards, stages) = self._peers, self._parts
         place = Gathered(self._folder, peers.worker, found, peers.endpoints, peers.secret)
-        extra = load(place, found.name, tracked, Reader(shard, shards, rank, size, stages))
+        reader = Reader(shard, shards, rank, size, stages)
+        extra = patiently(lambda: load(place, found.name, tracked, reader))
         self.complete = found.name
         return extra
 

@@ -1,12 +1,17 @@
 """Nodes that are lost, with the agent and the memory of each: the others have every part."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from spotrun_trainer.checkpoint import DamagedCheckpointError, UnreadableCheckpointError
+from spotrun_trainer.checkpoint import (
+    DamagedCheckpointError,
+    UnreadableCheckpointError,
+    storage_retries,
+)
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.tiers.client import connected
 from spotrun_trainer.checkpoint.tiers.folder import Folder
@@ -87,6 +92,25 @@ def test_a_save_that_was_under_way_costs_not_the_one_before(nodes: Nodes, tmp_pa
     assert str(found.name) == "step-6.g1"
 
 
+def test_a_save_whose_end_only_some_have_seen_is_kept_by_all(nodes: Nodes, tmp_path: Path) -> None:
+    world = World(nodes, trainings(3), 1)
+    world.begin(5)
+    assert not world.until_done().failed
+    world.begin(6)
+    while (total := world.vote(concluding=1)).busy:  # the world ends amid this sum
+        pass
+    assert not total.failed
+    world.enter(2)
+    assert {str(tier.complete) for tier in world.tiers} == {"step-6.g1"}
+    nodes[1].lose()  # amid the next save, which has deleted all other steps
+    world.begin(7, lost=1)
+    assert world.until_done().failed
+    nodes[1] = Node(tmp_path, "replacement")
+    found = World(nodes, trainings(3), 3).find()
+    assert found is not None
+    assert str(found.name) == "step-6.g1"
+
+
 def test_two_steps_lie_in_a_folder_at_most(nodes: Nodes) -> None:
     world = World(nodes, trainings(3), 1)
     for number in range(1, 6):
@@ -136,7 +160,10 @@ def test_a_copy_that_was_changed_is_not_loaded(nodes: Nodes, tmp_path: Path) -> 
         after.load(found)
 
 
-def test_a_holder_that_is_gone_is_an_error_that_names_it(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_holder_that_is_gone_is_an_error_that_names_it(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_retries, "READ_SECONDS", 0.0)
     save_and_lose_the_first(nodes, tmp_path)
     after = World(nodes, trainings(3), 2)
     found = after.find()
@@ -144,6 +171,25 @@ def test_a_holder_that_is_gone_is_an_error_that_names_it(nodes: Nodes, tmp_path:
     nodes[1].lose()
     with pytest.raises(UnreadableCheckpointError, match="cannot be reached"):
         after.load(found)
+
+
+def test_a_holder_that_is_away_for_a_moment_is_asked_again(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_and_lose_the_first(nodes, tmp_path)
+    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
+    found = after.find()
+    assert found is not None
+    connect, refusals = socket.create_connection, iter(range(2))
+
+    def refused_at_first(address: tuple[str, int], seconds: float) -> socket.socket:
+        if next(refusals, None) is not None:
+            raise ConnectionRefusedError
+        return connect(address, seconds)
+
+    monkeypatch.setattr(socket, "create_connection", refused_at_first)
+    after.load(found)
+    assert all(same(trainings(1)[0].flatten(), state.flatten()) for state in fresh)
 
 
 def test_without_the_secret_nobody_reads_or_writes(nodes: Nodes) -> None:
