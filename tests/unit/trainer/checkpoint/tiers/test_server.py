@@ -77,9 +77,7 @@ def test_processes_that_write_at_a_time_do_not_take_the_same_room(folder: Folder
     folder.make(NAME)
 
     def another(_piece: memoryview) -> None:
-        folder.write_data(
-            NAME, "rank-1.safetensors", [memoryview(bytes(600))], lambda _piece: None
-        )
+        folder.write_data(NAME, "rank-1.safetensors", [memoryview(bytes(600))], lambda _piece: None)
 
     with pytest.raises(OSError, match="does not fit") as raised:
         folder.write_data(NAME, FILE, [memoryview(bytes(600))], another)
