@@ -3,8 +3,9 @@
 Both sides begin with a random number. Each message is JSON, and its signature covers both numbers,
 the side that speaks, the count of its messages and the content: so a message of somebody without
 the secret, of another connection, or one that is repeated, is refused. Content of files follows a
-message as it is; it is compared with hashes that came signed. Nothing is encrypted, as nothing is
-that the processes of a world send each other.
+message as it is. It is compared with check sums (CRC-32) that came signed, which find an accident
+and not somebody on the path who changes it on purpose; nothing is encrypted. So it is with all that
+the processes of a world send each other.
 """
 
 import hmac
