@@ -51,11 +51,13 @@ class Right(NamedTuple):
     name: str
 
 
+BLOCKING = (
+    "not a request: the API server asks for this right when a {made} is made whose owner reference "
+    "blocks the owner's deletion, where OwnerReferencesPermissionEnforcement is on"
+)
 NEVER_REQUESTED: Mapping[Right, str] = {
-    Right("", "spotrun.dev", "trainingjobs/finalizers", "update", ""): (
-        "not a request: the API server asks for this right when a pod is made whose owner "
-        "reference blocks the owner's deletion, where OwnerReferencesPermissionEnforcement is on"
-    ),
+    Right("", "spotrun.dev", "trainingjobs/finalizers", "update", ""): BLOCKING.format(made="pod"),
+    Right("", "spotrun.dev", "tuningjobs/finalizers", "update", ""): BLOCKING.format(made="trial"),
 }
 
 
@@ -156,6 +158,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
         place = {"volume": {"persistentVolumeClaim": {"claimName": "claimed"}}}
         await world.create_job("claims", workers=sized(2), checkpoint=place)
         await world.create_job("ends", workers=sized(1), finished={"deleteAfter": "1s"})
+        await world.create_search(trials={"max": 1})
         await world.until_phase("Running", "ends")
         world.play("ends").may_finish.set()
 
