@@ -25,11 +25,11 @@ from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.statements_codec import read_conditions, write_conditions
 
 _MOST_CHARS = 1_250_000
-"""Of all trials but for their messages: etcd takes objects of 1.5 MB, the spec among it."""
+"""The most for all trials but their messages: etcd takes objects of 1.5 MB, with the spec."""
 _MESSAGES_CHARS = 100_000
-"""Of all trials together."""
+"""The most for the messages of all trials together."""
 _FIXED_CHARS = 700
-"""Of a trial with all its fields, and of what `metadata.managedFields` says of them."""
+"""The size of a trial with all its fields, and of what `metadata.managedFields` says of them."""
 _LEAST_COURSE_CHARS = 60
 _NUMBER_CHARS = 24
 

@@ -5,12 +5,15 @@ import pytest
 from tests.unit.trainer.ending import LINGER, run_script
 
 WAITS_IN_TORCH = """
+import ctypes
 from datetime import timedelta
 from torch.distributed import TCPStore
 from spotrun_trainer.elastic import background_call as leaving
 from spotrun_trainer.process import threads
 
 store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+# As the agent's, it outlives this process, whatever the interpreter lets go of first at its end.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(store))
 waiting, waiting_too = (TCPStore("127.0.0.1", store.port) for _ in range(2))
 
 
