@@ -92,11 +92,13 @@ def test_whenever_a_rank_is_killed_the_newest_checkpoint_loads(tmp_path: Path) -
     dice = random.Random(1)  # noqa: S311
     with ranks(tmp_path / "undisturbed", "step-0.g0", size=3, mark=0, seconds=PATIENCE_SECONDS):
         began = time.monotonic()
-    usual_seconds = time.monotonic() - began
+        while not (tmp_path / "undisturbed" / "step-0.g0" / "COMPLETE").exists():
+            assert time.monotonic() - began < PATIENCE_SECONDS
+        usual_seconds = time.monotonic() - began  # without the end of the processes
     completed = 0
     for mark in range(TRIES):
         name = f"step-{mark // 3}.g0"  # starts that failed save the same steps again
-        with ranks(tmp_path, name, size=3, mark=mark, seconds=usual_seconds) as started:
+        with ranks(tmp_path, name, size=3, mark=mark, seconds=2 * usual_seconds) as started:
             time.sleep(dice.uniform(0, 1.5 * usual_seconds))  # when it is killed: at any moment
             pid = dice.choice(started).pid
             assert pid is not None

@@ -195,7 +195,9 @@ class DieGiving:
             wait_for(self.folder / "taking")
             die()
 
-    def _take(self, _group: Group, _rank: int, tracked: Tracked, *_: object) -> None:
+    def _take(
+        self, _group: Group, _rank: int, tracked: Tracked, *_: object, **_named: object
+    ) -> None:
         for tensor in tracked.flatten().tensors.values():
             tensor.zero_()
         (self.folder / "taking").touch()
