@@ -1,8 +1,8 @@
 """The flags of `spotrun export`."""
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 
-from spotrun_trainer.process.commands.texts import bytes_of_text
+from spotrun_trainer.process.commands.arguments import size_argument
 
 FORMATS = ("safetensors", "torch", "hf", "dcp")
 
@@ -51,7 +51,7 @@ def describe(parser: ArgumentParser) -> None:
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument(
         "--shard-size",
-        type=_size,
+        type=size_argument,
         metavar="SIZE",
         help="safetensors and hf: a folder with files of at most this size (hf: 5GB)",
     )
@@ -66,10 +66,3 @@ def describe(parser: ArgumentParser) -> None:
         action="store_false",
         help="do not compare hashes first; lengths and manifests are compared all the same",
     )
-
-
-def _size(text: str) -> int:
-    try:
-        return bytes_of_text(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error

@@ -10,8 +10,9 @@ from spotrun_trainer.data.prepare.index import index
 from spotrun_trainer.data.prepare.plan import Settings
 from spotrun_trainer.data.prepare.prepare import prepare
 from spotrun_trainer.data.prepare.tokenizers import Tokenizer, tokenizer_of
+from spotrun_trainer.process.commands.arguments import size_argument
 from spotrun_trainer.process.commands.running import run
-from spotrun_trainer.process.commands.texts import bytes_of_text, size_text
+from spotrun_trainer.process.commands.texts import size_text
 from spotrun_trainer.store.addresses import is_address
 
 _ABOUT = "Make data ready for trainings: no cluster and no GPU is needed."
@@ -143,7 +144,7 @@ def _describe_prepare(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shard-size",
-        type=_size,
+        type=size_argument,
         default=128 << 20,
         metavar="SIZE",
         help="of a shard before it is compressed; default: 128MiB",
@@ -157,13 +158,6 @@ def _describe_prepare(parser: ArgumentParser) -> None:
         help="processes; default: one for each CPU",
     )
     parser.set_defaults(run=run_prepare, prog=parser.prog)
-
-
-def _size(text: str) -> int:
-    try:
-        return bytes_of_text(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from error
 
 
 def _count(text: str) -> int:
