@@ -21,7 +21,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan test-gpu e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 ##@ Set up
 
@@ -141,6 +141,11 @@ e2e-down: setup ## remove a kind cluster that was left up
 	@$(BIN)/python -m tests.e2e.kind down
 
 ##@ Measure
+
+test-gpu: setup ## what needs a GPU: the tests that are marked so, then bench/gpu.py; says so where there is none ~ 4 min
+	@if $(BIN)/python -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then \
+		$(PYTEST) tests/unit/trainer -m gpu $(IN_TORCH) && $(BIN)/python bench/gpu.py; \
+	else echo "NOT RUN: PyTorch sees no GPU on this machine"; fi
 
 bench-smoke: binaries ## every bench in a small size ~ minutes
 	$(PYTEST) tests/integration/bench -n $(WORKERS) --maxschedchunk 1

@@ -1,40 +1,52 @@
 """The cost of `Run` on one GPU: a step beside the same step written by hand, and a checkpoint.
 
-A decoder of 124 million parameters with AdamW (fused), bf16 autocast and clipping, four
-microbatches of 32 sequences of 512 tokens. `gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand`
-one of a plain loop, in turns in one process, so that both see the same clocks of the GPU;
-`gpu_step_vs_by_hand` is the second over the first. `gpu_checkpoint_call_ms`: from asking for a
-checkpoint of weights and optimizer until training goes on.
+A decoder of 354 million parameters with AdamW (fused), bf16 autocast and clipping, four
+microbatches of 16 sequences of 512 tokens, from a DataLoader with pinned memory in both.
+`gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand` one of a plain loop; `gpu_step_ratio` is the
+first over the second. Each takes some steps in turns in one process, so that both see the same
+clocks of the GPU; within them nobody waits for the GPU but the loops themselves.
+`gpu_host_waits` and `gpu_host_waits_by_hand` are how often they do in a step, by torch's profiler.
 
-Run as `.venv/bin/python bench/gpu.py [--repeats 30] [--place DIRECTORY]` on a machine with a GPU.
+`gpu_checkpoint_call_ms` is how much longer a step takes in which weights and optimizer are saved:
+they are copied beside the step's forward and backward passes, and have to be there before its
+update. The first save allocates pinned memory.
+
+`gpu_node_lost_stall_seconds`: two processes on this GPU, of which one is killed amid a step, under
+a scripted operator that sees it at once (bench/gpu_losses.py).
+
+Run as `.venv/bin/python bench/gpu.py [--repeats 20] [--loaders 2] [--place DIRECTORY]` on a machine
+with a GPU.
 """
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
+from bench.gpu_losses import measure_losses
 from bench.operator_bench import say
 from devcluster.argument_types import how_many
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.state.tracked import Tracked
 
-WIDTH, LAYERS, HEADS, VOCABULARY, CONTEXT = 768, 12, 12, 32_000, 512
-MICROBATCHES, MICROBATCH = 4, 32
-WARM_STEPS = 5
+WIDTH, LAYERS, HEADS, VOCABULARY, CONTEXT = 1024, 24, 16, 50_304, 512
+MICROBATCHES, MICROBATCH = 4, 16
+WARM_STEPS, STEPS_IN_TURN = 5, 4
 
 
 class Decoder(nn.Module):
-    """A model like GPT-2 in its small size, with tied words."""
+    """A model like GPT-2 in its medium size, with tied words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,14 +76,14 @@ def loss_of(model: nn.Module, batch: list[Tensor]) -> Tensor:
         return cross_entropy(model(x).float(), x.roll(1, 1).flatten(), reduction="sum")
 
 
-def by_run(words: TensorDataset) -> Iterator[None]:
+def by_run(words: TensorDataset, loaders: int) -> Iterator[None]:
     """Steps of Run; the first of them only warms up."""
     run = Run(seed=1)
     model = run.prepare(Decoder())
     opt = torch.optim.AdamW(model.parameters(), fused=True)
     run.track(model=model, opt=opt)
     batch = MICROBATCHES * MICROBATCH
-    for step in run.steps(words, global_batch=batch, microbatch=MICROBATCH, num_workers=0):
+    for step in run.steps(words, global_batch=batch, microbatch=MICROBATCH, num_workers=loaders):
         with step:
             for x in step:
                 step.backward(loss_of(model, x), weight=MICROBATCH * CONTEXT)
@@ -79,23 +91,35 @@ def by_run(words: TensorDataset) -> Iterator[None]:
         yield
 
 
-def by_hand(words: TensorDataset) -> Iterator[None]:
+def by_hand(words: TensorDataset, loaders: int) -> Iterator[None]:
     """The same in a plain loop."""
     torch.manual_seed(1)
     model = Decoder().cuda()
     opt = torch.optim.AdamW(model.parameters(), fused=True)
-    (samples,) = words.tensors
     count = MICROBATCHES * MICROBATCH * CONTEXT
-    first = 0
+    batches = batches_for_ever(words, loaders)
     while True:
-        for _ in range(MICROBATCHES):
-            chosen = samples[first % len(samples) :][:MICROBATCH].pin_memory()
-            (loss_of(model, [chosen.cuda(non_blocking=True)]) / count).backward()  # type: ignore[no-untyped-call]
-            first += MICROBATCH
+        for x in islice(batches, MICROBATCHES):
+            (loss_of(model, [x.cuda(non_blocking=True)]) / count).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
         opt.zero_grad()
         yield
+
+
+def batches_for_ever(words: TensorDataset, loaders: int) -> Iterator[Tensor]:
+    """Batches of torch's own loader."""
+    loader = DataLoader(
+        words,
+        MICROBATCH,
+        shuffle=True,
+        num_workers=loaders,
+        pin_memory=True,
+        persistent_workers=loaders > 0,
+    )
+    while True:
+        for (x,) in loader:
+            yield x
 
 
 def milliseconds(do: Callable[[], object]) -> float:
@@ -107,59 +131,95 @@ def milliseconds(do: Callable[[], object]) -> float:
     return 1e3 * (time.perf_counter() - began)
 
 
-def measure_steps(repeats: int) -> None:
-    """A step of each in turns."""
-    words = TensorDataset(torch.randint(0, VOCABULARY, (MICROBATCH * 64, CONTEXT)))
-    ways = {"gpu_step_ms": by_run(words), "gpu_step_ms_by_hand": by_hand(words)}
+def measure_steps(repeats: int, loaders: int) -> None:
+    """Some steps of each in turns, and then of each under the profiler."""
+    words = TensorDataset(torch.randint(0, VOCABULARY, (MICROBATCH * 256, CONTEXT)))
+    ways = {"": by_run(words, loaders), "_by_hand": by_hand(words, loaders)}
     for _ in range(WARM_STEPS):
         for steps in ways.values():
             next(steps)
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, steps in ways.items():
-            taken[name].append(milliseconds(partial(next, steps)))
+            taken[name].append(milliseconds(partial(take, steps)) / STEPS_IN_TURN)
     for name, values in taken.items():
-        say(name, values, "ms")
+        say(f"gpu_step_ms{name}", values, "ms")
     ours, plain = (statistics.median(values) for values in taken.values())
-    say("gpu_step_vs_by_hand", plain / ours, "ratio")
+    say("gpu_step_ratio", ours / plain, "ratio")
+    for name, steps in ways.items():
+        next(steps)
+        say(f"gpu_host_waits{name}", waits_of(steps), "a step")
+
+
+def take(steps: Iterator[None]) -> None:
+    """Take some steps, with no wait between them."""
+    for _ in range(STEPS_IN_TURN):
+        next(steps)
+
+
+def waits_of(steps: Iterator[None]) -> float:
+    """Return how often the host waits for the GPU in a step."""
+    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=kinds) as seen:
+        take(steps)
+    # The profiler itself waits for the device once, at its end.
+    waits = {"cudaStreamSynchronize", "cudaEventSynchronize"}
+    return sum(event.name in waits for event in seen.events() or []) / STEPS_IN_TURN
 
 
 def measure_checkpoint(place: Path, repeats: int) -> None:
-    """Measure checkpoints of weights and both moments: 1.5 GB."""
+    """Measure checkpoints of weights and both moments: 4.2 GB."""
     model = Decoder().cuda()
     opt = torch.optim.AdamW(model.parameters(), fused=True)
-    loss_of(model, [torch.zeros(1, CONTEXT, dtype=torch.long, device="cuda")]).backward()  # type: ignore[no-untyped-call]
+    x = torch.zeros(MICROBATCH, CONTEXT, dtype=torch.long, device="cuda")
+
+    def compute() -> None:
+        for _ in range(MICROBATCHES):
+            loss_of(model, [x]).backward()  # type: ignore[no-untyped-call]
+
+    compute()
     opt.step()
     tracked = Tracked()
     tracked.add("model", model)
     tracked.add("opt", opt)
     checkpoints, taken = Checkpoints(str(place), keep=1), []
+    plain = statistics.median(milliseconds(compute) for _ in range(5))
     for number in range(1, repeats + 1):
         name = f"step-{number}.g0"
 
         def save(name: str = name) -> None:
             checkpoints.save(name, tracked.flatten(), rank=0, size=1, extra={})
+            compute()
             checkpoints.before_change()
 
-        taken.append(milliseconds(save))
+        taken.append(milliseconds(save) - plain)
         while checkpoints.finished() is None:
             time.sleep(0.01)
-    # The first one allocates pinned memory.
     say("gpu_checkpoint_first_call_ms", taken[0], "ms")
     say("gpu_checkpoint_call_ms", taken[1:], "ms")
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=how_many, default=30)
-    parser.add_argument("--place", type=Path)
+    parser.add_argument("--repeats", type=how_many, default=20)
+    parser.add_argument("--loaders", type=int, default=2, help="processes that load data")
+    parser.add_argument("--place", type=Path, help="folder for checkpoints")
+    parser.add_argument("--losses", type=how_many, default=3)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("there is no GPU on this machine")
-    measure_steps(options.repeats)
+    say_machine()
+    measure_losses(options.losses)
+    measure_steps(options.repeats, options.loaders)
     with tempfile.TemporaryDirectory(dir=options.place) as place:
         measure_checkpoint(Path(place), max(3, options.repeats // 5))
+
+
+def say_machine() -> None:
+    """Say which GPU and which libraries the figures are of."""
+    name, nccl = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
+    print(json.dumps({"gpu": name, "torch": torch.__version__, "nccl": nccl}), flush=True)
 
 
 if __name__ == "__main__":

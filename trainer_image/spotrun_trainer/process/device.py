@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,17 @@ def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a
     if isinstance(batch, tuple | list):
         return type(batch)(moved(value, device) for value in batch)
     return batch
+
+
+def put(numbers: Sequence[float], device: torch.device) -> Tensor:
+    """Return numbers of the host in double precision on a device, without a wait for a GPU.
+
+    A copy from memory that is not pinned ends only when the GPU has done all that it was given.
+    """
+    on_host = torch.tensor(numbers, dtype=torch.float64)
+    if device.type != "cuda":
+        return on_host.to(device)
+    return on_host.pin_memory().to(device, non_blocking=True)
 
 
 def with_index(gpu: torch.device) -> torch.device:

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from spotrun_trainer.data.order.sharding import deal_to
 from spotrun_trainer.parallel.local import holders
 from spotrun_trainer.parallel.pipeline import PipelineSchedule, compute
-from spotrun_trainer.process.device import moved
+from spotrun_trainer.process.device import moved, put
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.step import vote
 from spotrun_trainer.step.apply import apply
@@ -354,7 +354,7 @@ class Phase:
         vectors = [one.vector(context.buffers) for one in self._sums]
         speeds = context.speeds.own()
         head, spoken = vote.SIZE + len(speeds), [*vote.encode(own), *speeds]
-        votes = torch.tensor(spoken, dtype=torch.float64, device=context.device)
+        votes = put(spoken, context.device)
         group = context.group
         if context.deterministic or group.is_divided_by_script:
             # Summed first, in a fixed order or over the same part of the model, so that all have it

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from spotrun_trainer.process.device import put
 from spotrun_trainer.step.buffers import Buffers, Changes
 
 
@@ -41,8 +42,7 @@ class Sums:
                     f"run.sum got {name}, which run.steps does not know: give it "
                     f'run.steps(..., sums=["{name}"]), for all processes add up the same'
                 )
-            number = torch.as_tensor(value, dtype=torch.float64, device=self._loss.device)
-            self._numbers[name] = self._numbers[name] + number.detach().reshape(())
+            self._numbers[name] = self._numbers[name] + self._single(value)
 
     def add_changes(self, changes: Changes) -> None:
         """Add a microbatch's changes of buffers."""
@@ -62,6 +62,11 @@ class Sums:
 
     def vector(self, buffers: Buffers) -> Tensor:
         """Return loss, weight, numbers, and the changes of the agreed buffers, in one tensor."""
-        weight = torch.as_tensor(self._weight, dtype=torch.float64, device=self._loss.device)
-        single = [self._loss, weight.reshape(()), *self._numbers.values()]
+        single = [self._loss, self._single(self._weight), *self._numbers.values()]
         return torch.cat([torch.stack(single), *buffers.flatten(self._changes)])
+
+    def _single(self, value: float | Tensor) -> Tensor:
+        """Return a number on the device, where it is on the host or there already."""
+        if not isinstance(value, Tensor):
+            return put([value], self._loss.device).squeeze()
+        return value.detach().to(self._loss.device, torch.float64).reshape(())

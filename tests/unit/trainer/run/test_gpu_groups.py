@@ -20,9 +20,11 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
 from spotrun_trainer.loop.loop import Loop
-from spotrun_trainer.process.device import default_device
+from spotrun_trainer.process.device import default_device, put
 from spotrun_trainer.run import Run
+from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.reduce.gradient_buckets import Bucket
+from spotrun_trainer.step.totals import Sums
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train, train_until_it_breaks
@@ -207,6 +209,23 @@ def test_a_bucket_is_completed_while_the_gpu_still_computes() -> None:
         torch.cuda.set_sync_debug_mode("error")
     torch.cuda.set_sync_debug_mode("default")
     assert completed.tolist() == [1, 1, 1, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_numbers_of_the_host_get_to_a_gpu_while_it_still_computes() -> None:
+    gpu = torch.device("cuda", 0)
+    sums = Sums(gpu, names=["tokens"])
+    buffers = Buffers([])
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        sums.add(torch.ones((), device=gpu), 3.0)
+        sums.add_numbers({"tokens": 7})
+        vector = sums.vector(buffers)
+        votes = put([1.0, 0.5], gpu)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert (vector.tolist(), votes.tolist()) == ([1, 3, 7], [1, 0.5])
 
 
 def neighbours_on_one_gpu(rank: int) -> dict[str, str]:

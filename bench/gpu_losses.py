@@ -1,0 +1,99 @@
+"""Two processes that share one GPU, of which one is killed amid a step: how long the other stalls.
+
+They sum over gloo, as processes on one GPU do. Both are told of the next world by a scripted
+operator, as soon as the killed process is gone: what an operator needs to learn of it is in
+bench/recovery.py. The training is deterministic and small (its steps take milliseconds), so that
+the survivor's weights can be compared with those of a training in one process that nobody
+disturbed, bit for bit.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from bench.operator_bench import say
+from spotrun.wire import How
+from spotrun_trainer import Run
+from tests.support.processes.trainer_world import run_alone
+from tests.unit.trainer.run.elastic import Job, Jobs, this_is
+
+STEPS, KILLED_AFTER = 120, 60
+WIDTH = 1024
+
+
+def train(folder: Path) -> str:
+    """Train, noting when each step ended; return a hash of the weights."""
+    run = Run(seed=1, deterministic=True)
+    model = run.prepare(
+        nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Dropout(0.1), nn.Linear(WIDTH, 1))
+    )
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    run.track(model=model, opt=opt)
+    words = TensorDataset(torch.randn(512, 64, generator=torch.Generator().manual_seed(7)))
+    name = os.environ.get("SPOTRUN_WORKER", "alone")
+    with (folder / f"{name}.steps").open("a") as steps:
+        for step in run.steps(words, global_batch=32, microbatch=4, total=STEPS, num_workers=0):
+            with step:
+                for (x,) in step:
+                    step.backward(model(x).square().sum(), weight=len(x))
+                if this_is_killed(name, step.number):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                step.update(opt)
+                steps.write(json.dumps([step.number, time.monotonic()]) + "\n")
+                steps.flush()
+    return digest(model)
+
+
+def this_is_killed(name: str, step: int) -> bool:
+    """Whether this process is to die in this step."""
+    return name == "b" and this_is("b") and step == KILLED_AFTER
+
+
+def digest(model: nn.Module) -> str:
+    """Return a hash of all weights' bits."""
+    content = b"".join(one.detach().cpu().numpy().tobytes() for one in model.parameters())
+    return hashlib.sha256(content).hexdigest()
+
+
+def measure_losses(repeats: int) -> None:
+    """Kill one of two, so many times."""
+    with tempfile.TemporaryDirectory() as name:
+        alone = run_alone(train, Path(name)).value
+    stalls, lost, equal = [], 0, True
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as name:
+            stall, again, weights = lose_one(Path(name))
+        stalls.append(stall)
+        lost += again
+        equal = equal and weights == alone
+    say("gpu_node_lost_stall_seconds", stalls, "s")
+    say("gpu_node_lost_steps_lost", lost, "steps")
+    say("gpu_node_lost_bits_equal", int(equal), "of all losses")
+
+
+def lose_one(folder: Path) -> tuple[float, int, str]:
+    """Return the survivor's stall, the steps that it did again, and its weights at the end."""
+    jobs = Jobs(folder)
+    try:
+        job: Job = jobs.start(train, folder, workers="ab")
+        job.until_dead("b")
+        job.publish(How.ABORT, "a")
+        (survivor,) = job.ended("a")
+    finally:
+        jobs.close()
+    if survivor.error:
+        raise SystemExit(f"the survivor ended with {survivor.error}\n{survivor.said}")
+    lines = [json.loads(line) for line in (folder / "a.steps").read_text().splitlines()]
+    numbers, ends = [step for step, _ in lines], [when for _, when in lines]
+    gaps = [later - sooner for sooner, later in pairwise(ends)]
+    return max(gaps) - median(gaps), len(numbers) - len(set(numbers)), survivor.value
