@@ -116,14 +116,20 @@ class Staging:
             raise self._error
         return self.memory
 
-    def _copy(self, piece: Piece, *, beside_host: bool = False) -> None:
-        source = self._tensors[piece.tensor]
-        run = source.reshape(-1)[piece.start : piece.stop]
-        target = self.memory[piece.offset : piece.offset + piece.bytes].view(source.dtype)
+    def _copy(self, piece: Piece) -> None:
+        run, target = self._source(piece), self._target(piece)
         if run.device.type == "cpu" and not (run.is_conj() or run.is_neg()):
             copy_bytes(target, run)
         else:
-            target.copy_(run, non_blocking=beside_host)
+            target.copy_(run)
+
+    def _source(self, piece: Piece) -> Tensor:
+        run = self._tensors[piece.tensor].reshape(-1)
+        return run if piece.stop - piece.start == len(run) else run[piece.start : piece.stop]
+
+    def _target(self, piece: Piece) -> Tensor:
+        target = self.memory[piece.offset : piece.offset + piece.bytes]
+        return target.view(self._tensors[piece.tensor].dtype)
 
     @torch.no_grad()
     def _copy_beside(self, pieces: Sequence[Piece]) -> torch.cuda.Event:
@@ -131,8 +137,10 @@ class Staging:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for piece in pieces:
-                self._copy(piece, beside_host=True)
+            # All in one call: training waits while Python begins them one by one.
+            pairs = [(self._target(piece), self._source(piece)) for piece in pieces]
+            targets, sources = zip(*pairs, strict=True)
+            torch._foreach_copy_(targets, sources, non_blocking=True)
         copied: torch.cuda.Event = stream.record_event()
         return copied
 
@@ -142,8 +150,9 @@ def _cut(layout: Layout, slices: Sequence[Slice]) -> Pieces:
     for one in slices:
         itemsize = layout.specs[one.tensor].itemsize
         step = max(1, PIECE_BYTES // itemsize)
-        if one.tensor in layout.scattered:
-            step = max(1, one.numel)  # reshaping copies, so it is done once
+        # Reshaping copies what is scattered, so it is done once; a GPU's copies nobody shares.
+        if one.tensor in layout.scattered or one.tensor in layout.on_gpu:
+            step = max(1, one.numel)
         for start in range(one.start, one.stop, step):
             stop = min(start + step, one.stop)
             piece = Piece(one.tensor, start, stop, offset, (stop - start) * itemsize)
