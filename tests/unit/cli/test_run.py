@@ -304,3 +304,39 @@ def test_ctrl_c_here_leaves_torchrun_the_time_to_end_its_workers(tmp_path: Path)
         os.killpg(process.pid, signal.SIGINT)
         process.wait(30)
     assert (tmp_path / "clean").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("id_rsa", "x"),
+        ("certs/server.pem", "x"),
+        ("prod.env", "TOKEN=x"),
+        ("Kubeconfig.yaml", "kind: Config"),
+        ("deploy", "-----BEGIN OPENSSH PRIVATE KEY-----\nx"),
+        ("gcp.json", '{"private_key": "-----BEGIN PRIVATE KEY-----\\nx"}'),
+        ("conf.yaml", "users:\n- user:\n    client-key-data: x"),
+    ],
+)
+def test_a_key_is_sent_only_on_purpose(
+    name: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    key = tmp_path / name
+    key.parent.mkdir(exist_ok=True)
+    key.write_text(content)
+    with pytest.raises(SystemExit) as exit_code:
+        written(capsys, str(tmp_path))
+    assert exit_code.value.code == 2
+    assert f"{name} looks like a key" in capsys.readouterr().err
+    files, _ = written(capsys, str(tmp_path), "--name", "a", "--allow-file", name)
+    assert content in files["data"].values()
+
+
+def test_what_only_speaks_of_keys_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train.py", "keys.py", "environment.yaml", "tokenizer.json", "env.py"):
+        (tmp_path / name).write_text("a private key\n")
+    files, _ = written(capsys, str(tmp_path), "--name", "a")
+    assert len(files["data"]) == 5

@@ -21,6 +21,7 @@ from spotrun.cli.jobs.watch import watched
 from spotrun.cli.submit.expectation import expectation
 from spotrun.cli.submit.manifests import as_yaml, config_map, owned_by, training_job
 from spotrun.cli.submit.package import Package, name_for, pack
+from spotrun.cli.submit.secrets import require_no_secrets
 from spotrun.cli.submit.wishes import Wishes, read_wishes
 from spotrun.cli.text.prompt import agrees
 from spotrun.kube.errors import AlreadyExists, Invalid, NotFound
@@ -48,6 +49,8 @@ class Order:
 def understand(chosen: Namespace) -> Order:
     """Read flags and files; raises ValueError that says what is wrong."""
     package = pack(chosen.script, chosen.entry)
+    if not chosen.local:  # where nothing is sent
+        require_no_secrets(package.files, chosen.allow_file)
     name = chosen.name or name_for(chosen.script, package)
     return Order(chosen, name, package, read_wishes(chosen))
 

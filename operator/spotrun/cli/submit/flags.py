@@ -23,6 +23,7 @@ _RUN = """\
 
 The script is sent as a ConfigMap that goes with the job: no image is built. What follows -- is for
 the script. It runs in /code, which is read-only: write to the checkpoint's folder or /tmp.
+A folder with private keys, passwords or a kubeconfig is refused, unless --allow-file names them.
 """
 
 
@@ -38,6 +39,13 @@ def describe(parser: argparse.ArgumentParser) -> None:
 def _describe_job(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--name", help="of the job (default: that of the script)")
     group.add_argument("--entry", metavar="FILE", help="the script, in a folder of several")
+    group.add_argument(
+        "--allow-file",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="send files of this name although they look like keys; may be given often",
+    )
     group.add_argument(
         "--workers", default="1", metavar="N|LEAST..MOST", help="how many (default: 1)"
     )
