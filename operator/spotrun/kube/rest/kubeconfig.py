@@ -7,7 +7,8 @@ more than reading, go through the Kubernetes client, whose import alone takes a 
 import base64
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,7 @@ from spotrun.kube.rest.access import (
     access_of,
     from_kubeconfig,
 )
+from spotrun.kube.rest.proxies import proxy_of, usable
 
 _READABLE_USER = frozenset(
     [
@@ -41,6 +43,7 @@ _READABLE_CLUSTER = frozenset(
         "certificate-authority-data",
         "insecure-skip-tls-verify",
         "tls-server-name",
+        "proxy-url",
         "extensions",
     ]
 )
@@ -67,7 +70,8 @@ def files_named(given: str | None, environment: Mapping[str, str], home: Path) -
 def choose(paths: Sequence[Path], context: str | None = None) -> Chosen:
     """Read a context; raises AccessError that says what is missing."""
     try:
-        return _chosen(paths, context)
+        chosen = _chosen(paths, context)
+        return replace(chosen, load=_through_proxy(chosen.load))
     except (TypeError, ValueError, AttributeError) as error:  # entries of other types
         raise AccessError(
             f"{_listed(paths)} is no kubeconfig: compare it with `kubectl config view` ({error})"
@@ -108,6 +112,21 @@ def _chosen(paths: Sequence[Path], context: str | None) -> Chosen:
     return Chosen(name, namespace, from_kubeconfig(together, name))
 
 
+def _through_proxy(load: Load) -> Load:
+    """Add the proxy that the environment names, where the kubeconfig names none."""
+
+    @wraps(load)
+    async def loaded() -> Access:
+        access = await load()
+        try:
+            proxy = usable(access.proxy) if access.proxy else proxy_of(access.server, os.environ)
+        except ValueError as error:
+            raise AccessError(str(error)) from error
+        return replace(access, proxy=proxy)
+
+    return loaded
+
+
 def _is_readable(cluster: _Part | None, user: _Part | None) -> bool:
     """Whether nothing but reading is needed; what is missing or odd the client may explain."""
     if not cluster or user is None:
@@ -138,6 +157,7 @@ def _access(cluster: _Part, user: _Part) -> Access:
             key_file=_file(user, "client-key", Path(folder) / "key"),
             is_verified=not cluster.get("insecure-skip-tls-verify", False),
             server_name=cluster.get("tls-server-name"),
+            proxy=cluster.get("proxy-url") or None,
         )
         return access_of(settings, FRESH_SECONDS if user.get("tokenFile") else None)
 

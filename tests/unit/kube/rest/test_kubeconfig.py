@@ -148,3 +148,24 @@ def test_files_are_found_as_kubectl_finds_them(tmp_path: Path) -> None:
     assert files_named(None, {}, tmp_path) == [home]
     assert files_named(None, {"KUBECONFIG": both}, tmp_path) == [other]
     assert files_named(str(home), {"KUBECONFIG": both}, tmp_path) == [home]
+
+
+@pytest.mark.parametrize("user", [{"token": "a"}, {"username": "a", "password": "b"}])
+@pytest.mark.parametrize(
+    ("more", "proxy"),
+    [({}, "http://env:1"), ({"proxy-url": "http://file:2"}, "http://file:2")],
+)
+async def test_a_proxy_is_that_of_the_file_or_else_of_the_environment(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: dict[str, Any],
+    more: dict[str, Any],
+    proxy: str,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "env:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    write(file, yaml.safe_dump(config(user, **more)))
+    assert (await choose([file]).load()).proxy == proxy
+    monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+    assert (await choose([file]).load()).proxy == more.get("proxy-url")
