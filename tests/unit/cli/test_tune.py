@@ -1,16 +1,20 @@
 import json
-import subprocess
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from spotrun.api import load
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.cli.cluster import session
+from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.jobs.tune.table import page
 from spotrun.cli.kubectl import main
+from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.policies.tuning.codec import write
 from tests.support.tuning.searches import SearchBuilder, a_search
 
@@ -79,12 +83,51 @@ def test_wrong_flags_are_told(
     assert says in capsys.readouterr().err
 
 
-def test_a_search_of_another_version_is_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def answered(*_: Any, **__: Any) -> CompletedProcess[str]:
-        return CompletedProcess((), 0, "{kind: TuningJob, apiVersion: spotrun.dev/v9}", "")
+class Stored:
+    """A client that answers with what a cluster stores."""
 
-    monkeypatch.setattr(subprocess, "run", answered)
-    assert main(["tune", "a"]) == 1
-    assert "the search cannot be read" in capsys.readouterr().err
+    def __init__(self, answer: dict[str, Any] | Exception) -> None:
+        self.answer = answer
+
+    async def get(self, *_: Any, **__: Any) -> dict[str, Any]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "says"),
+    [
+        (stored(SEARCH).manifest(), 0, "search: Succeeded"),
+        (
+            {"kind": "TuningJob", "apiVersion": "spotrun.dev/v9"},
+            3,
+            "its operator may be of another version",
+        ),
+        (NotFound('tuningjobs.spotrun.dev "a" not found', status=404), 4, "no TuningJob 'a' in"),
+        (NotFound("the server could not find it", status=404), 3, "CRDs are not installed"),
+        (Forbidden("no", status=403), 3, "not allowed"),
+    ],
+)
+def test_the_cluster_answers_with_the_exit_codes_of_all_verbs(
+    answer: Any,
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @asynccontextmanager
+    async def connected(_: Namespace) -> AsyncIterator[Cluster]:
+        yield Cluster(cast("Any", Stored(answer)), cast("Any", None), "ml", "here")
+
+    monkeypatch.setattr(session, "connected", connected)
+    assert main(["tune", "a", "--kubeconfig", "config"]) == code
+    said = capsys.readouterr()
+    assert says in (said.err if code else said.out)
+
+
+def test_without_a_kubeconfig_the_cluster_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "a", "--kubeconfig", str(tmp_path / "none")]) == 3
+    assert "there is no kubeconfig at" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from spotrun.cli.cluster.exit_codes import NO_ANSWER, NOT_THERE, REFUSED
-from spotrun.cli.cluster.troubles import NoSuchJob, Refused, in_words
+from spotrun.cli.cluster.troubles import NoSuchJob, Refused, Unreadable, in_words
 from spotrun.cli.text.look import printable
 from spotrun.kube.errors import KubeError
 from spotrun.kube.rest.access import AccessError, Credentials, in_cluster
@@ -56,10 +56,10 @@ def ask(chosen: Namespace, work: Work) -> int:
         return REFUSED
     except BrokenPipeError:
         raise  # whoever reads has gone, which is no trouble of the cluster
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, Unreadable) as error:
         print(
-            f"{who}: an object of the cluster cannot be read ({error}): its operator may be of "
-            "another version than this command",
+            f"{who}: an object of the cluster cannot be read ({printable(str(error))}): its "
+            "operator may be of another version than this command",
             file=sys.stderr,
         )
         return NO_ANSWER

@@ -18,6 +18,10 @@ class Refused(Exception):  # noqa: N818 - see above
     """The job cannot do what was asked; the message says why, and what to try."""
 
 
+class Unreadable(Exception):  # noqa: N818 - see above
+    """An object of the cluster cannot be read; the message says what is wrong with it."""
+
+
 def no_such_job(name: str, namespace: str, others: Sequence[tuple[str, str]]) -> NoSuchJob:
     """Make the error for a job that is not there; others are (namespace, name)."""
     here = [other for where, other in others if where == namespace]

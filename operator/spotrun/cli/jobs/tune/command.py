@@ -1,6 +1,5 @@
 """`kubectl tjob tune`, from flags to exit code."""
 
-import subprocess
 import sys
 from argparse import Namespace
 from dataclasses import dataclass
@@ -11,56 +10,63 @@ import yaml
 
 from spotrun.api.manifest import load
 from spotrun.api.tuning.tuningjob import TuningJob
+from spotrun.cli.cluster.exit_codes import DONE
+from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.cluster.troubles import NoSuchJob, Unreadable
 from spotrun.cli.jobs.tune.table import page
 from spotrun.cli.text.look import printable
-
-SHOWN, NOT_FOUND = 0, 1
+from spotrun.kube.errors import NotFound
+from spotrun.observe.kube_objects import TUNING_JOBS
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The search to show, or the question to kubectl for it."""
+    """The flags, and the search where a file has it."""
 
+    chosen: Namespace
     search: TuningJob | None = None
-    kubectl: tuple[str, ...] = ()
 
 
 def understand(chosen: Namespace) -> Asked:
     """Read the flags; raises ValueError for wrong ones."""
     if (chosen.name is None) == (chosen.filename is None):
         raise ValueError("give the NAME of a TuningJob, or a file with -f, and not both")
-    if chosen.filename is not None:
-        return Asked(_search(_read(chosen.filename)))
-    flags = (("--namespace", chosen.namespace), ("--context", chosen.context))
-    given = [f"{flag}={value}" for flag, value in flags if value is not None]
-    return Asked(
-        kubectl=("kubectl", "get", "tuningjobs.spotrun.dev", chosen.name, "-o", "yaml", *given)
-    )
+    return Asked(chosen, _search(_read(chosen.filename)) if chosen.filename is not None else None)
 
 
 def run(asked: Asked) -> int:
     """Print the search and return the exit code."""
-    search = asked.search
-    if search is None:
-        try:
-            answer = subprocess.run(asked.kubectl, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            print("kubectl tjob tune: kubectl is not on PATH: install it", file=sys.stderr)
-            return NOT_FOUND
-        if answer.returncode:
-            print(f"kubectl tjob tune: {answer.stderr.strip()}", file=sys.stderr)
-            return NOT_FOUND
-        try:
-            search = _search(answer.stdout)
-        except ValueError as error:
-            print(
-                f"kubectl tjob tune: the search cannot be read ({printable(str(error))}): its "
-                "operator may be of another version than this command",
-                file=sys.stderr,
-            )
-            return NOT_FOUND
+    if asked.search is not None:
+        return _shown(asked.search)
+
+    async def work(cluster: Cluster) -> int:
+        return _shown(await _stored(cluster, asked.chosen.name))
+
+    return ask(asked.chosen, work)
+
+
+async def _stored(cluster: Cluster, name: str) -> TuningJob:
+    """Read a search of the cluster; raises NoSuchJob, and Unreadable for one of another version."""
+    try:
+        found = await cluster.client.get(
+            TUNING_JOBS, name, dict[str, Any], namespace=cluster.namespace
+        )
+    except NotFound as error:
+        if f'"{name}" not found' not in error.message:
+            raise
+        raise NoSuchJob(
+            f"there is no TuningJob {name!r} in namespace {cluster.namespace!r}: "
+            "`kubectl get tuningjobs -A` shows all"
+        ) from None
+    try:
+        return _loaded(found)
+    except ValueError as error:
+        raise Unreadable(str(error)) from error
+
+
+def _shown(search: TuningJob) -> int:
     print("\n".join(map(printable, page(search).split("\n"))))
-    return SHOWN
+    return DONE
 
 
 def _read(name: str) -> str:
@@ -72,9 +78,12 @@ def _read(name: str) -> str:
 
 def _search(text: str) -> TuningJob:
     try:
-        found: Any = yaml.safe_load(text)
+        return _loaded(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise ValueError(f"this is no YAML: {error}") from error
+
+
+def _loaded(found: object) -> TuningJob:
     search = load(found) if isinstance(found, dict) else None
     if not isinstance(search, TuningJob):
         raise ValueError("this is no TuningJob: give one with -f, or its NAME")  # noqa: TRY004
