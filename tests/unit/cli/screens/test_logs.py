@@ -1,14 +1,16 @@
 """Logs of several workers: one order, ranks, and marks where the world changed."""
 
+from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
 
 from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.jobs.logs import reading
 from spotrun.cli.jobs.logs.command import select
 from spotrun.cli.jobs.logs.lines import drawn, merged
-from spotrun.cli.jobs.logs.reading import log_of
-from spotrun.kube.errors import Retryable
+from spotrun.cli.jobs.logs.reading import follow, log_of
+from spotrun.kube.errors import Invalid, Retryable
 from tests.support.screens.shown_jobs import shown_events, shown_job, shown_pods
 
 LOGS = {
@@ -71,3 +73,56 @@ async def test_a_worker_whose_node_has_gone_hides_no_other_log() -> None:
     cluster = Cluster(cast("Any", None), cast("Any", Gone()), "ml", "here")
     [pod] = shown_pods(1)
     assert await log_of(cluster, pod, None) == ["(dial tcp 10.0.0.7:10250: i/o timeout)"]
+
+
+class Cut:
+    """A log that is read over connections: each gives some lines, all but the last are cut."""
+
+    def __init__(self, *connections: list[bytes] | Exception) -> None:
+        self.connections = list(connections)
+        self.asked: list[dict[str, str]] = []
+
+    async def stream(
+        self, _: str, *, params: dict[str, str], **__: Any
+    ) -> AsyncGenerator[list[bytes], None]:
+        self.asked.append(dict(params))
+        given = self.connections.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        yield given
+        if self.connections:
+            raise Retryable("the connection was lost")
+
+
+async def followed(log: Cut, monkeypatch: pytest.MonkeyPatch, tail: int | None) -> list[str]:
+    monkeypatch.setattr(reading, "_PAUSE_SECONDS", 0)
+    cluster = Cluster(cast("Any", None), cast("Any", log), "ml", "here")
+    [pod] = shown_pods(1)
+    return [line async for line in follow(cluster, pod, tail)]
+
+
+async def test_a_cut_connection_loses_no_line_and_repeats_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two, same, three = (
+        b"2026-03-01T08:00:01.1Z one",
+        b"2026-03-01T08:00:01.5Z two",
+        b"2026-03-01T08:00:01.5Z two again",
+        b"2026-03-01T08:00:02Z three",
+    )
+    log = Cut([], [one, two], [one, two], [one, two, same, three])
+    assert await followed(log, monkeypatch, 5) == ["one", "two", "two again", "three"]
+    assert [(ask.get("tailLines"), ask.get("sinceTime")) for ask in log.asked] == [
+        ("5", None),
+        ("5", None),
+        (None, "2026-03-01T08:00:01Z"),
+        (None, "2026-03-01T08:00:01Z"),
+    ]
+
+
+async def test_a_kubelet_without_times_is_followed_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Cut(Invalid("timestamps are not known"), [b"2026-03-01T08:00:01Z one"], [b"two"])
+    assert await followed(log, monkeypatch, None) == ["2026-03-01T08:00:01Z one", "two"]
+    assert [ask.get("tailLines") for ask in log.asked] == [None, None, "0"]

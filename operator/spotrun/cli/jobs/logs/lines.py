@@ -28,10 +28,50 @@ def stamped(source: str, lines: Iterable[str]) -> Iterator[Line]:
     """Read lines with the time that the kubelet puts before each; others keep the last one."""
     last = ""
     for text in lines:
-        found = _STAMP.match(text)
-        if found:
-            last = _sortable(found)
-        yield Line(last, source, text[found.end() :] if found else text)
+        line = stamped_line(source, text, last)
+        last = line.time
+        yield line
+
+
+def stamped_line(source: str, text: str, last: str) -> Line:
+    """Read one line; without a time of its own it has the last one."""
+    found = _STAMP.match(text)
+    return (
+        Line(_sortable(found), source, text[found.end() :]) if found else Line(last, source, text)
+    )
+
+
+class Progress:
+    """The place in a log up to which it was shown: what a new connection repeats is left out."""
+
+    def __init__(self) -> None:
+        self._time = ""
+        self._count = 0  # of the lines of this very time
+        self._last = ""  # of this connection
+        self._resumed_at = ""
+        self._repeated = 0
+
+    def resume(self) -> str | None:
+        """Begin again; returns the whole second to read from, None for the beginning."""
+        self._last, self._resumed_at, self._repeated = "", self._time, self._count
+        return f"{self._time[:19]}Z" if self._time else None
+
+    def is_new(self, line: Line) -> bool:
+        """Whether a line has not been shown; counts it as shown."""
+        if line.time < self._resumed_at:
+            return False
+        if line.time == self._resumed_at and self._repeated:
+            self._repeated -= 1
+            return False
+        self._count = self._count + 1 if line.time == self._time else 1
+        self._time = line.time
+        return True
+
+    def read(self, text: str) -> Line:
+        """Read the next line of this connection."""
+        line = stamped_line("", text, self._last)
+        self._last = line.time
+        return line
 
 
 def merged(logs: Mapping[str, Iterable[str]], events: Sequence[EventObject]) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.jobs.logs.lines import Progress
 from spotrun.kube.errors import Invalid, KubeError, NotFound, Retryable, Silent
 from spotrun.observe.kube_objects import PODS, PodObject
 
@@ -39,26 +40,50 @@ async def log_of(cluster: Cluster, pod: PodObject, tail: int | None) -> list[str
 
 
 async def follow(cluster: Cluster, pod: PodObject, tail: int | None) -> AsyncGenerator[str, None]:
-    """Yield the lines of a worker as they come, until it has ended."""
-    params = {**_params(pod, tail), "follow": "true"}
+    """Yield the lines of a worker as they come, each once, until it has ended."""
+    params = {**_params(pod, tail), "follow": "true", "timestamps": "true"}
     path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
+    progress = Progress()
     while True:
         try:
             async with aclosing(_streamed(cluster, path, params)) as lines:
-                async for line in lines:
-                    yield line
+                async for text in lines:
+                    if (new := _unseen(text, params, progress)) is not None:
+                        yield new
         except Invalid as error:
+            if "timestamps" in params and "timestamps" in error.message:
+                del params["timestamps"]
+                continue
             if "waiting to start" not in error.message:
                 yield f"({error.message})"
                 return
         except (Retryable, Silent):
-            params["tailLines"] = "0"  # what came since is not repeated, and may be missed
+            params = _resumed(params, progress)
         except KubeError as error:
             yield f"({error.message})"
             return
         else:
             return
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _unseen(text: str, params: Mapping[str, str], progress: Progress) -> str | None:
+    """Return a line without the kubelet's time, None where it was shown already."""
+    if "timestamps" not in params:
+        return text  # a time at its head is the script's own
+    line = progress.read(text)
+    return line.text if progress.is_new(line) else None
+
+
+def _resumed(params: Mapping[str, str], progress: Progress) -> dict[str, str]:
+    """Return what to ask for after a cut: from the second of the last line that was shown."""
+    if "timestamps" not in params:
+        return {**params, "tailLines": "0"}  # what came since may be missed, and none is repeated
+    since = progress.resume()
+    if since is None:
+        return dict(params)  # nothing was shown
+    kept = {name: value for name, value in params.items() if name != "tailLines"}
+    return {**kept, "sinceTime": since}
 
 
 async def _streamed(
