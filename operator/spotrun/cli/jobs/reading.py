@@ -65,8 +65,17 @@ async def pools(cluster: Cluster) -> tuple[Pool, ...]:
         return ()
 
 
-async def events_of(cluster: Cluster, name: str) -> tuple[EventObject, ...]:
+async def events_of(cluster: Cluster, job: Job) -> tuple[EventObject, ...]:
     """Read the events of a job, oldest first; none where that is not allowed."""
+    return _about(job, await _events_named(cluster, job.metadata.name))
+
+
+def _about(job: Job, events: Sequence[EventObject]) -> tuple[EventObject, ...]:
+    """Return those of this very job, and not of a former one of its name."""
+    return tuple(one for one in events if one.regarding.uid == job.metadata.uid)
+
+
+async def _events_named(cluster: Cluster, name: str) -> tuple[EventObject, ...]:
     fields = f"regarding.kind=TrainingJob,regarding.name={name}"
     chosen = Selection(EVENTS, cluster.namespace, field_selector=fields)
     try:
@@ -92,9 +101,12 @@ async def places_of(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Pl
 async def everything_of(cluster: Cluster, name: str) -> Facts:
     """Read a job with its pods, the pools and its events, at once."""
     job, pods, found, events = await asyncio.gather(
-        one_job(cluster, name), shown_pods(cluster, name), pools(cluster), events_of(cluster, name)
+        one_job(cluster, name),
+        shown_pods(cluster, name),
+        pools(cluster),
+        _events_named(cluster, name),
     )
-    return Facts(job, pods, found, events, await places_of(cluster, pods))
+    return Facts(job, pods, found, _about(job, events), await places_of(cluster, pods))
 
 
 async def _node(cluster: Cluster, name: str) -> NodeObject | None:

@@ -67,7 +67,7 @@ async def _draw(cluster: Cluster, job: Job, last: str, *, is_screen: bool) -> st
         return line
     name = job.metadata.name
     pods, found, events = await asyncio.gather(
-        shown_pods(cluster, name), pools(cluster), events_of(cluster, name)
+        shown_pods(cluster, name), pools(cluster), events_of(cluster, job)
     )
     places = await places_of(cluster, pods)
     room = get_terminal_size().lines - 2

@@ -24,7 +24,7 @@ def run(chosen: Namespace) -> int:
             cluster.client.get(
                 TRAINING_JOBS, chosen.name, dict[str, Any], namespace=cluster.namespace
             ),
-            events_of(cluster, chosen.name),
+            events_of(cluster, job),
             installation(cluster),
         )
         now = cluster.client.clock.now()

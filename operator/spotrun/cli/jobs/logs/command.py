@@ -35,7 +35,7 @@ def run(chosen: Namespace) -> int:
         chosen_pods = select(job, pods, chosen.rank, is_all=chosen.all)
         if not chosen_pods:
             raise Refused(_why_none(job, pods, chosen.rank))
-        await _print_once(cluster, chosen, chosen_pods)
+        await _print_once(cluster, chosen, job, chosen_pods)
         return DONE
 
     return ask(chosen, work)
@@ -81,7 +81,9 @@ def _why_none(job: Job, pods: Sequence[PodObject], rank: int | None) -> str:
     )
 
 
-async def _print_once(cluster: Cluster, chosen: Namespace, pods: dict[str, PodObject]) -> None:
+async def _print_once(
+    cluster: Cluster, chosen: Namespace, job: Job, pods: dict[str, PodObject]
+) -> None:
     limit = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def one(pod: PodObject) -> list[str]:
@@ -89,7 +91,7 @@ async def _print_once(cluster: Cluster, chosen: Namespace, pods: dict[str, PodOb
             return await log_of(cluster, pod, chosen.tail)
 
     reading = asyncio.gather(*(one(pod) for pod in pods.values()))
-    events, found = await asyncio.gather(events_of(cluster, chosen.name), reading)
+    events, found = await asyncio.gather(events_of(cluster, job), reading)
     logs = dict(zip(pods, found, strict=True))
     width = max(map(len, pods)) if len(pods) > 1 else 0
     lines = list(merged(logs, () if chosen.no_marks else events))
