@@ -5,10 +5,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from textwrap import wrap
 from typing import TextIO
+from unicodedata import category, east_asian_width
 
 _CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "dim": 2, "bold": 1}
+_NO_WIDTH = ("Mn", "Me")  # marks on the letter before
 _PLAIN_WIDTH = 160
 """The width of a file or a pipe: whole rows fit, and paragraphs can be read."""
 
@@ -30,7 +33,10 @@ class Look:
     def cut(self, text: str, width: int | None = None) -> str:
         """Return text that fits on a line."""
         most = self.width if width is None else width
-        return text if len(text) <= most else f"{text[: max(0, most - 3)]}..."
+        if columns_of(text) <= most:
+            return text
+        kept = takewhile(lambda end: columns_of(text[:end]) <= most - 3, range(len(text)))
+        return f"{text[: max(kept, default=0)]}..."
 
     def filled(self, text: str, first: str = "", indent: str = "") -> list[str]:
         """Return a paragraph as lines that fit."""
@@ -42,6 +48,13 @@ class Look:
             subsequent_indent=indent,
             break_on_hyphens=False,
         ) or [first]
+
+
+def columns_of(text: str) -> int:
+    """Return the columns of a terminal that a text takes: Chinese letters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if category(c) in _NO_WIDTH else 1 + (east_asian_width(c) in "WF") for c in text)
 
 
 def printable(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spotrun.cli.text.look import Look, printable
+from spotrun.cli.text.look import Look, columns_of, printable
 
 _GAP = "  "
 _LEAST = 24
@@ -40,7 +40,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], look: Look) -> list[st
     ]
     heads = [Cell(columns[n].head, "bold") for n in shown]
     body = [heads, *([row[n] for n in shown] for row in cells)]
-    widths = [max(len(row[n].text) for row in body) for n in range(len(shown))]
+    widths = [max(columns_of(row[n].text) for row in body) for n in range(len(shown))]
     if widths and not columns[shown[-1]].is_number:
         others = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
         widths[-1] = max(_LEAST, min(widths[-1], look.width - others))
@@ -57,6 +57,7 @@ def _line(row: Sequence[Cell], widths: Sequence[int], numbers: Sequence[bool], l
     parts = []
     for cell, width, is_number in zip(row, widths, numbers, strict=True):
         text = look.cut(cell.text, width)
-        padded = text.rjust(width) if is_number else text.ljust(width)
+        space = " " * (width - columns_of(text))
+        padded = f"{space}{text}" if is_number else f"{text}{space}"
         parts.append(padded.replace(text, look.paint(text, cell.colour), 1) if text else padded)
     return _GAP.join(parts).rstrip()

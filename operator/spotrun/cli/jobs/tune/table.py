@@ -7,6 +7,7 @@ from statistics import mean
 from spotrun.api.tuning.status import Trial, TuningJobStatus
 from spotrun.api.tuning.tuningjob import Direction, TuningJob
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.cli.text.look import columns_of
 from spotrun.money.units import Usd
 
 _LEAST_TRIALS = 5
@@ -77,9 +78,11 @@ def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
         step = str(one.step) if one.step is not None else "-"
         number = [str(one.number), one.phase.value, _short(one.value), step, cost]
         rows.append([*number, *values])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        cells = (
+            cell + " " * (width - columns_of(cell)) for cell, width in zip(row, widths, strict=True)
+        )
         yield "   ".join(cells).rstrip()
 
 
