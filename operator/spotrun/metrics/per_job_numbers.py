@@ -27,12 +27,14 @@ def families(
     figures: Iterable[Figure[Known]],
     labels: Sequence[str],
     known: Iterable[tuple[Sequence[str], Known]],
+    *,
+    prefix: str = "spotrun_trainingjob",
 ) -> Iterator[Metric]:
     """Yield one family for each figure; `known` pairs labels' values with the jobs."""
     every = list(known)
     for figure in figures:
         kind = CounterMetricFamily if figure.is_counter else GaugeMetricFamily
-        family = kind(f"spotrun_trainingjob_{figure.name}", figure.text, labels=labels)
+        family = kind(f"{prefix}_{figure.name}", figure.text, labels=labels)
         for values, one in every:
             number = figure.of(one)
             if number is not None:

@@ -21,6 +21,8 @@ from spotrun.metrics.money import money_families
 from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
 from spotrun.metrics.scaling import scaling_families
+from spotrun.metrics.searches import Searches
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.view import FINISHED
 
 MOST_JOBS = 2_000
@@ -28,6 +30,7 @@ MOST_JOBS = 2_000
 
 _LABELS = ("namespace", "name")
 _DECISION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+_SUGGESTION_SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Meter:
@@ -41,9 +44,11 @@ class Meter:
         *,
         most_jobs: int = MOST_JOBS,
         deleted_jobs: DeletedJobs | None = None,
+        searches: Callable[[], Iterable[TuningSnapshot]] = tuple,
     ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Jobs(jobs, leads, most_jobs, deleted_jobs))
+        self.registry.register(Searches(searches, leads, most_jobs))
         self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}
@@ -76,6 +81,13 @@ class Meter:
             "spotrun_trainingjob_reconcile_errors",
             "Failures of the work on jobs, or of one write, by what went wrong; it is tried again.",
             ("error",),
+            registry=self.registry,
+        )
+
+        self.suggestion_seconds = Histogram(
+            "spotrun_tuningjob_suggestion_duration_seconds",
+            "Time to find the values of a search's next trial, failures included.",
+            buckets=_SUGGESTION_SECONDS,
             registry=self.registry,
         )
 

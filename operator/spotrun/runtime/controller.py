@@ -39,7 +39,7 @@ from spotrun.runtime import gc_tuning, preflight
 from spotrun.runtime.agent_server import Server
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.reconciler import Reconciler
-from spotrun.runtime.suggestions import answer
+from spotrun.runtime.suggestions import answer, timed
 from spotrun.runtime.tuning import TuningReconciler
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
@@ -112,7 +112,6 @@ class Controller:
             wall=client.clock.now,
             is_sure=lambda: client.clock.is_sure,
         )
-        self._searches = self._new_tuning_reconciler()
         self._has_identity = False
         self._stack = AsyncExitStack()
 
@@ -140,6 +139,7 @@ class Controller:
         self._board.forget()  # not even which jobs there are, before it leads
         self._server = self._server_of(identity, leadership)
         self._reconciler = self._new_reconciler()
+        self._searches = self._new_tuning_reconciler()
         await enter(self._server)
         await enter(self._election)
         self._leading = await enter(running(self._lead()))
@@ -166,6 +166,7 @@ class Controller:
             lambda: leadership.leads,
             queues,
             deleted_jobs=self._deleted_jobs,
+            searches=lambda: self._caches.tuning.known,
         )
         metrics = Exposition(self._meter.registry, time.monotonic)
         server = plain_server(
@@ -243,7 +244,8 @@ class Controller:
             wall=wall,
             instance=self._settings.address,
         )
-        return TuningReconciler(self._caches, writer, horizon, answer, wall=wall)
+        suggest = timed(answer, self._meter.suggestion_seconds)
+        return TuningReconciler(self._caches, writer, horizon, suggest, wall=wall)
 
     @property
     def port(self) -> int:

@@ -4,10 +4,16 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
+from collections.abc import Awaitable, Callable
 from json import JSONDecodeError
+
+from prometheus_client import Histogram
 
 from spotrun.search import Nothing, Question, Suggestion, needs_process, suggest
 from spotrun.search.process.messages import read_answer, write_question
+
+Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
+"""Answers with the values of the next trial; raises ValueError with a sentence for users."""
 
 ANSWER_SECONDS = 60.0
 """A thousand trials take a second; this is for a node whose CPU is shared with much else."""
@@ -59,6 +65,16 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
             "the process that looks for the next trial's values said something that is no answer: "
             f"{said[:_WORDS_SHOWN]!r}"
         ) from None
+
+
+def timed(suggest: Suggest, seconds: Histogram) -> Suggest:
+    """Return the same function, whose answers and failures are measured."""
+
+    async def measured(question: Question) -> Suggestion | Nothing:
+        with seconds.time():
+            return await suggest(question)
+
+    return measured
 
 
 def _environment() -> dict[str, str]:

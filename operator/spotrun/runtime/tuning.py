@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -16,12 +16,10 @@ from spotrun.policies.tuning.beginning import question_of
 from spotrun.policies.tuning.decide import TuningDecision, decide
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import OVER
+from spotrun.runtime.suggestions import Suggest
 from spotrun.search import Nothing, Question, Suggestion, needs_process
 
 log = logging.getLogger(__name__)
-
-Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
-"""Answers with the values of the next trial; raises ValueError with a sentence for users."""
 
 _AGAIN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds."""

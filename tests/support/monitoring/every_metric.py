@@ -19,6 +19,7 @@ from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.registry import Meter
 from spotrun.money.units import Usd
+from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.scaling import ScalingState
@@ -27,6 +28,7 @@ from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from spotrun.wire import Metric as Measured
 from tests.support.jobs.published_jobs import job, peer, world
+from tests.support.tuning.searches import a_search
 
 _MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
 
@@ -58,12 +60,23 @@ def _exported(family: Metric) -> Exported:
 def full_meter() -> Meter:
     """Return the meter of a busy leader."""
     queue: WorkQueue[str] = WorkQueue()
-    meter = Meter(lambda: [full_job()], lambda: True, {"trainingjobs": queue})
+    meter = Meter(
+        lambda: [full_job()],
+        lambda: True,
+        {"trainingjobs": queue},
+        searches=lambda: [full_search()],
+    )
     meter.count_request("world", 200)
     meter.agent_connections.labels("known").set(1)
     with pytest.raises(Forbidden), meter.reconciling():
         raise Forbidden("no")
     return meter
+
+
+def full_search() -> TuningSnapshot:
+    """A search of which everything is known."""
+    built = a_search(budget={"maxCostUsd": "30"}).with_trial(value=0.5, cost="12").with_job(0)
+    return replace(built.snapshot(), status=built.decide().status)
 
 
 def full_job() -> Published:

@@ -58,6 +58,13 @@ class TuningCaches:
         """The names of all searches."""
         return sorted(self.objects.store.names())
 
+    @property
+    def known(self) -> list[TuningSnapshot]:
+        """The searches that were read and still exist, each without its trials' jobs."""
+        reads = [(key, search) for key, (_, search) in list(self._read.items())]
+        exist = self.objects.get
+        return [one for key, one in reads if one is not None and exist(*key) is not None]
+
     def snapshot(self, key: Key) -> TuningSnapshot | None:
         """Return a search and what is known of its trials; None if there is none to decide."""
         found = self.objects.get(*key)
