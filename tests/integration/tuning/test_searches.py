@@ -122,11 +122,23 @@ async def test_a_deleted_trial_fails_and_its_cost_stays(world: World) -> None:
     assert Decimal(found["status"]["cost"]["usd"]) == total > 0
 
 
+async def test_a_search_stops_when_trials_get_no_better(world: World) -> None:
+    await world.nodes.add("a", capacity=ROOM)
+    play_trials(world, 0.2, 0.9, 0.5)
+    await world.create_search(trials={"max": 9}, stopWhen={"noBetterTrials": 2})
+    async with world.operator():
+        found = await world.until_search(lambda s: s.get("phase") == "Succeeded")
+    assert found["status"]["reason"] == "NoImprovement"
+    assert found["status"]["best"]["trial"] == 0
+    assert found["status"]["trials"]["summary"] == "3/9"
+
+
 async def test_limits_may_change_and_nothing_else(world: World) -> None:
     await world.create_search(trials={"max": 3}, budget={"maxCostUsd": "5"})
     path = world.searches("search")
     await world.kube.patch(path, {"spec": {"trials": {"max": 9}, "suspend": True}})
     await world.kube.patch(path, {"spec": {"budget": {"maxCostUsd": "9"}}})
+    await world.kube.patch(path, {"spec": {"stopWhen": {"noBetterTrials": 5}}})
     changes: tuple[Manifest, ...] = (
         {"search": {"random": {"seed": 8}}},
         {"objective": {"metric": "accuracy"}},

@@ -55,6 +55,7 @@ FULL_SEARCH = search(
             "expectedDuration": "20m",
             "keep": "Best",
         },
+        "stopWhen": {"noBetterTrials": 8, "minImprovement": "1e-3"},
         "budget": {"maxCostUsd": "12.5", "maxDuration": "6h", "onExceeded": "StopAll"},
         "template.metadata": {"labels": {"team": "vision"}, "annotations": {"a/b": "c d"}},
     }
@@ -149,6 +150,16 @@ BAD_SEARCHES = (
         "more at once than in all",
         "trials.parallel must not be above trials.max",
         {"trials": {"max": 1, "parallel": 2}},
+    ),
+    _case(
+        "a patience that is never used up",
+        "stopWhen.noBetterTrials must be below trials.max: otherwise it stops nothing",
+        {"stopWhen": {"noBetterTrials": 4}},
+    ),
+    _case(
+        "an improvement below zero",
+        "stopWhen.minImprovement must not be negative",
+        {"stopWhen": {"noBetterTrials": 2, "minImprovement": "-0.1"}},
     ),
     _case(
         "a budget without a limit of a search",

@@ -9,6 +9,7 @@ from spotrun.api.field_types.bounded import Count
 from spotrun.api.field_types.text_values import PositiveDuration
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
+from spotrun.api.tuning.numbers import Real
 
 MOST_TRIALS = 1000
 """The status has room for this many, and for fewer with many long parameters (`most_trials`)."""
@@ -56,6 +57,30 @@ class Trials(Model):
             cel="self.parallel <= self.max",
             message="trials.parallel must not be above trials.max",
             holds=lambda t: t.parallel <= t.max,
+        ),
+    )
+
+
+class StopWhen(Model):
+    """The point from which more trials are not worth their money."""
+
+    no_better_trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = Field(
+        description="No more trials begin once so many in a row have ended without a better value "
+        "than the best complete one before them. A pruned or stopped trial is one without; failed "
+        "ones are not counted. Trials that run go on; if one of them is better, so does the search."
+    )
+    min_improvement: Real = Field(
+        Real("0"),
+        description='Default "0". A value is better only by more than this, in the metric\'s own '
+        "unit.",
+    )
+
+    rules = (
+        Rule(
+            cel="!has(self.minImprovement) || !self.minImprovement.startsWith('-')",
+            message="stopWhen.minImprovement must not be negative: give the least difference that "
+            "counts, whatever the direction",
+            holds=lambda s: not s.min_improvement.startswith("-"),
         ),
     )
 

@@ -10,7 +10,7 @@ from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
 from spotrun.api.spec.template import TemplateMetadata
 from spotrun.api.trainingjob import TrainingJobSpec
-from spotrun.api.tuning.limits import Trials, TuningBudget
+from spotrun.api.tuning.limits import StopWhen, Trials, TuningBudget
 from spotrun.api.tuning.numbers import Real
 from spotrun.api.tuning.parameters import Parameter, Parameters
 from spotrun.api.tuning.search import Pruning, Search
@@ -80,6 +80,11 @@ class TuningJobSpec(Model):
         None, description="The way to stop trials that will not win. Default: none is stopped."
     )
     trials: Trials = Field(description="The number of trials.")
+    stop_when: StopWhen | None = Field(
+        None,
+        description="The point from which more trials are not worth their money; a value that is "
+        "good enough is objective.goal. Default: the search goes on up to its limits.",
+    )
     budget: TuningBudget | None = Field(
         None, description="The money and the time that the search may take. Default: no limit."
     )
@@ -100,6 +105,11 @@ class TuningJobSpec(Model):
             "the list",
             holds=lambda spec: _conditions_are_known(spec.parameters),
         ),
+        Rule(
+            cel="!has(self.stopWhen) || self.stopWhen.noBetterTrials < self.trials.max",
+            message="stopWhen.noBetterTrials must be below trials.max: otherwise it stops nothing",
+            holds=lambda s: s.stop_when is None or s.stop_when.no_better_trials < s.trials.max,
+        ),
     )
 
 
@@ -116,7 +126,7 @@ def _never_changes(field: str) -> Rule:
     return Rule(
         cel=f"self.spec.{field} == oldSelf.spec.{field}",
         message=f"spec.{field} cannot change, for earlier trials would not compare with later "
-        "ones: make another TuningJob; trials, budget and suspend may change",
+        "ones: make another TuningJob; trials, stopWhen, budget and suspend may change",
         holds=None,
     )
 
@@ -146,7 +156,7 @@ class TuningJob(Model):
             cel="has(self.spec.pruning) == has(oldSelf.spec.pruning) && "
             "(!has(self.spec.pruning) || self.spec.pruning == oldSelf.spec.pruning)",
             message="spec.pruning cannot change, for earlier trials would not compare with later "
-            "ones: make another TuningJob; trials, budget and suspend may change",
+            "ones: make another TuningJob; trials, stopWhen, budget and suspend may change",
             holds=None,
         ),
     )

@@ -51,6 +51,7 @@ class TuningReason(Choice):
     ALL_TRIALS_DONE = "AllTrialsDone", "trials.max trials have ended"
     SPACE_EXHAUSTED = "SpaceExhausted", "all points of the grid were tried"
     GOAL_REACHED = "GoalReached", "a trial has reached objective.goal"
+    NO_IMPROVEMENT = "NoImprovement", "stopWhen.noBetterTrials trials in a row were no better"
     BUDGET_EXHAUSTED = "BudgetExhausted", "budget.maxCostUsd has no room for another trial"
     BUDGET_EXCEEDED = "BudgetExceeded", "a trial has used up the money that was reserved for it"
     TIME_IS_UP = "TimeIsUp", "budget.maxDuration has passed"

@@ -4,6 +4,7 @@ It is concluded anew at each look, so a limit that is raised while trials still 
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -35,6 +36,7 @@ def why_over(search: TuningSnapshot, status: TuningState, now: datetime) -> End 
         or _on_failures(search, status)
         or _on_time(search, status, now)
         or _on_number(search, status)
+        or _on_no_improvement(search, status)
         or _on_money(search, status)
     )
 
@@ -57,6 +59,24 @@ def has_reached(objective: Objective, trial: Trial) -> bool:
         return False
     loss = direction_of(objective).loss
     return loss(trial.value) <= loss(objective.goal.number)
+
+
+def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -> int:
+    """Return how many trials have ended since the last one that was better by more than `least`.
+
+    They count in the order of their ends. Before a trial is complete there is nothing to be better
+    than, and a failed one says nothing of its parameters.
+    """
+    loss = direction_of(objective).loss
+    best, count = math.inf, 0
+    judged = (one for one in trials if one.has_ended and one.phase is not TrialPhase.FAILED)
+    for one in sorted(judged, key=_end_order):
+        is_complete = one.phase is TrialPhase.SUCCEEDED and one.value is not None
+        if is_complete and (best == math.inf or loss(one.value) < best - least):
+            best, count = loss(one.value), 0
+        elif best < math.inf:
+            count += 1
+    return count
 
 
 def time_is_up_at(search: TuningSnapshot, status: TuningState) -> datetime | None:
@@ -115,6 +135,24 @@ def _on_number(search: TuningSnapshot, status: TuningState) -> End | None:
     if begun < most:
         return None
     return End(TuningReason.ALL_TRIALS_DONE, f"trials.max, {most}, have begun")
+
+
+def _on_no_improvement(search: TuningSnapshot, status: TuningState) -> End | None:
+    limit = search.spec.stop_when
+    if limit is None:
+        return None
+    least = limit.min_improvement
+    count = num_no_better(search.spec.objective, least.number, status.trials)
+    if count < limit.no_better_trials:
+        return None
+    why = f"{count} trials in a row were no better, stopWhen.noBetterTrials is "
+    why += str(limit.no_better_trials)
+    return End(TuningReason.NO_IMPROVEMENT, f"{why}, by more than {least}" if least.number else why)
+
+
+def _end_order(trial: Trial) -> tuple[datetime, int]:
+    assert trial.ended_at is not None, "it has ended"
+    return trial.ended_at, trial.number
 
 
 def _on_money(search: TuningSnapshot, status: TuningState) -> End | None:

@@ -4,6 +4,7 @@ import pytest
 
 from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.codec import most_trials
+from spotrun.policies.tuning.ends import num_no_better
 from tests.support.jobs.builders import later
 from tests.support.tuning.searches import SearchBuilder, a_job, a_search
 
@@ -61,6 +62,14 @@ GRID = a_search(
             a_search(budget={"maxDuration": "5m"}).with_trial(DONE, value=1),
             TuningPhase.SUCCEEDED,
             TuningReason.TIME_IS_UP,
+        ),
+        (
+            a_search(trials={"max": 9}, stopWhen={"noBetterTrials": 1})
+            .with_trial(DONE, value=1)
+            .with_trial(DONE, value=2)
+            .with_trial(),
+            TuningPhase.ENDING,
+            TuningReason.NO_IMPROVEMENT,
         ),
         (a_search(suspend=True), TuningPhase.SUSPENDED, TuningReason.SUSPENDED_BY_USER),
     ],
@@ -143,3 +152,47 @@ def test_a_search_ends_where_the_status_has_no_more_room() -> None:
     assert decision.status.reason is TuningReason.ALL_TRIALS_DONE
     assert "no room" in (decision.status.message or "")
     assert search.with_status(trials=begun[1:]).decide().num_wanted == 1
+
+
+PRUNED, STOPPED, RUNS = TrialPhase.PRUNED, TrialPhase.STOPPED, TrialPhase.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("trials", "least", "count"),
+    [
+        ([], 0, 0),
+        ([(DONE, 3)], 0, 0),
+        ([(DONE, 3), (DONE, 2), (DONE, 1)], 0, 0),
+        ([(DONE, 1), (DONE, 2), (DONE, 1)], 0, 2),  # an equal one is no better
+        ([(DONE, 1), (DONE, 2), (DONE, 0.5), (DONE, 4)], 0, 1),
+        ([(DONE, 1), (DONE, 0.95), (DONE, 0.9)], 0.2, 2),
+        ([(DONE, 1), (DONE, 0.95), (DONE, 0.7)], 0.2, 0),
+        ([(DONE, 1), (PRUNED, 0.5), (STOPPED, 0.5)], 0, 2),
+        ([(DONE, 1), (FAILED, None), (RUNS, 0.5)], 0, 0),
+        ([(PRUNED, 1), (STOPPED, 1)], 0, 0),  # nothing to be better than
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_trials_count_since_the_last_better_one(
+    trials: list[tuple[TrialPhase, float | None]], least: float, count: int, sign: int
+) -> None:
+    built = a_search(objective={"metric": "m", "direction": "Maximize" if sign < 0 else "Minimize"})
+    for phase, value in trials:
+        built = built.with_trial(phase, value=None if value is None else sign * value)
+    objective = built.snapshot().spec.objective
+    assert num_no_better(objective, least, built.status.trials) == count
+
+
+def test_trials_count_in_the_order_of_their_ends() -> None:
+    built = a_search().with_trial(DONE, value=1).with_trial(DONE, value=2)
+    first, second = built.status.trials
+    objective = built.snapshot().spec.objective
+    assert num_no_better(objective, 0, (first, second)) == 1
+    assert num_no_better(objective, 0, (replace(first, ended_at=later(1)), second)) == 0
+
+
+def test_a_search_goes_on_where_a_trial_that_ran_is_better_after_all() -> None:
+    built = a_search(trials={"max": 9}, stopWhen={"noBetterTrials": 1})
+    built = built.with_trial(DONE, value=2).with_trial(DONE, value=3)
+    assert stage(built.with_trial())[0] is TuningPhase.ENDING
+    assert stage(built.with_trial(DONE, value=1))[0] is TuningPhase.RUNNING
