@@ -53,11 +53,20 @@ def on_removal(error: KubeError) -> Trouble | None:
     return None if isinstance(error, NotFound) else on_write(error)
 
 
+def over_quota(error: KubeError) -> str | None:
+    """Return a quota's words without the object's name; None where no quota refuses.
+
+    The same trouble has the same words.
+    """
+    _, begins, which = error.message.partition(_OVER_QUOTA)
+    if not isinstance(error, Forbidden) or not begins:
+        return None
+    return f"{begins}{which}"[:MAX_DETAIL_CHARS]
+
+
 def _refusal(error: KubeError) -> Refusal:
-    _, over_quota, which = error.message.partition(_OVER_QUOTA)
-    if isinstance(error, Forbidden) and over_quota:
-        # Without the pod's name: the same trouble has the same words.
-        return Refusal(Reason.QUOTA_EXCEEDED.value, f"{over_quota}{which}"[:MAX_DETAIL_CHARS])
+    if (words := over_quota(error)) is not None:
+        return Refusal(Reason.QUOTA_EXCEEDED.value, words)
     return Refusal(Reason.TEMPLATE_REFUSED.value, error.message[:MAX_DETAIL_CHARS])
 
 

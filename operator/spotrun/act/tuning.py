@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from spotrun.act.errors import SOON_SECONDS, is_terminating
+from spotrun.act.errors import SOON_SECONDS, is_terminating, over_quota
 from spotrun.act.events import event, may_announce
 from spotrun.act.executor import EVENTS
 from spotrun.act.manifests.trial_job import trial_job
@@ -31,6 +31,8 @@ from spotrun.policies.tuning.write_rate import seconds_to_write
 
 log = logging.getLogger(__name__)
 
+_QUOTA_SECONDS = 15.0
+"""A quota tells nobody that it has room again."""
 _EVENTS_PER_HOUR = 60
 """A search of twenty trials tells of each beginning and each end."""
 
@@ -43,6 +45,8 @@ class TuningMemory:
     written_at: float = float("-inf")
     taken: set[int] = field(default_factory=set)  # trials whose name a job of others has
     refused: dict[int, str] = field(default_factory=dict)  # by trial: the API server's words
+    over_quota: dict[int, str] = field(default_factory=dict)  # by trial: a quota's words
+    ask_quota_at: float = float("-inf")
     event_times: deque[float] = field(default_factory=deque)
 
 
@@ -128,6 +132,8 @@ class TuningWriter:
         self, search: TuningSnapshot, step: CreateTrial, memory: TuningMemory
     ) -> float:
         name = search.job_name(step.number)
+        if memory.over_quota and (left := memory.ask_quota_at - self._clock()) > 0:
+            return left
         try:
             body = trial_job(search, step)
             made = await self._writes.do(
@@ -144,14 +150,22 @@ class TuningWriter:
             memory.refused[step.number] = str(error)
             return 0.0
         except (Forbidden, Invalid) as error:
-            if is_terminating(error):
-                return float("inf")
-            memory.refused[step.number] = error.message
-            return 0.0
+            return self._note_refusal(error, step.number, memory)
+        memory.over_quota.clear()
         log.info("tuningjob %s/%s: made trial %s", search.namespace, search.name, name)
         key = Key(search.namespace, search.name)
         self._writes.reached(key, TRAINING_JOBS, name, made.metadata.version)
         return float("inf")
+
+    def _note_refusal(self, error: KubeError, number: int, memory: TuningMemory) -> float:
+        if is_terminating(error):
+            return float("inf")
+        if (words := over_quota(error)) is not None:
+            memory.over_quota[number] = words
+            memory.ask_quota_at = self._clock() + _QUOTA_SECONDS
+            return SOON_SECONDS  # to say so in the status
+        memory.refused[number] = error.message
+        return 0.0
 
     async def _suspend(self, search: TuningSnapshot, step: SuspendTrial) -> None:
         name = search.job_name(step.number)

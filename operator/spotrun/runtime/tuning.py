@@ -88,6 +88,7 @@ class TuningReconciler:
             gone=frozenset(gone),
             taken=frozenset(memory.taken),
             refused=dict(memory.refused),
+            over_quota=dict(memory.over_quota),
         )
 
     async def _ask(self, question: Question) -> Suggestion | Nothing:

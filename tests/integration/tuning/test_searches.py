@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from devcluster.client import ApiError, Manifest, at
+from spotrun.act import tuning
 from tests.integration.money.helpers import PRICE
 from tests.support.cluster.operator_world import World
 
@@ -131,6 +132,33 @@ async def test_a_search_stops_when_trials_get_no_better(world: World) -> None:
     assert found["status"]["reason"] == "NoImprovement"
     assert found["status"]["best"]["trial"] == 0
     assert found["status"]["trials"]["summary"] == "3/9"
+
+
+async def test_a_trial_that_a_quota_refuses_begins_once_there_is_room(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "_QUOTA_SECONDS", 0.2)
+    await world.nodes.add("a", capacity=ROOM)
+    play_trials(world, 0.9, 0.2)
+    jobs, few = "count/trainingjobs.spotrun.dev", at("resourcequotas", world.namespace, "few")
+    await world.kube.create(
+        at("resourcequotas", world.namespace),
+        {"metadata": {"name": "few"}, "spec": {"hard": {jobs: "0"}}},
+    )
+
+    async def is_kept() -> bool:
+        return jobs in (await world.kube.get(few)).get("status", {}).get("hard", {})
+
+    await world.until(is_kept)
+    await world.create_search(trials={"max": 2})
+    async with world.operator():
+        waits = await world.until_search(
+            lambda s: s.get("history", [{}])[0].get("reason") == "QuotaExceeded"
+        )
+        assert trial(waits, 0)["phase"] == "Pending"
+        await world.kube.delete(few)
+        found = await world.until_search(lambda s: s.get("phase") == "Succeeded")
+    assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded", "Succeeded"]
 
 
 async def test_limits_may_change_and_nothing_else(world: World) -> None:

@@ -62,6 +62,8 @@ def _followed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
     if SuspendedBy.BUDGET in (child.state.suspended_by or ()):
         why = child.state.message or "its budget is used up"
         return stopping(trial, TrialPhase.STOPPED, TuningReason.BUDGET_EXCEEDED, why)
+    if trial.reason is TuningReason.QUOTA_EXCEEDED:  # it had no room at first
+        trial = replace(trial, message=None)
     return replace(trial, phase=TrialPhase.RUNNING, reason=_held(search, trial, child))
 
 
@@ -74,15 +76,23 @@ def _held(search: TuningSnapshot, trial: Trial, child: Child) -> TuningReason | 
     return None
 
 
+def _pending(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
+    number = trial.number
+    if (words := search.refused.get(number)) is not None:
+        return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_REFUSED, words, now)
+    if number in search.taken:
+        name = search.job_name(number)
+        why = f"trainingjob {name} belongs to somebody else: delete it, or rename one of them"
+        return ended(trial, TrialPhase.FAILED, TuningReason.NAME_TAKEN, why, now)
+    if (words := search.over_quota.get(number)) is not None:  # it is asked again
+        return replace(trial, reason=TuningReason.QUOTA_EXCEEDED, message=words)
+    return trial
+
+
 def _without_job(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
-    number, name = trial.number, search.job_name(trial.number)
     if trial.phase is TrialPhase.PENDING:
-        if (words := search.refused.get(number)) is not None:
-            return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_REFUSED, words, now)
-        if number in search.taken:
-            why = f"trainingjob {name} belongs to somebody else: delete it, or rename one of them"
-            return ended(trial, TrialPhase.FAILED, TuningReason.NAME_TAKEN, why, now)
-        return trial
+        return _pending(search, trial, now)
+    number, name = trial.number, search.job_name(trial.number)
     if number not in search.gone:
         return trial
     if trial.outcome is not None:

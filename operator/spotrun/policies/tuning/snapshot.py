@@ -43,6 +43,7 @@ class TuningSnapshot:
     gone: frozenset[int] = frozenset()  # trials whose job the API server says is not there
     taken: frozenset[int] = frozenset()  # trials whose name a job of somebody else has
     refused: Mapping[int, str] = field(default_factory=dict)  # by trial: the API server's words
+    over_quota: Mapping[int, str] = field(default_factory=dict)  # by trial: a quota's words
     is_deleting: bool = False
     usd_per_hour: UsdPerHour | None = None  # the market's price of a whole trial, if it is known
     written_seconds: float = float("inf")  # since the status was last written

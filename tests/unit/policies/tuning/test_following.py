@@ -112,8 +112,19 @@ def test_a_job_that_is_gone_before_it_was_stopped_ends_as_that() -> None:
 def test_a_name_of_others_and_a_refusal_fail_the_trial() -> None:
     search = a_search().with_trial(TrialPhase.PENDING)
     assert search.with_facts(taken={0}).trials()[0].reason is TuningReason.NAME_TAKEN
-    [trial] = search.with_facts(refused={0: "exceeded quota"}).trials()
-    assert (trial.reason, trial.message) == (TuningReason.TRIAL_REFUSED, "exceeded quota")
+    [trial] = search.with_facts(refused={0: "no such field"}).trials()
+    assert (trial.reason, trial.message) == (TuningReason.TRIAL_REFUSED, "no such field")
+
+
+def test_a_trial_waits_for_the_room_of_a_quota_and_says_so_until_it_runs() -> None:
+    search = a_search().with_trial(TrialPhase.PENDING).with_facts(over_quota={0: "exceeded quota"})
+    decision = search.decide()
+    [trial] = decision.status.trials
+    assert (trial.phase, trial.reason) == (TrialPhase.PENDING, TuningReason.QUOTA_EXCEEDED)
+    assert trial.message == "exceeded quota"
+    assert [step.number for step in decision.steps] == [0]
+    [trial] = search.with_status(trials=(trial,)).with_job(0).trials()
+    assert (trial.phase, trial.reason, trial.message) == (TrialPhase.RUNNING, None, None)
 
 
 def test_the_newest_checkpoint_is_named_by_its_place() -> None:
