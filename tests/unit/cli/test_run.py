@@ -292,8 +292,9 @@ def test_ctrl_c_here_leaves_torchrun_the_time_to_end_its_workers(tmp_path: Path)
         "try:\n    print('up', flush=True); time.sleep(60)\n"
         "except KeyboardInterrupt:\n    time.sleep(1); pathlib.Path('clean').touch()\n"
     )
-    program = (
-        "from spotrun.cli.submit.command import _finished; import sys; _finished(sys.argv[1:])"
+    program = (  # what is started in the background of a shell would ignore Ctrl-C
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from spotrun.cli.submit.command import _finished; _finished(sys.argv[1:])"
     )
     words = [sys.executable, "-c", program, sys.executable, "-c", goodbye]
     with subprocess.Popen(
