@@ -24,6 +24,7 @@ from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.store import stores
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
@@ -216,5 +217,5 @@ def saving(opened: Checkpoints, reporter: Reporter, training: Tracked) -> Saving
 def look_until_over(saves: Saving) -> None:
     until = time.monotonic() + 60
     while saves.is_in_flight and time.monotonic() < until:
-        saves.look(0.01, is_durable=False)
+        saves.look(0.01, StepVote())
         time.sleep(0.01)

@@ -73,6 +73,10 @@ class Checkpoints:
         self._attempt = attempt
         self._saver.wait_no_more()
 
+    def wait_no_more(self) -> None:
+        """Give up the checkpoint in flight: another rank could not write its part."""
+        self._saver.wait_no_more()
+
     def save(
         self,
         name: str,

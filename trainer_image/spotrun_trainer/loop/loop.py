@@ -358,7 +358,7 @@ class Loop:
         """Act on the votes of the last step: save, leave, change worlds."""
         votes, context = self._votes, self._context
         self._report()
-        self._saving.look(self.voter.step_seconds, is_durable=votes.durable > 0)
+        self._saving.look(self.voter.step_seconds, votes)
         # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
         is_wanted = not votes.hopeless and (votes.leave or (votes.save and not self._streak.steps))
         is_wanted_locally = self._saving.local.is_wanted(votes) and not self._streak.steps

@@ -16,6 +16,7 @@ from spotrun_trainer.loop.checkpoint_owner import owner_of
 from spotrun_trainer.loop.local_saving import LocalSaving
 from spotrun_trainer.loop.restore import Restored
 from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 
 MARGIN_SECONDS = 2.0  # for the last report, and for the process to end
@@ -40,6 +41,7 @@ class Saving:
         self._owner = owner_of(context, self._storage) if self._storage is not None else None
         self.local = LocalSaving(context)
         self.is_complete = False  # and its last checkpoint is durable
+        self.has_failed = False  # to write this process's part of the one that was begun last
 
     @property
     def is_in_flight(self) -> bool:
@@ -121,6 +123,7 @@ class Saving:
                 parameters=context.tracked.parameters(),
             )
         self._in_flight, self._begun, self._begun_step = name, name, context.step
+        self.has_failed = False
         self._schedule.begun()
 
     def begin_alone(self, extra: dict[str, Any]) -> None:
@@ -136,14 +139,14 @@ class Saving:
             self._context.checkpoints.before_change()
         self.local.before_change()
 
-    def look(self, step_seconds: float, *, is_durable: bool) -> None:
-        """Note saves that have become durable; another process may have seen it of the last one."""
+    def look(self, step_seconds: float, votes: StepVote) -> None:
+        """Note saves that have become durable, or cannot; another process may have seen it."""
         self.local.step_took(step_seconds)
         self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
         if self._context.checkpoints is None or self._in_flight is None:
             return
-        if is_durable:
+        if votes.durable:
             self._context.checkpoints.completed(self._in_flight)
         try:
             saved = self._context.checkpoints.finished()
@@ -152,6 +155,9 @@ class Saving:
             return
         if saved is not None:
             self._note(saved)
+        elif votes.unsaved:  # without its part nobody can complete it
+            self._context.checkpoints.wait_no_more()
+            self.drop()
         self._prune_acknowledged()
 
     def look_while_waiting(self) -> None:
@@ -168,6 +174,7 @@ class Saving:
         say(str(error))
         self._context.reporter.update(save_failure=str(error))
         self.drop()
+        self.has_failed = True
 
     def drop(self) -> None:
         """Forget the save in flight, so that the same step may be saved again."""
@@ -210,7 +217,7 @@ class Saving:
         """Enter another world: the parts of processes that are not in it will not come."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
-        self._begun = None
+        self._begun, self.has_failed = None, False
         if self.is_in_flight:
             self.drop()
             self._schedule.dropped()

@@ -42,6 +42,7 @@ class Voter:
             stop=int(self.is_stopping),
             change=int(has_boundary(context.world(), context.rank_info.world_number)),
             durable=int(self._saving.is_durable),
+            unsaved=int(self._saving.has_failed),
             checksum=checksum,
         )
 

@@ -31,6 +31,7 @@ class StepVote:
     missing: int = 0  # parameters that got no gradient
     unknown: int = 0  # buffers that changed and were not agreed on
     durable: int = 0  # the checkpoint that was begun last is complete
+    unsaved: int = 0  # this process could not write its part of it
     checksum: int = 0  # of the state; 0 where it is not compared
 
 
@@ -63,6 +64,7 @@ def without_plans(total: StepVote) -> StepVote:
         "local_failed",
         "change",
         "durable",
+        "unsaved",
     )
     return replace(total, **dict.fromkeys(plans, 0))
 
