@@ -7,6 +7,8 @@
     copy_lost_stall_seconds  a process of one of two copies of two shards gets SIGKILL: the longest
                              gap between two steps of the other copy, less a usual one
     steps_lost               steps that the other copy computed again
+    copy_whole_again_seconds from when the replacement has started, and waits to be let in, to its
+                             first step, with the mate that was left over and the other copy
     state_sources_ratio      rate at which a joining worker gets its state from eight processes,
                              over that from one: see bench/parallel_sources.py
     throughput_vs_fsdp2      steps of Run in the time that torch's fully_shard takes for one, and
@@ -53,7 +55,8 @@ from tests.unit.trainer.run.sharded import SharedModel
 GLOBAL_BATCH, MICROBATCH = 96, 4  # dealt to as many as 8 parts, and cut by as many as 4 stages
 SMALL_BATCH = 24  # where 4 parts are the most, and many steps are made
 ROUNDING = 1e-5
-WARM_STEPS, STEPS = 30, 100
+WARM_STEPS = 30
+ENOUGH = "enough"
 
 T = TypeVar("T")
 
@@ -171,18 +174,20 @@ def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
 
 def lose_copies(scratch: Path, arguments: argparse.Namespace) -> None:
     """Say what the loss of a process costs the other copy."""
-    stalls, lost = [], []
+    stalls, lost, whole = [], [], []
     for number in range(arguments.repeats):
         folder = scratch / f"{number}"
         folder.mkdir()
-        stall, again = _lose_a_copy(folder)
+        stall, again, seconds = _lose_a_copy(folder)
         stalls.append(stall)
         lost.append(again)
+        whole.append(seconds)
     say("copy_lost_stall_seconds", stalls, "s", copies=2, shard=2)
     say("steps_lost", lost, "steps", worst=max(lost))
+    say("copy_whole_again_seconds", whole, "s")
 
 
-def _lose_a_copy(folder: Path) -> tuple[float, int]:
+def _lose_a_copy(folder: Path) -> tuple[float, int, float]:
     jobs = Jobs(folder)
     try:
         job = jobs.start(train_and_stamp, str(folder), workers=("a0", "a1", "b0", "b1"))
@@ -191,7 +196,17 @@ def _lose_a_copy(folder: Path) -> tuple[float, int]:
         killed = time.monotonic()
         job.until_dead("b1")
         job.publish(How.ABORT, "a0", "a1")
-        for one in job.ended("a0", "a1"):
+        job.until(lambda: _steps_since(folder, killed) > WARM_STEPS)
+        trained_alone = time.monotonic()
+        members = ("a0", "a1", "b0", "n1")
+        job.publish(How.BOUNDARY, *members, switch=False)
+        job.start("n1")
+        job.until(lambda: job.progress("n1").ready)
+        ready = time.monotonic()
+        job.switch()
+        job.until(lambda: _stamps(folder / "n1.steps"))
+        (folder / ENOUGH).touch()
+        for one in job.ended(*members):
             _check(one)
     finally:
         jobs.close()
@@ -199,24 +214,28 @@ def _lose_a_copy(folder: Path) -> tuple[float, int]:
     for worker in ("a0", "a1"):
         stamps = _stamps(folder / f"{worker}.steps")
         gaps = [(after, after - before) for (_, before), (_, after) in pairwise(stamps)]
-        usual = statistics.median(gap for at, gap in gaps if at > killed)
-        stalls.append(max(gap for at, gap in gaps if at > killed) - usual)
+        alone = [gap for at, gap in gaps if killed < at < trained_alone]
+        stalls.append(max(alone) - statistics.median(alone))
         steps = [step for step, _ in stamps]
         again += len(steps) - len(set(steps))
-        if sorted(set(steps)) != list(range(1, STEPS + 1)):
+        if sorted(set(steps)) != list(range(1, max(steps) + 1)):
             raise RuntimeError(f"{worker} did not take each step: {steps}")
-    return max(stalls), again
+    return max(stalls), again, _stamps(folder / "n1.steps")[0][1] - ready
+
+
+def _steps_since(folder: Path, moment: float) -> int:
+    return sum(at > moment for _, at in _stamps(folder / "a0.steps"))
 
 
 def train_and_stamp(folder: str) -> None:
-    """Train, and note the moment at which each step was applied."""
+    """Train until it is enough, and note the moment at which each step was applied."""
     import os  # noqa: PLC0415 - of a process of its own
 
     plan = FullySharded(global_batch=SMALL_BATCH)
     run, model, optimizer = begun(plan)
     with (Path(folder) / f"{os.environ['SPOTRUN_WORKER']}.steps").open("a", buffering=1) as stamps:
         for step in run.steps(
-            dataset(), global_batch=SMALL_BATCH, microbatch=2, total=STEPS, num_workers=0
+            dataset(), global_batch=SMALL_BATCH, microbatch=2, total=100_000, num_workers=0
         ):
             with step:
                 for features, classes in step:
@@ -225,6 +244,8 @@ def train_and_stamp(folder: str) -> None:
                 step.update(optimizer, clip=plan.clip)
             if run.every(1):  # else it was dropped, and is computed again
                 stamps.write(f"{run.step} {time.monotonic()}\n")
+            if (Path(folder) / ENOUGH).exists():
+                run.stop()
 
 
 def _stamps(file: Path) -> list[tuple[int, float]]:
