@@ -45,6 +45,7 @@ PRINTED = {
         "parallel_mismatches",
         "reshard_mismatches",
         "copy_lost_stall_seconds",
+        "copy_whole_again_seconds",
         "steps_lost",
         "state_sources_ratio",
         "throughput_vs_fsdp2",
