@@ -196,8 +196,11 @@ class ControlPlane:
         process.wait()
 
     def pause(self, component: str) -> None:
-        """SIGSTOP: the component is there but does not answer."""
-        self._running[component].send_signal(signal.SIGSTOP)
+        """SIGSTOP: the component is there but does not answer, once this has returned."""
+        process = self._running[component]
+        process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after the other, and on a busy machine some still answer meanwhile.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, component: str) -> None:
         """Undo `pause`."""
