@@ -7,10 +7,8 @@ the survivor's weights can be compared with those of a training in one process t
 disturbed, bit for bit.
 """
 
-import hashlib
 import json
 import os
-import signal
 import tempfile
 import time
 from itertools import pairwise
@@ -25,9 +23,10 @@ from bench.operator_bench import say
 from spotrun.wire import How
 from spotrun_trainer import Run
 from tests.support.processes.trainer_world import run_alone
-from tests.unit.trainer.run.elastic import Job, Jobs, this_is
+from tests.unit.trainer.run.elastic import Jobs, die
+from tests.unit.trainer.run.scripts import Trained
 
-STEPS, KILLED_AFTER = 120, 60
+STEPS, KILLED_IN = 120, 60
 WIDTH = 1024
 
 
@@ -46,23 +45,12 @@ def train(folder: Path) -> str:
             with step:
                 for (x,) in step:
                     step.backward(model(x).square().sum(), weight=len(x))
-                if this_is_killed(name, step.number):
-                    os.kill(os.getpid(), signal.SIGKILL)
+                if (name, step.number) == ("b", KILLED_IN):
+                    die()
                 step.update(opt)
                 steps.write(json.dumps([step.number, time.monotonic()]) + "\n")
                 steps.flush()
-    return digest(model)
-
-
-def this_is_killed(name: str, step: int) -> bool:
-    """Whether this process is to die in this step."""
-    return name == "b" and this_is("b") and step == KILLED_AFTER
-
-
-def digest(model: nn.Module) -> str:
-    """Return a hash of all weights' bits."""
-    content = b"".join(one.detach().cpu().numpy().tobytes() for one in model.parameters())
-    return hashlib.sha256(content).hexdigest()
+    return Trained([], {key: value.cpu() for key, value in model.state_dict().items()}).digest
 
 
 def measure_losses(repeats: int) -> None:
@@ -85,7 +73,7 @@ def lose_one(folder: Path) -> tuple[float, int, str]:
     """Return the survivor's stall, the steps that it did again, and its weights at the end."""
     jobs = Jobs(folder)
     try:
-        job: Job = jobs.start(train, folder, workers="ab")
+        job = jobs.start(train, folder, workers="ab")
         job.until_dead("b")
         job.publish(How.ABORT, "a")
         (survivor,) = job.ended("a")

@@ -210,17 +210,23 @@ def _lose_a_copy(folder: Path) -> tuple[float, int, float]:
             _check(one)
     finally:
         jobs.close()
+    stall, again = _stall_and_steps_again(folder, killed, trained_alone)
+    return stall, again, _stamps(folder / "n1.steps")[0][1] - ready
+
+
+def _stall_and_steps_again(folder: Path, begin: float, end: float) -> tuple[float, int]:
+    """Return the longest stall of the other copy within these moments, and steps made again."""
     stalls, again = [], 0
     for worker in ("a0", "a1"):
         stamps = _stamps(folder / f"{worker}.steps")
         gaps = [(after, after - before) for (_, before), (_, after) in pairwise(stamps)]
-        alone = [gap for at, gap in gaps if killed < at < trained_alone]
+        alone = [gap for at, gap in gaps if begin < at < end]
         stalls.append(max(alone) - statistics.median(alone))
         steps = [step for step, _ in stamps]
         again += len(steps) - len(set(steps))
         if sorted(set(steps)) != list(range(1, max(steps) + 1)):
             raise RuntimeError(f"{worker} did not take each step: {steps}")
-    return max(stalls), again, _stamps(folder / "n1.steps")[0][1] - ready
+    return max(stalls), again
 
 
 def _steps_since(folder: Path, moment: float) -> int:

@@ -3,11 +3,14 @@
 So no counter falls when the operator restarts, and an unknown figure has no series.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Generic, NamedTuple, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from spotrun.api.names import Choice
 
 Known = TypeVar("Known")
 Value = str | Decimal | float | None
@@ -21,6 +24,17 @@ class Figure(NamedTuple, Generic[Known]):
     text: str
     is_counter: bool
     of: Callable[[Known], Value]
+
+
+def by_phase(
+    name: str, text: str, phases: Iterable[Choice], found: Iterable[Choice | None]
+) -> GaugeMetricFamily:
+    """Return how many are in each phase, zeros included."""
+    tally = Counter(found)
+    family = GaugeMetricFamily(name, text, labels=("phase",))
+    for phase in phases:
+        family.add_metric((phase.value,), tally[phase])
+    return family
 
 
 def families(

@@ -1,7 +1,6 @@
 """The registry: metrics of this replica's own work, and, from the leader only, of the jobs."""
 
 import importlib.metadata
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -18,6 +17,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.money import money_families
+from spotrun.metrics.per_job_numbers import by_phase
 from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
 from spotrun.metrics.scaling import scaling_families
@@ -130,11 +130,7 @@ class _Jobs(Collector):
         if not self._leads():
             return
         jobs = sorted(self._jobs(), key=lambda job: (_is_over(job), job.namespace, job.name))
-        phases = Tally(_phase(job) for job in jobs)
-        by_phase = GaugeMetricFamily("spotrun_trainingjobs", "Jobs by phase.", labels=("phase",))
-        for phase in Phase:
-            by_phase.add_metric((phase.value,), phases[phase])
-        yield by_phase
+        yield by_phase("spotrun_trainingjobs", "Jobs by phase.", Phase, map(_phase, jobs))
         yield GaugeMetricFamily(
             "spotrun_trainingjobs_without_series",
             "Jobs beyond the limit for series of their own; finished ones are left out first.",

@@ -1,16 +1,15 @@
 """Metrics of searches, read from the status of TuningJobs when Prometheus asks."""
 
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import islice
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.api.tuning.words import TuningPhase
-from spotrun.metrics.per_job_numbers import Figure, families
+from spotrun.metrics.per_job_numbers import Figure, by_phase, families
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import OVER
@@ -39,11 +38,8 @@ class Searches(Collector):
         searches = sorted(
             self._searches(), key=lambda one: (_is_over(one), one.namespace, one.name)
         )
-        phases = Tally(one.status.phase for one in searches)
-        by_phase = GaugeMetricFamily("spotrun_tuningjobs", "Searches by phase.", labels=("phase",))
-        for phase in TuningPhase:
-            by_phase.add_metric((phase.value,), phases[phase])
-        yield by_phase
+        phases = (one.status.phase for one in searches)
+        yield by_phase("spotrun_tuningjobs", "Searches by phase.", TuningPhase, phases)
         shown = [((one.namespace, one.name), one) for one in islice(searches, self._most)]
         yield from families(_OF_SEARCHES, _LABELS, shown, prefix=_PREFIX)
         trials = [

@@ -22,6 +22,11 @@ class Unreadable(Exception):  # noqa: N818 - see above
     """An object of the cluster cannot be read; the message says what is wrong with it."""
 
 
+def is_missing(error: NotFound, name: str) -> bool:
+    """Whether an object is not there, and not its whole kind."""
+    return f'"{name}" not found' in error.message
+
+
 def no_such_job(name: str, namespace: str, others: Sequence[tuple[str, str]]) -> NoSuchJob:
     """Make the error for a job that is not there; others are (namespace, name)."""
     here = [other for where, other in others if where == namespace]

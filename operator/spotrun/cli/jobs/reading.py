@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from spotrun.api.names import LABEL_JOB
 from spotrun.cli.cluster.session import Cluster
-from spotrun.cli.cluster.troubles import no_such_job
+from spotrun.cli.cluster.troubles import is_missing, no_such_job
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.screens.detail import MOST_WORKERS, Facts
@@ -37,7 +37,7 @@ async def one_job(cluster: Cluster, name: str) -> Job:
     try:
         return await cluster.client.get(TRAINING_JOBS, name, Job, namespace=cluster.namespace)
     except NotFound as error:
-        if f'"{name}" not found' not in error.message:
+        if not is_missing(error, name):
             raise
         others = await _names_around(cluster)
         raise no_such_job(name, cluster.namespace, others) from None

@@ -12,7 +12,7 @@ from spotrun.api.manifest import load
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import NoSuchJob, Unreadable
+from spotrun.cli.cluster.troubles import NoSuchJob, Unreadable, is_missing
 from spotrun.cli.jobs.tune.table import page
 from spotrun.cli.text.look import printable
 from spotrun.kube.errors import NotFound
@@ -52,7 +52,7 @@ async def _stored(cluster: Cluster, name: str) -> TuningJob:
             TUNING_JOBS, name, dict[str, Any], namespace=cluster.namespace
         )
     except NotFound as error:
-        if f'"{name}" not found' not in error.message:
+        if not is_missing(error, name):
             raise
         raise NoSuchJob(
             f"there is no TuningJob {name!r} in namespace {cluster.namespace!r}: "
