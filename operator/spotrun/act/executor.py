@@ -42,6 +42,7 @@ from spotrun.state.actions import (
     Create,
     Decision,
     DeleteJob,
+    PriceWorker,
     Release,
     Remove,
     Resize,
@@ -56,7 +57,7 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 
 _PATIENCE = 3  # failures in a row
 
-Single = Remove | Withdraw | Release | Annotate | DeleteJob | Resize
+Single = Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize
 """The actions that take one request."""
 
 Stored = Callable[[JobSnapshot, JobState, str], None]
@@ -215,10 +216,8 @@ class Executor:
 
     async def _do(self, job: JobSnapshot, action: Single) -> Trouble | None:
         match action:
-            case Release():
-                return await self._pods.release(job, action)
-            case Remove():
-                return await self._pods.remove(job, action)
+            case Release() | Remove() | PriceWorker():
+                return await self._pods.change(job, action)
             case Withdraw():
                 return await withdraw(self._client, self._writes, job, action)
             case Annotate():
@@ -283,6 +282,8 @@ def _name_of(action: Single) -> str:
             return f"the release of worker {worker_id}"
         case Remove(worker_id=worker_id) | Withdraw(worker_id=worker_id):
             return f"the removal of worker {worker_id}"
+        case PriceWorker(worker_id=worker_id):
+            return f"the annotation of worker {worker_id} with the price of its loss"
         case Annotate():
             return "the annotation of the job with its cost"
         case DeleteJob():

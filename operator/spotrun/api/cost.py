@@ -137,6 +137,11 @@ class Cost(Model):
         description="Cost per epoch so far, all else included, in USD; absent where the trainer "
         "does not tell of samples, or its dataset has no length.",
     )
+    interruption_usd: Amount | None = Field(
+        None,
+        description="What the loss of a worker without notice would cost now, in USD: steps done "
+        "again and time without training, of the worker for whom that is most. Not in usd.",
+    )
     forecast_usd: Amount | None = Field(
         None, description="Expected cost of the job at its end, in USD."
     )

@@ -159,6 +159,10 @@ ANNOTATION_CHECKPOINT_WANTED: Final = Name(
     "spotrun.dev/checkpoint-wanted",
     "on TrainingJobs: the time at which somebody has asked for a checkpoint out of turn",
 )
+ANNOTATION_INTERRUPTION_USD: Final = Name(
+    "spotrun.dev/interruption-usd",
+    "on worker pods: what the loss of this worker without notice would cost now, in dollars",
+)
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
 )

@@ -161,6 +161,12 @@ _OF_MONEY: tuple[Figure[_Money], ...] = (
         lambda of: _number(of.cost.estimated_transfer_usd),
     ),
     Figure(
+        "interruption_cost_usd",
+        "What the loss of a worker without notice would cost now; not in the money spent.",
+        False,
+        lambda of: _number(of.cost.interruption_usd),
+    ),
+    Figure(
         "forecast_cost_usd",
         "Expected cost of the job at its end.",
         False,

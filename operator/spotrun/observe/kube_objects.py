@@ -16,6 +16,7 @@ from spotrun.api.names import (
     ANNOTATION_COUNT_STEPS,
     ANNOTATION_DEVICES,
     ANNOTATION_INJECTED,
+    ANNOTATION_INTERRUPTION_USD,
     ANNOTATION_NOTICE_SIGNAL,
     ANNOTATION_POOLS,
     ANNOTATION_TOTAL_STEPS,
@@ -135,6 +136,7 @@ class PodAnnotations(msgspec.Struct, frozen=True):
     devices: str = msgspec.field(default="", name=str(ANNOTATION_DEVICES))
     trainer: str = msgspec.field(default="", name=str(ANNOTATION_TRAINER))
     injected: str = msgspec.field(default="", name=str(ANNOTATION_INJECTED))
+    interruption_usd: str = msgspec.field(default="", name=str(ANNOTATION_INTERRUPTION_USD))
 
 
 class PodMeta(OwnedMeta, frozen=True, rename="camel"):

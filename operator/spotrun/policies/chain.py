@@ -39,6 +39,7 @@ from spotrun.policies.report.cost import COST
 from spotrun.policies.report.cost_announcements import COST_ANNOUNCEMENTS
 from spotrun.policies.report.deadline_condition import DEADLINE_CONDITION
 from spotrun.policies.report.durability import DURABILITY
+from spotrun.policies.report.interruption_price import INTERRUPTION_PRICE
 from spotrun.policies.report.phase import PHASE
 from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
@@ -112,6 +113,7 @@ POLICIES: tuple[Policy, ...] = (
     AGENT_VERSION,  # are they understood?
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?
+    INTERRUPTION_PRICE,  # and what would a loss?
     PHASE,  # what is to be said about it?
     CORRECTIONS,  # was too much or too little said of its cost?
     COST_ANNOUNCEMENTS,  # and who reads that without its status?

@@ -20,6 +20,7 @@ from spotrun.state.actions import (
     Create,
     DeleteJob,
     Placed,
+    PriceWorker,
     Release,
     Remove,
     Resize,
@@ -143,7 +144,7 @@ class Cluster:
                 if worker is not None and worker.uid == uid:
                     self._end(worker)
                     del self.workers[worker_id]
-            case Annotate() | DeleteJob() | Resize():
+            case PriceWorker() | Annotate() | DeleteJob() | Resize():
                 pass  # of the job alone, whose size is given
             case _:
                 assert_never(action)

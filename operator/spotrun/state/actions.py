@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason, ScalingReason
+from spotrun.money.units import Usd
 from spotrun.state.job_state import JobState
 
 
@@ -70,6 +71,15 @@ class Release:
 
 
 @dataclass(frozen=True)
+class PriceWorker:
+    """Write on a worker's pod what its loss would cost, for those who choose whose node to take."""
+
+    worker_id: int
+    uid: str
+    usd: Usd
+
+
+@dataclass(frozen=True)
 class Annotate:
     """Write what the job costs on the job itself, for tools that read no status."""
 
@@ -91,7 +101,7 @@ class Resize:
     why: str
 
 
-Action = Create | Remove | Withdraw | Release | Annotate | DeleteJob | Resize
+Action = Create | Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from spotrun.money.other_costs.storage_prices import StoragePrice
 from spotrun.money.price_history import PriceHistory
 from spotrun.money.price_rows import Offering
 from spotrun.money.shares import Resources
-from spotrun.money.units import UsdPerHour
+from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.state.sizes import allowed
@@ -84,6 +84,7 @@ class Pod:
     injected: str = ""  # the image that brought the package; "": none did
     slot: int = 0  # which part of a copy of the model it holds
     replica: int | None = None  # beside whose workers it was placed; None: nobody's
+    interruption_usd: Usd | None = None  # what its annotation says that its loss would cost
 
     @cached_property
     def is_over(self) -> bool:

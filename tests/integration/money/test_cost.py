@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 import aiohttp
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devcluster.client import Manifest, at
@@ -23,6 +24,7 @@ from tests.meter.meter import Meter
 from tests.support.cluster.operator_world import GROUP, World
 from tests.support.cluster.scripted_agent import Times
 
+PRICE_OF_LOSS = "spotrun.dev/interruption-usd"
 POOL = "pool"
 """The label of nodes that says which pool they are in."""
 
@@ -50,6 +52,22 @@ async def test_a_job_costs_its_share_of_its_nodes(world: World, meter: Meter) ->
         [told] = await events_of(world, "the job has cost")
     assert job["metadata"]["annotations"]["spotrun.dev/cost-usd-per-hour"] == "0"
     assert told["reason"] == "Completed"
+
+
+async def test_each_worker_says_what_its_loss_would_cost(world: World) -> None:
+    await add_node(world, "a", "36")
+    await world.create_job(workers={**workers(2), "min": 2})  # neither can train alone
+    world.play().step_times = lambda _: Times(0.01)
+    async with world.operator():
+        await world.until_job(lambda s: "interruptionUsd" in costs(s))
+
+        async def prices() -> list[str]:
+            pods = await world.pods()
+            said = [pod["metadata"]["annotations"].get(PRICE_OF_LOSS) for pod in pods]
+            return said if len(said) == 2 and all(said) else []
+
+        for price in await world.until(prices):
+            assert Decimal(price) == pytest.approx(Decimal(3), rel=Decimal("0.01"))  # 10 min at $18
 
 
 async def test_the_price_of_the_time_counts(world: World, meter: Meter) -> None:

@@ -173,7 +173,7 @@ async def test_a_pod_that_goes_with_our_finalizer_is_let_go_of_once(
     key = Key(space.namespace, "job")
     assert hand.horizon.caught_up(key)
 
-    released = await PodWriter(space.client, Writes(hand.horizon, lambda: True)).release(
+    released = await PodWriter(space.client, Writes(hand.horizon, lambda: True)).change(
         job, Release(0, uid)
     )
 

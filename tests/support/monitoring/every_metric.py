@@ -127,6 +127,7 @@ _COST = Cost(
         usd_per_month=Amount("0.23"),
     ),
     goodput=Percent("89%"),
+    interruption_usd=Amount("0.63"),
     forecast_usd=Amount("40"),
     budget_used_percent=Percent("25%"),
     pricing=Pricing.PARTIAL,

@@ -10,13 +10,18 @@ from spotrun.act.manifests.worker_pod import owned_metadata, worker_pod
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods import finalizer
 from spotrun.act.writes import Writes, Written
-from spotrun.api.names import FINALIZER_METERED, LABEL_WORKER_ID, Reason
+from spotrun.api.names import (
+    ANNOTATION_INTERRUPTION_USD,
+    FINALIZER_METERED,
+    LABEL_WORKER_ID,
+    Reason,
+)
 from spotrun.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.kube_objects import PODS, PodMeta
-from spotrun.state.actions import Create, Release, Remove
+from spotrun.state.actions import Create, PriceWorker, Release, Remove
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot, Refusal
 
@@ -64,7 +69,19 @@ class PodWriter:
         self._reached(job, pod["metadata"]["name"], made.metadata.version)
         return None
 
-    async def remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
+    async def change(
+        self, job: JobSnapshot, action: Remove | Release | PriceWorker
+    ) -> Trouble | None:
+        """Do to a pod of the job what was decided."""
+        match action:
+            case Remove():
+                return await self._remove(job, action)
+            case Release():
+                return await self._release(job, action)
+            case PriceWorker():
+                return await self._price(job, action)
+
+    async def _remove(self, job: JobSnapshot, action: Remove) -> Trouble | None:
         """Delete a pod, if it is still the same one."""
         name = worker_name(job.name, job.uid, action.worker_id)
         try:
@@ -77,7 +94,7 @@ class PodWriter:
         self._reached(job, name, version)
         return None
 
-    async def release(self, job: JobSnapshot, action: Release) -> Trouble | None:
+    async def _release(self, job: JobSnapshot, action: Release) -> Trouble | None:
         """Take our finalizer off a pod of the job."""
         name = worker_name(job.name, job.uid, action.worker_id)
         try:
@@ -85,6 +102,23 @@ class PodWriter:
         except KubeError as error:
             return on_removal(error)
         self._reached(job, name, version)
+        return None
+
+    async def _price(self, job: JobSnapshot, action: PriceWorker) -> Trouble | None:
+        """Write on a pod of the job what its loss would cost."""
+        name = worker_name(job.name, job.uid, action.worker_id)
+        annotations = {str(ANNOTATION_INTERRUPTION_USD): str(action.usd.amount)}
+        meta = {"uid": action.uid, "annotations": annotations}
+        try:
+            written = await self._writes.do(
+                "price",
+                lambda: self._client.patch(
+                    PODS, name, {"metadata": meta}, Written, namespace=job.namespace
+                ),
+            )
+        except KubeError as error:
+            return on_removal(error)
+        self._reached(job, name, written.metadata.version)
         return None
 
     async def strip(self, namespace: str, name: str, uid: str) -> int | None:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.field_types.amounts import Amount
 from spotrun.api.names import (
     FINALIZER_METERED,
     LABEL_CAPACITY,
@@ -11,6 +12,7 @@ from spotrun.api.names import (
     LABEL_SLOT,
     LABEL_TEMPLATE,
 )
+from spotrun.money.units import Usd
 from spotrun.observe.containers import end_is_guessed, ended_at, trainer_end
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.messages import bounded
@@ -76,11 +78,20 @@ def pod_facts(pod: PodObject, worker_id: int) -> Pod:
         injected=meta.annotations.injected,
         slot=_number(meta.labels.get(LABEL_SLOT, ""), _SLOT_DIGITS) or 0,
         replica=_number(meta.labels.get(LABEL_REPLICA, ""), _WORKER_ID_DIGITS),
+        interruption_usd=_usd(meta.annotations.interruption_usd),
     )
 
 
 def _number(text: str, digits: int) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= digits else None
+
+
+def _usd(text: str) -> Usd | None:
+    """Read an amount that anybody may have changed; None where it is none."""
+    try:
+        return Usd.of(Amount(text)) if text else None
+    except ValueError:
+        return None
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -76,6 +76,7 @@ class Cost:
     usd_per_step: Usd | None = None
     usd_per_million_samples: Usd | None = None
     usd_per_epoch: Usd | None = None
+    interruption_usd: Usd | None = None
     forecast_usd: Usd | None = None
     forecast_low_usd: Usd | None = None
     forecast_high_usd: Usd | None = None

@@ -1,0 +1,131 @@
+"""The price of an interruption: what the loss of a worker would cost now, in dollars.
+
+Schedulers, autoscalers and drainers have to choose whom they take a node from, and a job knows what
+that would cost it: the work that is done again, and the time in which nobody trains. It is the
+price of a loss without notice; with notice a job can save first, and loses less.
+
+Pods carry it as an annotation. That is a write for each worker, so the annotation follows the price
+in steps: it is written anew when the price has doubled or halved, a few pods at a time. Prices
+below that of a minute of the job are all the same, and a pod without the annotation has such a one.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
+
+from spotrun.money.units import NO_USD, Usd
+from spotrun.policies.cost.bill import to_show
+from spotrun.policies.deadline.course import changeovers
+from spotrun.policies.policy import Policy
+from spotrun.state.actions import PriceWorker
+from spotrun.state.job_state import JobState
+from spotrun.state.replicas import by_slot
+from spotrun.state.sizes import largest
+from spotrun.state.snapshot import Worker
+from spotrun.state.view import FINISHED, View
+from spotrun.state.world_members import all_outlive_a_break, state_holders, training, world_members
+
+CHANGE_SECONDS = 0.5
+"""The time that a change of the world takes survivors who keep the state (docs/measured.md)."""
+RESTART_SECONDS = 30.0
+"""The time until processes that are started again train: Python, the rendezvous and a checkpoint of
+a small model take 10 s on a quiet machine, and large models take longer to load."""
+LITTLE_SECONDS = 60
+"""Prices below so much time of the job are all the same."""
+AT_ONCE = 16
+"""The pods that are written at a look: a job with thousands has more urgent things to do."""
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class LossSeconds:
+    """The time of the whole job that the loss of a worker costs."""
+
+    of_most: Decimal  # of one whose part of the state others hold as well
+    of_last_holders: Decimal  # of one who alone holds its part
+    last_holders: frozenset[int] = frozenset()
+
+    @property
+    def most(self) -> Decimal:
+        """The time that the loss of the most expensive one costs."""
+        return self.of_last_holders if self.last_holders else self.of_most
+
+    def of(self, worker: Worker) -> Decimal:
+        """The time that the loss of this one costs."""
+        is_last = worker.worker_id in self.last_holders
+        return self.of_last_holders if is_last else self.of_most
+
+
+def loss_seconds(view: View, status: JobState) -> LossSeconds | None:
+    """Return what a loss costs in time; None while nobody trains or no step was measured."""
+    pace = status.pace
+    if status.phase in FINISHED or pace.step_seconds is None or not training(status):
+        return None
+    restart = _seconds(_restart_seconds(view, status))
+    holders = state_holders(view, status)
+    slots = by_slot(holders, view.job.effective_workers)
+    if not all(slots) or not all_outlive_a_break(holders):
+        return LossSeconds(restart, restart)
+    wait = CHANGE_SECONDS if _goes_on_with_fewer(view, status) else changeovers(pace)[0]
+    last = frozenset(slot[0].worker_id for slot in slots if len(slot) == 1)
+    return LossSeconds(pace.step_seconds + _seconds(wait), restart, last)
+
+
+def show_interruption(view: View, status: JobState) -> JobState:
+    """Say in the status what the loss of the most expensive worker would cost."""
+    lost, rate = loss_seconds(view, status), status.cost.usd_per_hour
+    usd = to_show(rate.over(lost.most)) if lost is not None and rate else None
+    if usd == status.cost.interruption_usd:
+        return status
+    return replace(status, cost=replace(status.cost, interruption_usd=usd))
+
+
+def price_workers(view: View, status: JobState) -> Iterable[PriceWorker]:
+    """Say it on pods of those who train, on a few at a time."""
+    return islice(_news(view, status), AT_ONCE)
+
+
+def wake_after_seconds(view: View, status: JobState) -> float | None:
+    """Return when to go on with the others."""
+    is_left = any(True for _ in islice(_news(view, status), AT_ONCE, None))
+    return _PAUSE_SECONDS if is_left else None
+
+
+def _news(view: View, status: JobState) -> Iterator[PriceWorker]:
+    """Yield the prices that pods do not say by now."""
+    lost, rate = loss_seconds(view, status), status.cost.usd_per_hour
+    if lost is None or not rate:
+        return
+    little = rate.over(LITTLE_SECONDS)
+    for worker in world_members(view, status):
+        usd, said = to_show(rate.over(lost.of(worker))), worker.pod.interruption_usd or NO_USD
+        if not worker.pod.deleting and _is_news(max(said, little), max(usd, little)):
+            yield PriceWorker(worker.worker_id, worker.pod.uid, usd)
+
+
+def _is_news(said: Usd, usd: Usd) -> bool:
+    """Whether it is twice what was said, or half of it."""
+    return usd >= said + said or usd + usd <= said
+
+
+def _restart_seconds(view: View, status: JobState) -> float:
+    """Return the time that a loss costs with which all start again from the last checkpoint."""
+    saved = status.checkpoint.step if status.checkpoint is not None else 0
+    unsaved = max((status.progress.step or 0) - saved, 0)
+    wait = 0.0 if _goes_on_with_fewer(view, status) else changeovers(status.pace)[0]
+    return unsaved * float(status.pace.step_seconds or 0) + max(wait, RESTART_SECONDS)
+
+
+def _goes_on_with_fewer(view: View, status: JobState) -> bool:
+    """Whether those who are left are enough to train."""
+    return largest(view.job.effective_workers, len(training(status)) - 1) > 0
+
+
+def _seconds(number: float) -> Decimal:
+    return Decimal(f"{number:.3f}")
+
+
+INTERRUPTION_PRICE = Policy(
+    show_interruption, wake_after_seconds, actions=price_workers, is_for_readers=True
+)
