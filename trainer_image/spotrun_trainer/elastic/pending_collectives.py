@@ -5,6 +5,7 @@ import time
 from datetime import timedelta
 from typing import Any, Protocol
 
+from torch import distributed
 from torch._C._distributed_c10d import ErrorType
 
 from spotrun_trainer.elastic.connections import Connections
@@ -112,6 +113,14 @@ def free_ended() -> None:
         if all(work.is_completed() for work in works):
             _KEPT.remove(kept)
             ctypes.pythonapi.Py_DecRef(ctypes.py_object(backend))
+
+
+def is_of_a_connection(error: RuntimeError) -> bool:
+    """Whether a connection has ended, and not the caller made a mistake.
+
+    For a message on a connection that has ended before, gloo raises an error without a type.
+    """
+    return isinstance(error, distributed.DistError) or "gloo/transport/" in str(error)
 
 
 def first_line(error: Exception) -> str:

@@ -31,6 +31,7 @@ from spotrun_trainer.elastic.pending_collectives import (
     Work,
     first_line,
     free_ended,
+    is_of_a_connection,
     keep_alive,
 )
 from spotrun_trainer.elastic.rank_info import RankInfo
@@ -276,7 +277,9 @@ class Group:
     def _begin(self, collective: Callable[[], Any], tensor: Tensor | None = None) -> Pending:
         try:
             work = collective()
-        except distributed.DistError as error:
+        except RuntimeError as error:
+            if not is_of_a_connection(error):
+                raise
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
         is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
         begun = Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
