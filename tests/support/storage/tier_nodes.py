@@ -11,6 +11,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Event
 
+import torch
+
+from spotrun_trainer.checkpoint.format.reading.together import Together
 from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.newest import Found
 from spotrun_trainer.checkpoint.tiers.server import Server
@@ -18,6 +21,7 @@ from spotrun_trainer.checkpoint.tiers.settings import Endpoint, Settings
 from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.state.tracked import Tracked
+from tests.support.processes.stub_group import in_threads, stub_groups
 from tests.support.processes.trainer_world import SERVER
 
 SECRET = "of this world"  # noqa: S105
@@ -114,6 +118,17 @@ class World:
         """Load it, in all processes."""
         for rank, (tier, state) in enumerate(zip(self.tiers, self._states, strict=False)):
             tier.load(found, state, rank=rank, size=self.size)
+
+    def load_together(self, found: Found) -> None:
+        """Load it, in all processes at once, each of which reads a share and sends it."""
+        groups = stub_groups(self.size)
+
+        def load(rank: int) -> None:
+            readers = Together(groups[rank], torch.device("cpu"))
+            state = self._states[rank]
+            self.tiers[rank].load(found, state, rank=rank, size=self.size, readers=readers)
+
+        in_threads(self.size, load)
 
     def close(self) -> None:
         """End the threads."""

@@ -14,7 +14,7 @@ from spotrun_trainer.checkpoint.tiers.newest import Found
 from spotrun_trainer.checkpoint.tiers.settings import read_settings
 from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop.restore import Restored, naming
+from spotrun_trainer.loop.restore import Restored, naming, readers_of
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.state_sync import texts_of_all
 from spotrun_trainer.step.vote import StepVote
@@ -98,8 +98,9 @@ class LocalSaving:
     def restore(self, checkpoints: Checkpoints) -> Restored | None:
         """Load the newest step that all workers' folders have together, if no checkpoint is newer.
 
-        What cannot be loaded is deleted on all workers, and then the checkpoint counts. Without one
-        the processes have to be started again: tensors hold a part of what was read.
+        What is damaged is deleted on all workers, and then the checkpoint counts. Without one the
+        processes have to be started again: tensors hold a part of what was read. So they have to
+        where a worker does not answer: its part may be whole, and nothing is deleted.
         """
         if self._tier is None:
             return None
@@ -107,13 +108,15 @@ class LocalSaving:
         found = self._find(self._tier, durable)
         if found is None:
             return None
-        extra, why = self._try_load(self._tier, found)
-        if why is None:
+        extra, failure = self._try_load(self._tier, found)
+        if failure is None:
             return Restored(str(found.name), extra, _WHERE, is_durable=False)
-        say(f"{found.name} of {_WHERE} is not loaded: {why}")
+        if isinstance(failure, UnreadableCheckpointError):
+            raise failure
+        say(f"{found.name} of {_WHERE} is not loaded: {failure}")
         self._tier.forget()
         if not durable:
-            raise DamagedCheckpointError(f"{found.name} of {_WHERE} cannot be loaded: {why}")
+            raise DamagedCheckpointError(f"{found.name} of {_WHERE} cannot be loaded: {failure}")
         return None
 
     @property
@@ -131,18 +134,36 @@ class LocalSaving:
         held = tier.held() if context.rank_info.local_rank == 0 else "[]"
         return tier.find(texts_of_all(context.group, held, context.device), durable)
 
-    def _try_load(self, tier: LocalTier, found: Found) -> tuple[dict[str, Any], str | None]:
-        """Return the values beside the state, or why some process could not load it."""
-        context, extra, why = self._context, dict[str, Any](), ""
+    def _try_load(
+        self, tier: LocalTier, found: Found
+    ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
+        """Return the values beside the state, or why some process could not load it.
+
+        All processes return the same kind of error.
+        """
+        context, extra, own = self._context, dict[str, Any](), None
         group = context.group
         try:
             with naming(_WHERE):
-                extra = tier.load(found, context.tracked, rank=group.rank, size=group.size)
+                extra = tier.load(
+                    found,
+                    context.tracked,
+                    rank=group.rank,
+                    size=group.size,
+                    readers=readers_of(group, context.device),
+                )
         except (DamagedCheckpointError, UnreadableCheckpointError) as error:
-            why = str(error)
-        failures = torch.tensor([float(bool(why))], device=context.device)
-        group.all_reduce(failures).wait()
-        return extra, (why or "another rank could not read it") if failures.item() else None
+            own = error
+        failed = [own is not None, isinstance(own, UnreadableCheckpointError)]
+        said = torch.tensor([*map(float, failed)], device=context.device)
+        group.all_reduce(said).wait()
+        num_failed, num_unreadable = said.tolist()
+        if num_unreadable:
+            words = f"{found.name} of {_WHERE} could not be read: {own or 'another rank found so'}"
+            return extra, UnreadableCheckpointError(f"{words}; it is kept for the next start")
+        if num_failed:
+            return extra, own or DamagedCheckpointError("another rank could not read it")
+        return extra, None
 
 
 def _tier_of(context: Context) -> LocalTier | None:

@@ -11,7 +11,7 @@ from spotrun_trainer.checkpoint import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
-from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Together
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers, Together
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.state.tracked import Tracked
@@ -66,6 +66,11 @@ def naming(folder: str) -> Iterator[None]:
         raise ValueError(f"{error}; {_afresh(folder)}") from error
 
 
+def readers_of(group: Group, device: torch.device) -> Readers:
+    """Return the processes that read a checkpoint together: those that hold the same part."""
+    return Together(group.peers, device) if group.peers.size > 1 else BY_ITSELF
+
+
 def _afresh(folder: str) -> str:
     return (
         f"to train afresh choose another place than {folder} (in a TrainingJob: give the job "
@@ -89,11 +94,10 @@ def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
 def _try_load(
     name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group, device: torch.device
 ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
-    readers = Together(group.peers, device) if group.peers.size > 1 else BY_ITSELF
     try:
         with naming(checkpoints.where):
             extra = checkpoints.load(
-                name, tracked, rank=group.rank, size=group.size, readers=readers
+                name, tracked, rank=group.rank, size=group.size, readers=readers_of(group, device)
             )
             return extra, None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:

@@ -14,6 +14,7 @@ from spotrun_trainer.checkpoint.errors import CheckpointError
 from spotrun_trainer.checkpoint.format.manifest import data_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
+from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.storage import Told
 from spotrun_trainer.checkpoint.saver import Saved
 from spotrun_trainer.checkpoint.storage_retries import patiently
@@ -242,12 +243,17 @@ class LocalTier:
         ]
         return newest(folders, at_least=Name.parse(at_least) if at_least else None)
 
-    def load(self, found: Found, tracked: Tracked, *, rank: int, size: int) -> dict[str, Any]:
+    def load(
+        self, found: Found, tracked: Tracked, *, rank: int, size: int, readers: Readers = BY_ITSELF
+    ) -> dict[str, Any]:
         """Load a step, each part from a worker that has it; raises as `Checkpoints.load` does."""
         peers, (shard, shards, stages) = self._peers, self._parts
         place = Gathered(self._folder, peers.worker, found, peers.endpoints, peers.secret)
-        reader = Reader(shard, shards, rank, size, stages)
-        extra = patiently(lambda: load(place, found.name, tracked, reader))
+        reader = Reader(shard, shards, rank, size, stages, readers)
+        if readers is BY_ITSELF:
+            extra = patiently(lambda: load(place, found.name, tracked, reader))
+        else:  # they have their own patience, all for the same file
+            extra = load(place, found.name, tracked, reader)
         self.complete = found.name
         return extra
 

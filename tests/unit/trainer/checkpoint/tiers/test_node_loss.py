@@ -1,8 +1,9 @@
 """Nodes that are lost, with the agent and the memory of each: the others have every part."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,9 +13,12 @@ from spotrun_trainer.checkpoint import (
     UnreadableCheckpointError,
     storage_retries,
 )
+from spotrun_trainer.checkpoint.format.manifest import data_file
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.reading import together
 from spotrun_trainer.checkpoint.tiers.client import connected
 from spotrun_trainer.checkpoint.tiers.folder import Folder
+from spotrun_trainer.checkpoint.tiers.gathered import Gathered
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.storage.tier_nodes import SECRET, Node, World
 from tests.unit.trainer.checkpoint.states import same, small_training
@@ -74,6 +78,30 @@ def test_any_one_node_may_be_lost(lost: int, nodes: Nodes, tmp_path: Path) -> No
     assert str(found.name) == "step-5.g1"
     after.load(found)
     assert all(same(expected.flatten(), state.flatten()) for state in fresh)
+
+
+def test_all_parts_together_are_read_once(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "SHARE_BYTES", 0)
+    save_and_lose_the_first(nodes, tmp_path)
+    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
+    found = after.find()
+    assert found is not None
+    opened, parts = Gathered.opened, list[str]()
+
+    def counted(
+        place: Gathered, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
+    ) -> Any:
+        if reads:
+            parts.append(file)
+        return opened(place, name, file, reads)
+
+    monkeypatch.setattr(Gathered, "opened", counted)
+    after.load_together(found)
+    # Opened for its header, and to be read.
+    assert sorted(parts) == [data_file(rank) for rank in (0, 0, 1, 1, 2, 2)]
+    assert all(same(trainings(1)[0].flatten(), state.flatten()) for state in fresh)
 
 
 def test_a_save_that_was_under_way_costs_not_the_one_before(nodes: Nodes, tmp_path: Path) -> None:
