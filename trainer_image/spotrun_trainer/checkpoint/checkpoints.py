@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spotrun_trainer.checkpoint.format.completion import find_marker
+from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.digests import CRC32, SHA256
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
@@ -188,7 +188,7 @@ class Checkpoints:
 
         Fewer may be kept than the training asked for: `keep`.
         """
-        found = {name: self._is_complete(name) for name in self._place.names()}
+        found = {name: is_complete(self._place, name) for name in self._place.names()}
         kept = min(self._keep, keep or self._keep)
         for name in superseded(found, Name.parse(acknowledged), kept, world_number):
             self._place.remove(name)
@@ -206,15 +206,9 @@ class Checkpoints:
             names = self._place.names()
         for name in reversed(names):
             with reading(self._place.where(name)):
-                is_complete = self._is_complete(name)
-            if is_complete:
+                counts = is_complete(self._place, name)
+            if counts:
                 yield name
-
-    def _is_complete(self, name: Name) -> bool:
-        try:
-            return find_marker(self._place, name) is not None
-        except ValueError:  # it is there; loading it says what is wrong
-            return True
 
     def _plan(self, layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
         known, known_size, _ = self._planned

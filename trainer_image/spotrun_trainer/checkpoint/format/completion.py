@@ -21,7 +21,7 @@ from spotrun_trainer.checkpoint.format.manifest import (
     write_marker,
 )
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
+from spotrun_trainer.checkpoint.format.storage import FIRST_MANIFEST, MARKER, Storage
 from spotrun_trainer.checkpoint.format.writer import Part
 
 TURN_SECONDS = 1.0
@@ -67,11 +67,21 @@ def find_marker(place: Storage, name: Name) -> Marker | None:
 
 
 def is_complete(place: Storage, name: Name) -> bool:
-    """Whether a checkpoint has its marker, if only one that cannot be read."""
+    """Whether a checkpoint has its marker, if only one that cannot be read, and its first part.
+
+    A rank that stood still may write its marker when the checkpoint has been deleted: that marker
+    lies there alone. It must not be taken for a checkpoint, least of all for one of those to keep.
+    """
     try:
-        return find_marker(place, name) is not None
-    except ValueError:
-        return True
+        if find_marker(place, name) is None:
+            return False
+    except ValueError:  # it is there; loading it says what is wrong
+        pass
+    try:
+        with place.opened(name, FIRST_MANIFEST) as manifest:
+            return manifest.size >= 0
+    except FileNotFoundError:
+        return False
 
 
 def newest_complete(place: Storage) -> Name | None:

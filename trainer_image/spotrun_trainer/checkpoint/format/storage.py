@@ -15,6 +15,8 @@ from spotrun_trainer.checkpoint.format.names import Name
 Told = Callable[[memoryview], object]
 
 MARKER = "COMPLETE"
+FIRST_MANIFEST = "rank-0.json"
+"""Without it a marker counts for nothing: it was written when the checkpoint had been deleted."""
 SMALL_BYTES = 16 << 20
 """The most that is read of a manifest; parsed, JSON takes up to 25 times its size."""
 
@@ -111,8 +113,9 @@ class Storage(Protocol):
         """Remove a file, if it is there."""
 
     def remove(self, name: Name) -> None:
-        """Remove a checkpoint, its marker first, so that a partial one is never marked complete.
+        """Remove a checkpoint: its marker, its first manifest, and then what is left.
 
+        So a partial one is never taken for a complete one, not even if somebody marks it amid this.
         Files that are not ours stay.
         """
 

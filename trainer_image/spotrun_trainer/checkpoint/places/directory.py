@@ -16,6 +16,7 @@ from pathlib import Path
 
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import (
+    FIRST_MANIFEST,
     MARKER,
     SMALL_BYTES,
     FileFacts,
@@ -191,7 +192,8 @@ class Place:
 
         Files that are not ours stay, and then the directory does as well.
         """
-        self.remove_file(name, MARKER)
+        for first in (MARKER, FIRST_MANIFEST):
+            self.remove_file(name, first)
         with suppress(FileNotFoundError), os.scandir(self.path(name)) as entries:
             for entry in [one.name for one in entries if is_ours(one.name)]:
                 self.remove_file(name, entry)

@@ -16,6 +16,7 @@ from obstore.store import ObjectStore
 
 from spotrun_trainer.checkpoint.format.names import Name, names_among
 from spotrun_trainer.checkpoint.format.storage import (
+    FIRST_MANIFEST,
     MARKER,
     FileFacts,
     Stored,
@@ -160,7 +161,8 @@ class Objects:
 
     def remove(self, name: Name) -> None:
         """Remove a checkpoint, its marker first; up to 1,000 objects in a request."""
-        self.remove_file(name, MARKER)
+        for first in (MARKER, FIRST_MANIFEST):
+            self.remove_file(name, first)
         ours = [f"{name}/{one.name}" for one in self.files(name) if is_ours(one.name)]
         remove(self._store, ours, self.where(name))
 

@@ -78,11 +78,12 @@ def requests_per_save(checkpoint_bytes: int, processes: int) -> Usage:
     """Return the requests of a save, with those that look for it and delete an older one.
 
     Each process writes its part of the state (large ones in parts), a manifest, and looks whether
-    the others are done; then one writes the marker.
+    the others are done; then one writes the marker, and looks at the first manifest of each that
+    may be deleted.
     """
     each = -(-checkpoint_bytes // max(processes, 1))
     parts = 1 if each <= PART_BYTES else 2 + -(-each // PART_BYTES)
-    return Usage(puts=processes * (parts + 1) + 4, gets=3 * processes + 1)
+    return Usage(puts=processes * (parts + 1) + 4, gets=3 * processes + 3)
 
 
 def _best_seconds(facts: SaveFacts, price: StoragePrice) -> float:

@@ -22,10 +22,12 @@ from spotrun_trainer.checkpoint.format.completion import (
     pause_seconds,
     turn_of,
 )
-from spotrun_trainer.checkpoint.format.manifest import Content
+from spotrun_trainer.checkpoint.format.manifest import Content, manifest_file
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.shard_plan import plan
+from spotrun_trainer.checkpoint.format.storage import MARKER, Storage
 from spotrun_trainer.checkpoint.format.writer import Part, write_part
+from spotrun_trainer.checkpoint.places.directory import Place
 from spotrun_trainer.state.flatten import Flat, Spec
 from tests.support.storage.counted import CountedPlace
 from tests.unit.trainer.checkpoint.states import NAME, eventually
@@ -56,6 +58,57 @@ class World:
     @property
     def is_complete(self) -> bool:
         return find_marker(self.place, Name.parse(NAME)) is not None
+
+
+@pytest.fixture(params=["memory", "folder"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    place: Storage = CountedPlace() if request.param == "memory" else Place(tmp_path)
+    return place
+
+
+def save(place: Storage, name: str) -> None:
+    with mock.patch.object(checkpoints, "open_storage", return_value=place):
+        one = Checkpoints(Path("anywhere"), keep=2, attempt="one")
+    one.save(name, Flat({"w": torch.zeros(4)}, {}), rank=0, size=1, extra={})
+    assert one.wait(10.0)
+    one.close()
+
+
+def test_a_marker_that_lies_alone_is_no_checkpoint_and_none_of_those_to_keep(
+    place: Storage,
+) -> None:
+    names = [f"step-{step}.g1" for step in (1, 2, 3)]
+    for name in names:
+        save(place, name)
+    late = Name.parse(names[1])
+    marker = place.read(late, MARKER)
+    place.remove(late)
+    place.make(late)
+    place.write_once(late, MARKER, marker, 1)  # by a rank that stood still meanwhile
+
+    with mock.patch.object(checkpoints, "open_storage", return_value=place):
+        one = Checkpoints(Path("anywhere"), keep=2)
+    assert one.complete() == [names[2], names[0]]
+    one.prune(names[2], world_number=1)
+    assert [str(name) for name in place.names()] == [names[0], names[2]]
+    one.close()
+
+
+def test_the_first_to_be_deleted_is_what_makes_it_count(tmp_path: Path) -> None:
+    place, name, removed = Place(tmp_path), Name.parse(NAME), list[str]()
+    save(place, NAME)
+    marker, remove_file = place.read(name, MARKER), Place.remove_file
+
+    def marked_amid(place: Place, name: Name, file: str) -> None:
+        remove_file(place, name, file)
+        removed.append(file)
+        if len(removed) == 2:  # the others are about to go
+            place.write_once(name, MARKER, marker, 1)
+            assert not completion.is_complete(place, name)
+
+    with mock.patch.object(Place, "remove_file", marked_amid):
+        place.remove(name)
+    assert removed[:2] == [MARKER, manifest_file(0)]
 
 
 def test_each_rank_has_its_turn_and_few_have_it_early() -> None:
