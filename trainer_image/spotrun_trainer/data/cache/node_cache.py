@@ -21,6 +21,13 @@ _ABANDONED_SECONDS = 3600.0
 _ROOM = "room"
 
 
+def _check_is_ours(folder: Path) -> None:
+    """Raise OSError where another user has made it: what one user keeps there is not for others."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        owner = folder.stat().st_uid
+        raise OSError(errno.EACCES, f"it belongs to user {owner}, and this is user {os.getuid()}")
+
+
 class NodeCache:
     """Files by key; those that were not used for the longest time go first."""
 
@@ -35,10 +42,11 @@ class NodeCache:
         try:
             for folder in (root / "files", root / "locks", self._parts):
                 folder.mkdir(parents=True, exist_ok=True)
+                _check_is_ours(folder)
         except OSError as error:
             raise ValueError(
                 f"data cannot be cached in {root}: {error.strerror}. Name a folder that this user "
-                "can write to, on the node's own disk: SPOTRUN_DATA_CACHE=/path"
+                "can write to, on the node's own disk, one for each user: SPOTRUN_DATA_CACHE=/path"
             ) from error
 
     def find(self, key: str) -> BinaryIO | None:
@@ -65,13 +73,16 @@ class NodeCache:
         self.hits += file is not None
         return file
 
-    def make(self, key: str, make: Make, *, digest: str = "") -> BinaryIO:
+    def make(self, key: str, make: Make, *, digest: str = "", num_bytes: int = 0) -> BinaryIO:
         """Make a file and return it, opened; for who is `making` it.
 
-        Raises OSError if it is not what `digest` says.
+        It will have `num_bytes`, as far as is known: room for them is made first, and a file that
+        is larger than the whole cache is not begun. Raises OSError if it is not what `digest` says.
         """
         self.misses += 1
         part = self._parts / key
+        with self._locks.held(_ROOM):
+            self._make_room(num_bytes)
         try:
             self._write(part, make)
             with part.open("rb") as file:

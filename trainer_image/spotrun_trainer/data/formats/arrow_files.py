@@ -72,7 +72,7 @@ def unpack_parquet(source: Source, target: Path, columns: Sequence[str] | None) 
         schema = file.schema_arrow
         if columns is not None:
             schema = arrow.schema([schema.field(name) for name in schema.names if name in columns])
-        _write(target, schema, file.iter_batches(ROWS, columns=columns))
+        _write(source, target, schema, file.iter_batches(ROWS, columns=columns))
 
 
 def _without_dictionaries(schema: Any) -> Any:  # noqa: ANN401 - of pyarrow
@@ -95,7 +95,7 @@ def count_batches(source: Source, target: Path) -> None:
 def rewrite(source: Source, target: Path) -> None:
     """Write a stream, or a file of compressed batches, as a file that can be mapped."""
     with _naming(source.place.where(source.shard.name)), opened(source.path()) as batches:
-        _write(target, batches.schema, batches)
+        _write(source, target, batches.schema, batches)
 
 
 class _Batches:
@@ -142,7 +142,7 @@ def _is_mapped(path: Path) -> bool:
     return True
 
 
-def _write(target: Path, schema: Any, batches: Any) -> None:  # noqa: ANN401 - of pyarrow
+def _write(source: Source, target: Path, schema: Any, batches: Any) -> None:  # noqa: ANN401 - of pyarrow
     arrow, plain = load(), _without_dictionaries(schema)
     with arrow.OSFile(os.fspath(target), "wb") as to, arrow.ipc.new_file(to, plain) as out:
         for batch in batches:
@@ -151,6 +151,7 @@ def _write(target: Path, schema: Any, batches: Any) -> None:  # noqa: ANN401 - o
             else:
                 for each in arrow.Table.from_batches([batch]).cast(plain).to_batches():
                     out.write_batch(each)
+            source.check_fits(to.tell())
 
 
 @contextmanager

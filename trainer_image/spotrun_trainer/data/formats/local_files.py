@@ -1,5 +1,6 @@
 """Shards as files of this machine: fetched and unpacked once for all its processes."""
 
+import errno
 import mmap
 import os
 import threading
@@ -17,6 +18,7 @@ from spotrun_trainer.data.cache.settings import node_cache
 from spotrun_trainer.data.places.shards import DataPlace, Shard
 from spotrun_trainer.process import threads
 
+TOO_LARGE = "unpacked it is larger than the whole cache: SPOTRUN_DATA_CACHE_SIZE gives it more"
 _REMEMBERED = 1024
 
 
@@ -43,6 +45,11 @@ class Source:
     path: Callable[[], Path]
     most_bytes: int
     """The most that a form of it may have."""
+
+    def check_fits(self, num_bytes: int) -> None:
+        """Raise OSError if a form has so much by now, which is more than it may have."""
+        if num_bytes > self.most_bytes:
+            raise OSError(errno.EFBIG, TOO_LARGE)
 
 
 class OpenFile:
@@ -114,7 +121,10 @@ class LocalFiles:
             return file
         if form is None:
             return cache.make(
-                key, lambda target: self._place.fetch(shard, target), digest=shard.sha256
+                key,
+                lambda target: self._place.fetch(shard, target),
+                digest=shard.sha256,
+                num_bytes=shard.num_bytes,
             )
         opened = list[BinaryIO]()
 

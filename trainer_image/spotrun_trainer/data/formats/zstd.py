@@ -14,7 +14,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from spotrun_trainer.data.formats.local_files import Form, LocalFiles, Source
+from spotrun_trainer.data.formats.local_files import TOO_LARGE, Form, LocalFiles, Source
 from spotrun_trainer.data.places import Shard
 
 FRAME_BYTES = 1 << 20
@@ -25,7 +25,6 @@ _SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
 _FOOTER, _ENTRY, _ENTRY_WITH_CHECKSUM = struct.Struct("<IBI"), struct.Struct("<II"), 12
 _HEADER = struct.Struct("<II")
 _MOST_FRAMES = 1 << 27
-_TOO_LARGE = "unpacked it is larger than the whole cache: SPOTRUN_DATA_CACHE_SIZE gives it more"
 _PIECE_BYTES = 1 << 14  # which become 512 MiB at the most
 
 
@@ -118,7 +117,7 @@ def unpack(source: Path, target: Path, most: int | None = None) -> None:
                 whole.write(frame.decompress(piece))
                 is_amid_frame, piece = not frame.eof, frame.unused_data
             if most is not None and whole.tell() > most:
-                raise OSError(errno.EFBIG, _TOO_LARGE)
+                raise OSError(errno.EFBIG, TOO_LARGE)
     if is_amid_frame:
         raise _zstandard().ZstdError("it ends amid a frame, as a copy does that was cut off")
 

@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -74,6 +76,55 @@ def test_what_does_not_fit_is_refused_with_what_to_try(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="SPOTRUN_DATA_CACHE_SIZE"):
         get(NodeCache(tmp_path, 10), KEYS[0])
     assert list(tmp_path.glob("parts/*")) == []
+
+
+def test_what_is_known_not_to_fit_is_not_begun(tmp_path: Path) -> None:
+    cache, begun = NodeCache(tmp_path, 100), list[Path]()
+    with pytest.raises(OSError, match="SPOTRUN_DATA_CACHE_SIZE"), cache.making(KEYS[0]):
+        cache.make(KEYS[0], begun.append, num_bytes=101)
+    assert not begun
+
+
+def test_room_for_what_comes_is_made_before_it_comes(tmp_path: Path) -> None:
+    cache = NodeCache(tmp_path, 200)
+    for key in KEYS[:2]:
+        get(cache, key)
+
+    def write(part: Path) -> None:
+        assert kept(cache) == [KEYS[1]]
+        part.write_bytes(b"x" * 100)
+
+    with cache.making(KEYS[2]):
+        cache.make(KEYS[2], write, num_bytes=100).close()
+    assert kept(cache) == [KEYS[1], KEYS[2]]
+
+
+def as_another_user(root: Path, answer: Connection) -> None:
+    os.setgid(65534)
+    os.setuid(65534)
+    try:
+        NodeCache(root, 100)
+    except ValueError as error:
+        answer.send(str(error))
+    else:
+        answer.send("it was taken")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_the_folder_of_another_user_is_refused_with_what_to_try() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        NodeCache(root, 100)
+        receiving, sending = multiprocessing.Pipe(duplex=False)
+        other = multiprocessing.get_context("fork").Process(
+            target=as_another_user, args=(root, sending)
+        )
+        other.start()
+        said = receiving.recv()
+        other.join()
+    assert "it belongs to user 0, and this is user 65534" in said
+    assert "SPOTRUN_DATA_CACHE" in said
 
 
 @pytest.mark.parametrize("damage", ["other", "short", "no note", "no file", "note is torn"])

@@ -72,6 +72,16 @@ def test_a_bomb_stops_at_the_limit_of_the_cache(
         TokenFile(tmp_path, length=4)
 
 
+def test_parquet_that_unpacks_to_more_than_the_cache_is_not_written_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPOTRUN_DATA_CACHE_SIZE", "1MB")
+    rows = 4 << 20
+    pq.write_table(pa.table({"a": np.zeros(rows, np.int64)}), tmp_path / "a.parquet")
+    with pytest.raises(OSError, match="unpacked it is larger than the whole cache"):
+        Parquet(tmp_path)[0]
+
+
 def test_the_index_of_the_last_of_several_files_is_not_that_of_all(tmp_path: Path) -> None:
     make_frames(tmp_path / "a", range(5))
     make_frames(tmp_path / "b", range(5, 9))
