@@ -61,7 +61,7 @@ class Answers:
         self._common = Answer(
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
-            orders=Orders(checkpoint=job.status.orders.checkpoint),
+            orders=Orders(job.status.orders.checkpoint, stop=_stop(job.status)),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             world_number=world.number,
@@ -138,6 +138,11 @@ class Answers:
 def world_secret(key: bytes, uid: str, world_number: int) -> str:
     """Return the world's secret: equal on every replica and after restarts, unknown outside it."""
     return hmac.new(key, f"{uid}/{world_number}".encode(), hashlib.sha256).hexdigest()
+
+
+def _stop(status: JobState) -> int:
+    """Return how many stages of the training are to end."""
+    return int(status.stop_when.decided_at is not None)
 
 
 def _stop_at(status: JobState) -> float | None:

@@ -13,6 +13,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
+from spotrun.api.status_parts.metric_course import MetricCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan
 from spotrun.api.status_parts.scaling import ScalingStatus
 from spotrun.wire import MOST_METRICS
@@ -387,6 +388,9 @@ class TrainingJobStatus(Model):
         None,
         description="The newest values of what the script measures, by name: rank 0's run.log, or "
         "spotrun_trainer.report. A step that is done again after a loss counts once.",
+    )
+    stop_when: MetricCourse | None = Field(
+        None, description="The course of the metric of spec.stopWhen, and whether it was reached."
     )
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."

@@ -10,6 +10,7 @@ from spotrun.api.spec.checkpoint import Checkpoint
 from spotrun.api.spec.limits import Budget, Deadline, Failures, Finished, Idle, OnExceeded, OnMissed
 from spotrun.api.spec.placement import CapacityPolicy, Placement
 from spotrun.api.spec.schedule import Schedule
+from spotrun.api.spec.stop_when import MetricStop
 from spotrun.api.spec.workers import Scaling, ScalingMode, Workers
 from spotrun.api.status import TrainingJobStatus
 
@@ -84,6 +85,11 @@ class TrainingJobSpec(Model):
         "begins again. Changes only while the job is suspended.",
     )
     failures: Failures = Field(Failures(), description="The reaction to failures of the training.")
+    stop_when: MetricStop | None = Field(
+        None,
+        description="The metric by which the training ends early, well and with a checkpoint. "
+        "Default: it goes on to its end.",
+    )
     finished: Finished | None = Field(
         None, description="The clean-up of the job after its end. Default: it is kept."
     )

@@ -28,6 +28,7 @@ from spotrun.policies.failures.policy import FAILED_WORKERS, FAILURE_COUNT
 from spotrun.policies.fallback_chain import let_go
 from spotrun.policies.lifecycle.completion import COMPLETION
 from spotrun.policies.lifecycle.deletion import CLOCK_DOUBT, DELETION
+from spotrun.policies.lifecycle.early_stop import EARLY_STOP
 from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
 from spotrun.policies.lifecycle.metrics import METRICS
 from spotrun.policies.lifecycle.progress import PROGRESS
@@ -75,6 +76,7 @@ POLICIES: tuple[Policy, ...] = (
     PROGRESS,  # how far is it?
     METRICS,  # and how good?
     MEASUREMENTS,  # how fast is it?
+    EARLY_STOP,  # is that good enough?
     COMPLETION,  # is it done?
     FAILURE_COUNT,  # did it fail, and once too often?
     DEADLINE,  # is its time over?

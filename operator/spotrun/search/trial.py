@@ -22,6 +22,14 @@ class Direction(StrEnum):
             return math.inf
         return value if self is Direction.MINIMIZE else -value
 
+    def is_better(self, value: float | None, best: float | None, least: float) -> bool:
+        """Whether a value is better than the best before it, if any, by more than `least`."""
+        return self.loss(value) < self.loss(best) - least
+
+    def reaches(self, value: float | None, goal: float) -> bool:
+        """Whether a value is as good as a goal, or better."""
+        return self.loss(value) <= self.loss(goal)
+
 
 class Outcome(StrEnum):
     """The state of a trial."""

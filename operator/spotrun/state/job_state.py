@@ -16,10 +16,12 @@ from spotrun.state.stored.failures import NO_RESTARTS, Rejections, Restarts
 from spotrun.state.stored.scaling import NO_SCALING, ScalingState
 from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.stored.training import (
+    NO_COURSE,
     NO_PACE,
     NO_PROGRESS,
     AcknowledgedCheckpoint,
     BatchChange,
+    MetricCourse,
     Pace,
     Progress,
     SavingPlan,
@@ -116,6 +118,7 @@ class JobState:
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
     metrics: tuple[Metric, ...] = ()  # by name, each with its step
+    stop_when: MetricCourse = NO_COURSE
     checkpoint: AcknowledgedCheckpoint | None = None
     saving: SavingPlan | None = None
     pace: Pace = NO_PACE

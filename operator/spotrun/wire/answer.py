@@ -63,6 +63,8 @@ class Orders:
     """Requests to the worker beside training; each number only grows."""
 
     checkpoint: int = 0
+    stop: int = 0
+    """The number of stages of the training that are to end; without stages 1 ends the training."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def write_answer(answer: Answer) -> bytes:
         "wire": answer.wire,
         "version": answer.version,
         "phase": answer.phase,
-        "orders": {"checkpoint": answer.orders.checkpoint},
+        "orders": vars(answer.orders),
     }
     if answer.stop_at is not None:
         content["stopAt"] = answer.stop_at
@@ -128,7 +130,10 @@ def read_answer(body: bytes) -> Answer:
         version=string(content, "version"),
         phase=string(content, "phase"),
         world=None if world is None else _world(object_of(world, "world")),
-        orders=Orders(checkpoint=whole(orders, "checkpoint", default=0)),
+        orders=Orders(
+            checkpoint=whole(orders, "checkpoint", default=0),
+            stop=whole(orders, "stop", default=0),
+        ),
         stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
         acknowledged=checkpoint_name(content.get("acknowledged")),
         world_number=world_number(content, "worldNumber", default=0),

@@ -84,6 +84,16 @@ RULES = (
         {"idle.suspendAfter": "2h"},
     ),
     Case(
+        "a metric that stops nothing",
+        "stopWhen needs a goal, noBetterReports or noBetterSteps",
+        {"stopWhen.metric": "loss"},
+    ),
+    Case(
+        "a metric's improvement below zero",
+        "stopWhen.minImprovement must not be negative",
+        {"stopWhen": {"metric": "loss", "goal": "1", "minImprovement": "-1"}},
+    ),
+    Case(
         "an on-demand deadline on spot only",
         "deadline.onMissed: OnDemand needs on-demand capacity",
         {"deadline.onMissed": "OnDemand", "placement.capacity": "Spot"},

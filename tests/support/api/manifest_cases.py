@@ -121,6 +121,14 @@ FULL = job(
         "idle.suspendAfter": "15m",
         "checkpoint": {"uri": "s3://bucket/a/b", "every": "10m", "keep": 1},
         "failures": {"maxRestarts": 0, "fatalExitCodes": [1, 255], "hangAfter": "30m"},
+        "stopWhen": {
+            "metric": "val/loss",
+            "direction": "Maximize",
+            "goal": "-1e-3",
+            "noBetterReports": 1,
+            "noBetterSteps": 1000,
+            "minImprovement": "1e-4",
+        },
         "finished.deleteAfter": "24h",
     }
 )

@@ -88,6 +88,15 @@ JOB: Choices = {
     "failures.maxRestarts": ([0, 3], [-1]),
     "failures.fatalExitCodes": ([[1], [255, 3]], [[], [0], [256], [3, 3]]),
     "failures.hangAfter": ([*DURATIONS, "Auto"], [*NO_DURATIONS, "auto", "0s"]),
+    "stopWhen": (
+        [{"metric": "a b", "goal": "-1e-9"}, {"metric": "a", "noBetterReports": 1}],
+        [
+            {"metric": "a"},
+            {"metric": "", "goal": "1"},
+            {"metric": "a", "goal": 1},
+            {"metric": "a", "goal": "1", "minImprovement": "-0"},
+        ],
+    ),
     "finished.deleteAfter": ([*DURATIONS, "0s"], NO_DURATIONS),
     "misspelt": ([], [1, None]),
 }

@@ -16,6 +16,7 @@ from spotrun.api.field_types.text_values import Intervals, Text, Time, WorkerIds
 from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
 from spotrun.api.status import Metric, TrainingJobStatus
+from spotrun.api.status_parts.metric_course import MetricCourse
 from spotrun.wire import value_text
 
 M = TypeVar("M", bound=Model)
@@ -34,6 +35,7 @@ _TEXTS: dict[type[Text], st.SearchStrategy[Any]] = {
     SignedAmount: st.decimals(Decimal(-9), Decimal(9), places=2).map(
         lambda one: SignedAmount.of(one + 0)  # no "-0"
     ),
+    Measured: _MEASURED,
     Percent: st.integers(0, 999).map(lambda one: Percent(f"{one}%")),
     ReasonText: st.sampled_from(["Training", "Running"]).map(ReasonText),
 }
@@ -45,6 +47,7 @@ _TEXTS_OF_FIELDS: dict[tuple[type[Model], str], st.SearchStrategy[Any]] = {
     (EarlierRate, "usd_per_hour"): _DECIMALS.map(Amount.of),
     (EarlierRate, "since"): _TIMES.map(Time.of),
     (ChargeEnd, "at"): _TIMES.map(Time.of),
+    (MetricCourse, "metric"): st.sampled_from(["loss", "val loss"]),
     (TrainingJobStatus, "metrics"): st.dictionaries(  # never an empty one
         st.sampled_from(["loss", "val loss"]),
         st.builds(Metric, value=_MEASURED, step=st.integers(0, 10**6)),

@@ -126,6 +126,11 @@ class Context:
         answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
+    def is_told_to_stop(self) -> bool:
+        """Whether the operator ends this training, or this stage of it, with the next step."""
+        answer = self.answer()
+        return answer is not None and answer.orders.stop > 0
+
     def check_world(self) -> None:
         """Raise PeerLostError if there is a newer world than this one, formed or not."""
         if is_newer(self.world(), self.rank_info.world_number):

@@ -39,7 +39,7 @@ class Voter:
             save=int(is_ordered or self._saving.is_due(number)),
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
-            stop=int(self.is_stopping),
+            stop=int(self.is_stopping or context.is_told_to_stop()),
             change=int(has_boundary(context.world(), context.rank_info.world_number)),
             durable=int(self._saving.is_durable),
             unsaved=int(self._saving.has_failed),

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from spotrun.api.field_types.amounts import PositiveAmount
 from spotrun.api.field_types.bounded import Count
+from spotrun.api.field_types.real import Real
 from spotrun.api.field_types.text_values import PositiveDuration
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
-from spotrun.api.tuning.numbers import Real
 
 MOST_TRIALS = 1000
 """The status has room for this many, and for fewer with many long parameters (`most_trials`)."""

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from spotrun.api.field_types.real import Real
 from spotrun.api.model import Model, Rule
-from spotrun.api.tuning.numbers import ParameterName, Real
+from spotrun.api.tuning.parameter_name import ParameterName
 
 MOST_PARAMETERS = 20
 MOST_CHOICES = 64

@@ -4,27 +4,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from spotrun.api.field_types.real import Real
 from spotrun.api.field_types.text_values import PositiveDuration
 from spotrun.api.meta import ObjectMeta
 from spotrun.api.model import Model, Rule
-from spotrun.api.names import Choice
+from spotrun.api.spec.stop_when import Direction
 from spotrun.api.spec.template import TemplateMetadata
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.tuning.limits import StopWhen, Trials, TuningBudget
-from spotrun.api.tuning.numbers import Real
 from spotrun.api.tuning.parameters import Parameter, Parameters
 from spotrun.api.tuning.search import Pruning, Search
 from spotrun.api.tuning.status import TuningJobStatus
 
 MOST_NAME = 45
 """The names of trials have up to five characters more, and those of TrainingJobs 50 at most."""
-
-
-class Direction(Choice):
-    """The better direction of the metric."""
-
-    MINIMIZE = "Minimize", "less is better, as of a loss"
-    MAXIMIZE = "Maximize", "more is better, as of an accuracy"
 
 
 class Objective(Model):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from spotrun.api.names import ConditionType, Phase, Reason
+from spotrun.policies.lifecycle.early_stop import is_stopping, succeed
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
@@ -20,6 +21,8 @@ def complete(view: View, status: JobState) -> JobState:
     """End the job well; what is lost after that does not matter."""
     if status.phase in FINISHED or not _somebody_has_completed(view, status):
         return status
+    if is_stopping(view.job.status):
+        return succeed(view, status)
     message = _how(view, status)
     status = replace(status, phase=Phase.SUCCEEDED, reason=Reason.COMPLETED.value, message=message)
     return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)

@@ -21,7 +21,8 @@ LATEST_REFRESH_SECONDS = 90.0
 """The progress of a training may be this old; between the two limits each job has a pace of its
 own."""
 TRIAL_SECONDS = 5.0
-"""The values of a trial may be this old: a search stops trials and begins others by them."""
+"""The values of a trial may be this old: a search stops trials and begins others by them. Those of
+a job with `stopWhen` as well: each that is written is judged, and no other."""
 GATHER_SECONDS = 2.0
 """The number of running workers, and which have failed or are settled, may be this old."""
 LAST_SECONDS = 5.0
@@ -44,7 +45,7 @@ def refresh_seconds(job: JobSnapshot) -> float:
     these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
     and what they were told has to be fresh.
     """
-    if job.is_trial:
+    if job.is_trial or job.spec.stop_when is not None:
         return TRIAL_SECONDS
     if job.spec.budget is not None:
         return REFRESH_SECONDS
@@ -90,6 +91,7 @@ def _urgent(status: JobState) -> tuple[object, ...]:
         status.rejections,
         status.unused,
         status.orders,
+        status.stop_when.decided_at,
         _size(status),
         status.checkpoint if status.suspended_by else None,
         conditions,

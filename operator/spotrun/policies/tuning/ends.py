@@ -3,7 +3,6 @@
 It is concluded anew at each look, so a limit that is raised while trials still run is gone by.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -55,10 +54,9 @@ def stop_all(status: TuningState, end: End) -> TuningState:
 
 def has_reached(objective: Objective, trial: Trial) -> bool:
     """Whether a trial is good enough."""
-    if objective.goal is None or trial.value is None or not math.isfinite(trial.value):
+    if objective.goal is None:
         return False
-    loss = direction_of(objective).loss
-    return loss(trial.value) <= loss(objective.goal.number)
+    return direction_of(objective).reaches(trial.value, objective.goal.number)
 
 
 def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -> int:
@@ -67,14 +65,14 @@ def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -
     They count in the order of their ends. Before a trial is complete there is nothing to be better
     than, and a failed one says nothing of its parameters.
     """
-    loss = direction_of(objective).loss
-    best, count = math.inf, 0
+    direction, count = direction_of(objective), 0
+    best: float | None = None
     judged = (one for one in trials if one.has_ended and one.phase is not TrialPhase.FAILED)
     for one in sorted(judged, key=_end_order):
         is_complete = one.phase is TrialPhase.SUCCEEDED and one.value is not None
-        if is_complete and (best == math.inf or loss(one.value) < best - least):
-            best, count = loss(one.value), 0
-        elif best < math.inf:
+        if is_complete and direction.is_better(one.value, best, least):
+            best, count = one.value, 0
+        elif best is not None:
             count += 1
     return count
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED, ConditionType
 from spotrun.api.status import Entry
+from spotrun.policies.lifecycle.early_stop import must_be_asked_to_save
 from spotrun.policies.placement.on_demand_need import checkpoint_would_help
 from spotrun.policies.placement.plan import retiring
 from spotrun.policies.policy import Policy
@@ -31,11 +32,19 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
         is_wanted = is_wanted or checkpoint_would_help(view, status)
         is_wanted = is_wanted or (is_restart_planned(view, status) and not is_saved(view, status))
         is_due = is_wanted and (last is None or view.now - last >= timedelta(seconds=AGAIN_SECONDS))
-        is_due = is_due or _is_asked_for(view, last)
+        is_due = is_due or _is_asked_for(view, last) or _ends_early(view, status, last)
     if not is_due:
         return status
     count = status.orders.checkpoint + 1
     return replace(status, orders=Orders(checkpoint=count, asked_at=view.now))
+
+
+def _ends_early(view: View, status: JobState, last: datetime | None) -> bool:
+    """Whether the training is to end by its metric, and those who train only save on order."""
+    decided_at = status.stop_when.decided_at
+    if decided_at is None or not must_be_asked_to_save(view, status):
+        return False
+    return last is None or last < decided_at
 
 
 def _is_asked_for(view: View, last: datetime | None) -> bool:

@@ -27,6 +27,24 @@ NO_PROGRESS = Progress()
 
 
 @dataclass(frozen=True, slots=True)
+class MetricCourse:
+    """The course of a metric that decides about an end; its size does not grow."""
+
+    metric: str = ""
+    best: float | None = None
+    best_step: int | None = None  # of the first value while there is no best
+    step: int | None = None  # of the newest value that was judged
+    no_better_reports: int = 0
+    decided_at: datetime | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+NO_COURSE = MetricCourse()
+"""The state while no value was judged."""
+
+
+@dataclass(frozen=True, slots=True)
 class AcknowledgedCheckpoint:
     """The newest checkpoint that the operator acknowledged: a world restores this one."""
 

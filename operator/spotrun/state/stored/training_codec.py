@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from spotrun.api import status as api
 from spotrun.api.field_types.amounts import Measured
 from spotrun.api.field_types.text_values import Time
+from spotrun.api.status_parts.metric_course import MetricCourse as StoredCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan as StoredPlan
 from spotrun.money.units import Usd
 from spotrun.state.stored.optional_values import decimal_of, digits_of, moment_of, time_of
 from spotrun.state.stored.training import (
+    NO_COURSE,
     NO_PACE,
     NO_PROGRESS,
     AcknowledgedCheckpoint,
     BatchChange,
+    MetricCourse,
     Pace,
     Progress,
     SavingPlan,
@@ -61,6 +64,38 @@ def write_metrics(metrics: tuple[Metric, ...]) -> dict[str, api.Metric] | None:
         for one in metrics
     }
     return written or None
+
+
+def read_course(stored: StoredCourse | None) -> MetricCourse:
+    """Read the course of a metric that decides about an end."""
+    if stored is None:
+        return NO_COURSE
+    return MetricCourse(
+        metric=stored.metric,
+        best=value_of_text(stored.best) if stored.best is not None else None,
+        best_step=stored.best_step,
+        step=stored.step,
+        no_better_reports=stored.no_better_reports,
+        decided_at=moment_of(stored.decided_at),
+        reason=stored.reason,
+        message=stored.message,
+    )
+
+
+def write_course(course: MetricCourse) -> StoredCourse | None:
+    """Write the course of a metric; None where no value was judged."""
+    if course == NO_COURSE:
+        return None
+    return StoredCourse.model_construct(
+        metric=course.metric,
+        best=Measured(value_text(course.best)) if course.best is not None else None,
+        best_step=course.best_step,
+        step=course.step,
+        no_better_reports=course.no_better_reports,
+        decided_at=time_of(course.decided_at),
+        reason=course.reason,
+        message=course.message,
+    )
 
 
 def read_checkpoint(stored: api.CheckpointStatus | None) -> AcknowledgedCheckpoint | None:

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import mean
 
+from spotrun.api.spec.stop_when import Direction
 from spotrun.api.tuning.status import Trial, TuningJobStatus
-from spotrun.api.tuning.tuningjob import Direction, TuningJob
+from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TrialPhase
 from spotrun.cli.text.look import columns_of
 from spotrun.money.units import Usd

@@ -1,4 +1,4 @@
-"""Numbers of a search, which manifests carry as text: bounds, steps, goals."""
+"""Numbers that manifests carry as text and that are compared, not added: bounds, steps, goals."""
 
 import math
 
@@ -23,12 +23,3 @@ class Real(Text):
     @override
     def holds(self) -> bool:
         return math.isfinite(float(self))
-
-
-class ParameterName(Text):
-    """The name of a parameter, as scripts write it."""
-
-    __slots__ = ()
-    pattern = "[A-Za-z_][A-Za-z0-9_]{0,62}"
-    max_length = 63
-    hint = 'must be letters, digits and _, beginning with a letter, at most 63, like "lr"'
