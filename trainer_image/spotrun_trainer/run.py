@@ -34,6 +34,7 @@ from spotrun_trainer.parallel import Parallel
 from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
 from spotrun_trainer.parallel.pipeline import InStages, Make, Schedules
 from spotrun_trainer.parallel.precision import Precision, dtype_of
+from spotrun_trainer.process.stage import Stage, stage_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
@@ -140,6 +141,7 @@ class Run:
         self._planner: Planner | None = None
         self._schedules = Schedules()  # of evaluations
         self._onces = 0
+        self._stage = stage_of()
         self._sources = Sources(seed, self._context.rank_info.local_size)
 
     @staticmethod
@@ -192,6 +194,15 @@ class Run:
     def step(self) -> int:
         """The number of steps that are done."""
         return self._context.step
+
+    @property
+    def stage(self) -> Stage | None:
+        """The stage of the job's spec.stages that this process trains; None without stages.
+
+        `run.stage.name`, `run.stage.index` from 0 on, and `run.stage.until_step` or None. A process
+        is in one stage: the next one is trained by processes of its own.
+        """
+        return self._stage
 
     def once(self, prepare: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `prepare` in every process, but in one of each worker before the others.
@@ -334,6 +345,7 @@ class Run:
             sum_names=tuple(sums),
             compression=self._compression,
             balance=self._balance,
+            counts_in_stage=epochs is not None,
         )
         return self._loop.steps()
 

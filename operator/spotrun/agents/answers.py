@@ -9,7 +9,7 @@ from decimal import Decimal
 from spotrun.api.names import Phase
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
-from spotrun.wire import Answer, How, Metric, Notice, Orders, World, write_answer
+from spotrun.wire import Answer, How, Metric, Notice, Orders, Stage, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
 
@@ -39,6 +39,7 @@ class Published:
     notice: Notice | None = None  # the earliest that a node of its world goes away by
     metrics: tuple[Metric, ...] = ()  # the newest values that its script has reported
     saves: bool = False  # there is a place for checkpoints
+    stages: tuple[Stage, ...] = ()  # of its training, in their order
 
 
 class Answers:
@@ -111,7 +112,8 @@ class Answers:
         return None
 
     def _shared_world(self, key: bytes) -> World:
-        world, trained = self._job.status.world, self._job.status.restarts.sizes.trained
+        stages, world = self._job.stages, self._job.status.world
+        trained = self._job.status.restarts.sizes.trained
         return World(
             number=world.number,
             rank=0,
@@ -124,6 +126,7 @@ class Answers:
             switch=world.is_active,
             restore=world.restore,
             planned=world.is_planned,
+            stage=stages[min(world.stage, len(stages) - 1)] if stages else None,
             trained=trained[-1] * self._job.processes if trained else 0,
         )
 
@@ -142,7 +145,11 @@ def world_secret(key: bytes, uid: str, world_number: int) -> str:
 
 def _stop(status: JobState) -> int:
     """Return how many stages of the training are to end."""
-    return int(status.stop_when.decided_at is not None)
+    stage = status.stage
+    is_ending = status.stop_when.decided_at is not None
+    if stage is None:
+        return int(is_ending)
+    return stage.index + int(is_ending or stage.ends_since is not None)
 
 
 def _stop_at(status: JobState) -> float | None:

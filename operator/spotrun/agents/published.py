@@ -10,7 +10,7 @@ from spotrun.observe.template_defaults import processes
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, PodPhase
 from spotrun.state.world_members import training
-from spotrun.wire import Metric, Notice
+from spotrun.wire import Metric, Notice, Stage, read_param
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,22 @@ def published(job: JobSnapshot, status: JobState) -> Published:
         notice=_notice(job, status),
         metrics=_metrics(job, status),
         saves=job.spec.checkpoint is not None,
+        stages=_stages(job),
+    )
+
+
+def _stages(job: JobSnapshot) -> tuple[Stage, ...]:
+    stages = job.spec.stages or ()
+    return tuple(
+        Stage(
+            name=one.name,
+            index=index,
+            is_last=index + 1 == len(stages),
+            until_step=one.until_step,
+            args=one.args or (),
+            params={name: read_param(text) for name, text in (one.params or {}).items()},
+        )
+        for index, one in enumerate(stages)
     )
 
 

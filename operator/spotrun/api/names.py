@@ -354,6 +354,8 @@ class Reason(Choice):
     SUSPENDED_BY_USER = "SuspendedByUser", "spec.suspend is true"
     COST_CORRECTED = "CostCorrected", "a later finding has changed the cost that was shown"
     DELETED = "Deleted", "the job was deleted while it cost something"
+    STAGE_BEGUN = "StageBegun", "the next of spec.stages begins, from the last one's checkpoint"
+    STAGE_ENDED = "StageEnded", "the last of spec.stages has ended"
     GOAL_REACHED = "GoalReached", "a reported metric has reached the goal of stopWhen"
     NO_IMPROVEMENT = "NoImprovement", "a reported metric got no better for as long as stopWhen says"
     COMPLETED = "Completed", "the training has ended well; the message names the last checkpoint"

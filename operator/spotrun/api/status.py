@@ -16,6 +16,7 @@ from spotrun.api.old_names import reading
 from spotrun.api.status_parts.metric_course import MetricCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan
 from spotrun.api.status_parts.scaling import ScalingStatus
+from spotrun.api.status_parts.stage_status import StageStatus
 from spotrun.wire import MOST_METRICS
 
 
@@ -97,6 +98,9 @@ class World(Model):
         None,
         description="True where processes are ended, or started again, though nobody was lost: a "
         "script that saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
+    )
+    stage: Count | None = Field(
+        None, description="The place in spec.stages of the stage that it trains; absent for 0."
     )
     joining_workers: WorkerIds | None = Field(
         None,
@@ -389,6 +393,7 @@ class TrainingJobStatus(Model):
         description="The newest values of what the script measures, by name: rank 0's run.log, or "
         "spotrun_trainer.report. A step that is done again after a loss counts once.",
     )
+    stage: StageStatus | None = Field(None, description="The stage of spec.stages that trains.")
     stop_when: MetricCourse | None = Field(
         None, description="The course of the metric of spec.stopWhen, and whether it was reached."
     )

@@ -10,6 +10,7 @@ from spotrun.api.spec.checkpoint import Checkpoint
 from spotrun.api.spec.limits import Budget, Deadline, Failures, Finished, Idle, OnExceeded, OnMissed
 from spotrun.api.spec.placement import CapacityPolicy, Placement
 from spotrun.api.spec.schedule import Schedule
+from spotrun.api.spec.stages import STAGE_RULES, Stages
 from spotrun.api.spec.stop_when import MetricStop
 from spotrun.api.spec.workers import Scaling, ScalingMode, Workers
 from spotrun.api.status import TrainingJobStatus
@@ -85,6 +86,15 @@ class TrainingJobSpec(Model):
         "begins again. Changes only while the job is suspended.",
     )
     failures: Failures = Field(Failures(), description="The reaction to failures of the training.")
+    stages: Stages | None = Field(
+        None,
+        description="The stages of the training, each with its own values, from the last one's "
+        "checkpoint on, in the same pods. Default: none. Changes only while the job is suspended.",
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+        },
+    )
     stop_when: MetricStop | None = Field(
         None,
         description="The metric by which the training ends early, well and with a checkpoint. "
@@ -126,6 +136,7 @@ class TrainingJobSpec(Model):
             message="placement.onDemandBase must not be above workers.max, which defaults to 1",
             holds=lambda s: s.placement.on_demand_base <= s.workers.max,
         ),
+        *STAGE_RULES,
     )
 
     @property
@@ -192,5 +203,6 @@ class TrainingJob(Model):
             "spec.workers.inject", "self.spec.workers.inject == oldSelf.spec.workers.inject"
         ),
         _only_while_suspended("spec.workers.processes", _optional_unchanged("workers.processes")),
+        _only_while_suspended("spec.stages", _optional_unchanged("stages")),
         _only_while_suspended("spec.checkpoint", _optional_unchanged("checkpoint")),
     )

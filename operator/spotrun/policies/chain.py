@@ -32,6 +32,7 @@ from spotrun.policies.lifecycle.early_stop import EARLY_STOP
 from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
 from spotrun.policies.lifecycle.metrics import METRICS
 from spotrun.policies.lifecycle.progress import PROGRESS
+from spotrun.policies.lifecycle.stages import STAGES
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
 from spotrun.policies.placement.supply import staying_workers
@@ -77,6 +78,7 @@ POLICIES: tuple[Policy, ...] = (
     METRICS,  # and how good?
     MEASUREMENTS,  # how fast is it?
     EARLY_STOP,  # is that good enough?
+    STAGES,  # or good enough for the next stage?
     COMPLETION,  # is it done?
     FAILURE_COUNT,  # did it fail, and once too often?
     DEADLINE,  # is its time over?

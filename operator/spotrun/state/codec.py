@@ -37,6 +37,7 @@ from spotrun.state.stored.training_codec import (
     read_pace,
     read_progress,
     read_saving,
+    read_stage,
     write_batch_change,
     write_checkpoint,
     write_course,
@@ -44,6 +45,7 @@ from spotrun.state.stored.training_codec import (
     write_pace,
     write_progress,
     write_saving,
+    write_stage,
 )
 from spotrun.state.stored.workers_codec import (
     read_interruptions,
@@ -66,6 +68,7 @@ def read(status: TrainingJobStatus) -> JobState:
         world=_read_world(status.world),
         progress=read_progress(status.progress),
         metrics=read_metrics(status.metrics),
+        stage=read_stage(status.stage),
         stop_when=read_course(status.stop_when),
         checkpoint=read_checkpoint(status.checkpoint),
         saving=read_saving(status.saving),
@@ -120,6 +123,7 @@ def write(state: JobState) -> TrainingJobStatus:
         world=_write_world(state.world),
         progress=write_progress(state.progress),
         metrics=write_metrics(state.metrics),
+        stage=write_stage(state.stage),
         stop_when=write_course(state.stop_when),
         checkpoint=write_checkpoint(state.checkpoint),
         saving=write_saving(state.saving),
@@ -170,6 +174,7 @@ def _read_world(world: stored.World | None) -> World:
         late_workers=ordered(world.late_workers),
         joining_workers=ordered(world.joining_workers),
         breaks=world.breaks or 0,
+        stage=world.stage or 0,
         is_planned=bool(world.planned),
     )
 
@@ -191,6 +196,7 @@ def _write_world(world: World) -> stored.World | None:
         late_workers=_worker_ids(world.late_workers),
         joining_workers=_worker_ids(world.joining_workers),
         breaks=world.breaks or None,
+        stage=world.stage or None,
         planned=world.is_planned or None,
     )
 

@@ -25,6 +25,7 @@ from spotrun.state.stored.training import (
     Pace,
     Progress,
     SavingPlan,
+    StageState,
 )
 from spotrun.state.stored.workers import (
     NO_COUNTS,
@@ -56,6 +57,7 @@ class World:
     ] = ()  # ascending; a worker is in it once for each time it was left out
     joining_workers: tuple[int, ...] = ()  # the members that did not train before it
     breaks: int = 0  # worlds in a row that broke though nobody was lost
+    stage: int = 0  # the place of its stage in spec.stages
     is_planned: bool = False  # whether processes end before it though nobody was lost
 
     @cached_property
@@ -118,6 +120,7 @@ class JobState:
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
     metrics: tuple[Metric, ...] = ()  # by name, each with its step
+    stage: StageState | None = None  # None: the job has no stages, or was not looked at yet
     stop_when: MetricCourse = NO_COURSE
     checkpoint: AcknowledgedCheckpoint | None = None
     saving: SavingPlan | None = None

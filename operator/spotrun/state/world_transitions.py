@@ -60,6 +60,8 @@ def publish(
         late_workers=_late(view, old, late),
         joining_workers=_joining(view, status, members),
         breaks=breaks_in_a_row(view, status) if is_prepared else breaks,
+        # In process they go on in the stage of the world before.
+        stage=_stage(status) if entry is Entry.RESTART else old.stage,
         is_planned=is_planned and entry is Entry.RESTART,
     )
     numbers = {"world": str(world.number), "size": str(len(members)), "entry": entry.value}
@@ -106,6 +108,10 @@ def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
     worker = view.by_worker_id.get(rank0[0]) if rank0 else None
     address = worker.pod.address if worker is not None else None
     return store is not None and address is not None and address in store
+
+
+def _stage(status: JobState) -> int:
+    return status.stage.index if status.stage is not None else 0
 
 
 def _spend(world: World, store: str | None) -> tuple[str, ...]:

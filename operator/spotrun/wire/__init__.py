@@ -32,6 +32,7 @@ from spotrun.wire.report import (
     step_of,
     write_report,
 )
+from spotrun.wire.stage import Param, Stage, read_param
 from spotrun.wire.store_use import StoreUse, read_store_use, store_use_content
 from spotrun.wire.version import OldWireError
 from spotrun.wire.words import (
@@ -61,8 +62,10 @@ __all__ = [
     "Notice",
     "OldWireError",
     "Orders",
+    "Param",
     "Progress",
     "Report",
+    "Stage",
     "StoreUse",
     "Utilization",
     "World",
@@ -74,6 +77,7 @@ __all__ = [
     "read_answer",
     "read_last_words",
     "read_metrics",
+    "read_param",
     "read_report",
     "read_store_use",
     "step_of",

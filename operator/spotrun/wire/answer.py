@@ -17,6 +17,7 @@ from spotrun.wire.reading import (
     string,
     whole,
 )
+from spotrun.wire.stage import Stage, read_stage, stage_content
 from spotrun.wire.text_enum import TextEnum
 from spotrun.wire.version import WIRE
 
@@ -46,6 +47,7 @@ class World:
     """The checkpoint to start from; None: state comes from the others, or there is none."""
     planned: bool = False
     """Whether no worker was lost: the processes of the last world may take their time to end."""
+    stage: Stage | None = None  # None: the job has none
     trained: int = 0
     """The processes with which a script without `Run` made its last step; 0: that is not known."""
 
@@ -115,7 +117,11 @@ def write_answer(answer: Answer) -> bytes:
     if not answer.planned:
         content["planned"] = False
     if answer.world is not None:
-        world = {**vars(answer.world), "how": answer.world.how.value}
+        world = {
+            **vars(answer.world),
+            "how": answer.world.how.value,
+            "stage": stage_content(answer.world.stage),
+        }
         content["world"] = with_old_name(world, "number")
     return json.dumps(content, separators=(",", ":")).encode()
 
@@ -170,5 +176,6 @@ def _world(content: Mapping[str, Any]) -> World:
         switch=content.get("switch") is True,
         restore=checkpoint_name(content.get("restore")),
         planned=content.get("planned") is True,
+        stage=read_stage(content.get("stage")),
         trained=whole(content, "trained", default=0),
     )

@@ -18,6 +18,7 @@ from tests.support.api.manifest_cases import (
 )
 from tests.support.api.search_cases import BAD_SEARCHES
 
+_PLACE = {"uri": "s3://bucket/a"}
 _DURABLE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 
 RULES = (
@@ -82,6 +83,30 @@ RULES = (
         "idleness without a place for its checkpoint",
         "idle.suspendAfter suspends the job, which needs a checkpoint that outlives the pods",
         {"idle.suspendAfter": "2h"},
+    ),
+    Case(
+        "stages of one name",
+        "stages must have different names",
+        {"stages": [{"name": "a", "untilStep": 1}, {"name": "a"}], "checkpoint": _PLACE},
+    ),
+    Case(
+        "stages that go back",
+        "untilStep must grow from stage to stage",
+        {
+            "stages": [{"name": "a", "untilStep": 9}, {"name": "b", "untilStep": 9}],
+            "checkpoint": _PLACE,
+        },
+    ),
+    Case(
+        "a stage without an end",
+        "each stage but the last needs untilStep or stopWhen",
+        {"stages": [{"name": "a"}, {"name": "b"}], "checkpoint": _PLACE},
+    ),
+    Case("stages that are not kept", "stages need a checkpoint", {"stages": [{"name": "a"}]}),
+    Case(
+        "a parameter that Python cannot name",
+        "names of params are letters, digits and _",
+        {"stages": [{"name": "a", "params": {"a-b": "1"}}], "checkpoint": _PLACE},
     ),
     Case(
         "a metric that stops nothing",

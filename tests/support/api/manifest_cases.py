@@ -121,6 +121,17 @@ FULL = job(
         "idle.suspendAfter": "15m",
         "checkpoint": {"uri": "s3://bucket/a/b", "every": "10m", "keep": 1},
         "failures": {"maxRestarts": 0, "fatalExitCodes": [1, 255], "hangAfter": "30m"},
+        "stages": [
+            {
+                "name": "short",
+                "args": ["--length", "128", ""],
+                "params": {"lr": "1e-3", "_a1": ""},
+                "untilStep": 1000,
+                "stopWhen": {"metric": "loss", "noBetterReports": 5},
+            },
+            {"name": "middle", "stopWhen": {"metric": "loss", "goal": "1"}},
+            {"name": "long", "untilStep": 2000},
+        ],
         "stopWhen": {
             "metric": "val/loss",
             "direction": "Maximize",

@@ -88,6 +88,23 @@ JOB: Choices = {
     "failures.maxRestarts": ([0, 3], [-1]),
     "failures.fatalExitCodes": ([[1], [255, 3]], [[], [0], [256], [3, 3]]),
     "failures.hangAfter": ([*DURATIONS, "Auto"], [*NO_DURATIONS, "auto", "0s"]),
+    "stages": (
+        [
+            [{"name": "a", "untilStep": 1}, {"name": "b", "params": {"lr": "1e-3"}}],
+            [{"name": "a", "args": ["-x"], "stopWhen": {"metric": "a", "goal": "1"}}],
+        ],
+        [
+            [],
+            [{}],
+            [{"name": "A"}],
+            [{"name": "a", "untilStep": 0}],
+            [{"name": "a"}, {"name": "b"}],
+            [{"name": "a", "untilStep": 1}, {"name": "a"}],
+            [{"name": "a", "untilStep": 2}, {"name": "b", "untilStep": 1}],
+            [{"name": "a", "params": {"1": "1"}}],
+            [{"name": "a", "params": {"a": 1}}],
+        ],
+    ),
     "stopWhen": (
         [{"metric": "a b", "goal": "-1e-9"}, {"metric": "a", "noBetterReports": 1}],
         [

@@ -17,6 +17,7 @@ from spotrun.api.meta import ReasonText
 from spotrun.api.model import Model
 from spotrun.api.status import Metric, TrainingJobStatus
 from spotrun.api.status_parts.metric_course import MetricCourse
+from spotrun.api.status_parts.stage_status import StageStatus
 from spotrun.wire import value_text
 
 M = TypeVar("M", bound=Model)
@@ -47,6 +48,7 @@ _TEXTS_OF_FIELDS: dict[tuple[type[Model], str], st.SearchStrategy[Any]] = {
     (EarlierRate, "usd_per_hour"): _DECIMALS.map(Amount.of),
     (EarlierRate, "since"): _TIMES.map(Time.of),
     (ChargeEnd, "at"): _TIMES.map(Time.of),
+    (StageStatus, "name"): st.sampled_from(["warmup", "long-1"]),
     (MetricCourse, "metric"): st.sampled_from(["loss", "val loss"]),
     (TrainingJobStatus, "metrics"): st.dictionaries(  # never an empty one
         st.sampled_from(["loss", "val loss"]),

@@ -61,7 +61,7 @@ def normal_form(status: TrainingJobStatus) -> Manifest:
 
 def _drop_empty_world(manifest: Manifest) -> None:
     world = manifest.get("world", {})
-    for name in (*_LISTS_OF_A_WORLD, "breaks", "planned"):
+    for name in (*_LISTS_OF_A_WORLD, "breaks", "planned", "stage"):
         if not world.get(name):
             world.pop(name, None)
     if world == {"number": 0, "members": "", "active": False, "entry": "Restart"}:

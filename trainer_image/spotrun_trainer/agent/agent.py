@@ -119,7 +119,8 @@ class Agent:
                 is_done = next_action.has_succeeded(known) or (
                     is_left_behind and next_action.is_saved(known)
                 )
-                if barrier.all_are_done or is_done:
+                is_done = barrier.all_are_done or is_done
+                if is_done and not next_action.waits_for_next_stage(known):
                     break
                 if next_action.is_called_back(known):
                     return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from spotrun.wire import Answer, Ending, How, LastWords, World, batch_change
+from spotrun.wire import Answer, Ending, How, LastWords, Stage, World, batch_change
 from spotrun_trainer.process.progress_report import TrainerProgress
 
 LEFT_OUT_SECONDS: Final = 2.0
@@ -23,6 +23,7 @@ class Known:
 
     answer: Answer | None  # the newest; None before there is one
     entered: int = 0  # the newest world that its processes started for, or joined
+    stage: Stage | None = None  # of that world; None: the training has no stages
     progress: TrainerProgress = field(default_factory=TrainerProgress)
     saves_on_order: bool = False  # its processes do, or those before them did
     placeless_seconds: float = 0.0  # since the first answer without a world for it
@@ -89,9 +90,26 @@ def is_called_back(known: Known) -> bool:
     A script that learns of a change from a peer ends before its own agent stops it.
     """
     world = known.answer.world if known.answer is not None else None
-    if world is None or not world.processes or known.saves_on_order or known.progress.completed:
+    if world is None or not world.processes:
+        return False
+    is_done = known.saves_on_order or known.progress.completed
+    if is_done and not changes_stage(known):
         return False  # a training under `Run` reports itself whether it is complete
     return must_stop(known)
+
+
+def waits_for_next_stage(known: Known) -> bool:
+    """Whether processes that ended well are followed by those of another stage."""
+    has_next = known.stage is not None and not known.stage.is_last
+    return has_next and not has_succeeded(known)
+
+
+def changes_stage(known: Known) -> bool:
+    """Whether the next world is one of another stage."""
+    world = known.answer.world if known.answer is not None else None
+    if world is None or world.stage is None or known.stage is None:
+        return False
+    return world.number > known.entered and world.stage.index != known.stage.index
 
 
 def may_save(known: Known) -> bool:
@@ -100,7 +118,11 @@ def may_save(known: Known) -> bool:
     After the loss of a member they hang without it, whether or not there is another world; and a
     trainer that saves on order has saved already.
     """
-    if known.saves_on_order or known.answer is None or is_urgent(known):
+    if known.answer is None or is_urgent(known):
+        return False
+    if changes_stage(known) and known.progress.completed:
+        return True  # what follows the loop in a script belongs to its stage
+    if known.saves_on_order:
         return False
     return known.answer.world is not None or known.answer.planned
 

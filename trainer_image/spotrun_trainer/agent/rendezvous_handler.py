@@ -30,6 +30,7 @@ from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
 from spotrun_trainer.agent.processes.output_tail import watch_output
 from spotrun_trainer.agent.processes.sessions import leaders
+from spotrun_trainer.agent.processes.stage_start import StageStart
 from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.torchrun_shutdown import watch_signals
 from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
@@ -63,10 +64,12 @@ class SpotrunRendezvous(RendezvousHandler):
         stopping: Stopping,
         *,
         notice_signal: NoticeSignal,
+        stage_start: StageStart,
     ) -> None:
         self._agent = agent
         self._stopping = stopping
         self._notice_signal = notice_signal
+        self._stage_start = stage_start
         self._interpreters = interpreters
         self._run_id = run_id
         self._trace = trace
@@ -87,6 +90,7 @@ class SpotrunRendezvous(RendezvousHandler):
         self._interpreters.follow(found.processes)
         if words := batch_words(found):
             log.warning("%s", words)
+        self._stage_start.begin(found.stage)
         os.environ["SPOTRUN_WORLD_NUMBER"] = str(found.number)
         return _info(found)
 
@@ -178,8 +182,16 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     signal.signal(signal.SIGTERM, _raise_signal)
     # A signal ends torchrun without `shutdown`.
     atexit.register(agent.end)
+    stage_start = StageStart()
+    stage_start.watch()
     handler = SpotrunRendezvous(
-        agent, parameters.run_id, trace, interpreters, stopping, notice_signal=notices
+        agent,
+        parameters.run_id,
+        trace,
+        interpreters,
+        stopping,
+        notice_signal=notices,
+        stage_start=stage_start,
     )
     watch_success(handler.finish)
     watch_failures(

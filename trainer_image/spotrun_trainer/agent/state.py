@@ -140,6 +140,7 @@ class State:
         return Known(
             answer=self._answer,
             entered=max(self._world_number, self._reported_world(progress), progress.entering),
+            stage=self.entered.stage if self.entered is not None else None,
             progress=progress,
             saves_on_order=self._progress.saves_on_order,
             placeless_seconds=self._seconds_since(self._placeless_since),
@@ -164,6 +165,7 @@ class State:
         """Note that the worker's processes are about to start for a world."""
         self._progress.carry_on()
         self._is_waiting = False
+        self._is_completed = False  # it was the stage before
         self._failed = None
         self._be_in(world)
 

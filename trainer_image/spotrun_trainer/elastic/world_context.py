@@ -126,10 +126,10 @@ class Context:
         answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
-    def is_told_to_stop(self) -> bool:
-        """Whether the operator ends this training, or this stage of it, with the next step."""
+    def stops(self) -> int:
+        """Return the number of stages that the operator ends; without stages 1 ends all."""
         answer = self.answer()
-        return answer is not None and answer.orders.stop > 0
+        return answer.orders.stop if answer is not None else 0
 
     def check_world(self) -> None:
         """Raise PeerLostError if there is a newer world than this one, formed or not."""

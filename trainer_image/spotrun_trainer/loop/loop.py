@@ -21,10 +21,12 @@ from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.stage import StageCourse
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.interrupt import InterruptedStepError
+from spotrun_trainer.process.stage import stage_of
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
@@ -52,8 +54,11 @@ class Loop:
         sum_names: Sequence[str] = (),
         compression: Compression | None = None,
         balance: Balance = "even",
+        counts_in_stage: bool = False,
     ) -> None:
-        self.voter = Voter(context, saving)
+        self._stage = StageCourse(stage_of(), context.tracked.things)
+        self._counts_in_stage = counts_in_stage  # `total`, which is one of epochs
+        self.voter = Voter(context, saving, self._stage.index)
         self.settled: list[Outcome] = []
         self.membership = Membership(context, self)
         self._context = context
@@ -244,7 +249,7 @@ class Loop:
         context.reporter.update(sync_bytes=self._step_context.sync_bytes())
         self._speeds.enter(context.group.rank, context.group.size)
         self._dealing.enter(context.group.peers.size, is_logged=context.group.rank == 0)
-        context.report_arrival(step=context.step, total=self._total, samples=self._samples)
+        context.report_arrival(step=context.step, total=self._last_step, samples=self._all_samples)
 
     def _rehearse(self) -> Iterator[Step]:
         """Compute one microbatch while the others train, so that they need not wait later."""
@@ -352,7 +357,27 @@ class Loop:
         self._streak.steps = extra.get("not_finite", 0)
         self._batch_size.limit = extra.get("microbatch")
         self.voter.orders = extra["orders"] if context.rank_info.elastic else 0
-        self._source.restore(extra["data"], self._samples)
+        if not self._stage.go_on(extra):
+            self._source.restore(extra["data"], self._samples)
+        else:
+            self._begin_stage(extra["data"])
+
+    def _begin_stage(self, data: object) -> None:
+        """Go on in the data of the stage before, or begin other data at its start."""
+        self._batch_size.limit = None  # it was found with other samples
+        if self._source.state() == data:
+            self._source.restore(self._source.state(), self._samples)
+        else:
+            self._stage.samples_before += self._samples
+            self._samples = 0
+
+    @property
+    def _last_step(self) -> int | None:
+        return self._stage.last_step(self._total, counts_here=self._counts_in_stage)
+
+    @property
+    def _all_samples(self) -> int:
+        return self._stage.samples_before + self._samples
 
     def _act(self) -> None:
         """Act on the votes of the last step: save, leave, change worlds."""
@@ -384,7 +409,7 @@ class Loop:
         context = self._context
         context.meter.step_done()
         context.console_log.steps_done = context.step
-        context.reporter.update(step=context.step, total=self._total, samples=self._samples)
+        context.reporter.update(step=context.step, total=self._last_step, samples=self._all_samples)
 
     def _complete(self) -> None:
         """Complete the training: save its last state until it is durable."""
@@ -400,6 +425,7 @@ class Loop:
             "not_finite": self._streak.steps,
             "microbatch": self._batch_size.limit,
             "data": self._source.state(),
+            **self._stage.extra(),
             "platform": reproducibility.facts(context.device) if context.deterministic else None,
         }
 
@@ -409,5 +435,6 @@ class Loop:
             self.membership.begin_step()
         except PeerLostError as error:
             self.membership.change(error)
-        is_last = self._total is not None and self._context.step >= self._total
+        end = self._last_step
+        is_last = end is not None and self._context.step >= end
         return not is_last and not self._votes.stop

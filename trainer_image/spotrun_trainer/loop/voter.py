@@ -16,12 +16,13 @@ PART_STEPS = 10  # the interval at which a part is compared
 class Voter:
     """Casts the votes of one process."""
 
-    def __init__(self, context: Context, saving: Saving) -> None:
+    def __init__(self, context: Context, saving: Saving, stage: int = 0) -> None:
         self.is_stopping = False  # run.stop() was called
         self.orders = context.orders()  # to save, that were obeyed or meant an earlier process
         self.step_seconds = 0.0  # of the last step
         self._compared_in = -1  # the world
         self._context = context
+        self._stage = stage  # the place of the stage that this process trains
         self._saving = saving
 
     def vote(self) -> StepVote:
@@ -39,7 +40,7 @@ class Voter:
             save=int(is_ordered or self._saving.is_due(number)),
             leave=int(is_leaving),
             hopeless=int(is_hopeless),
-            stop=int(self.is_stopping or context.is_told_to_stop()),
+            stop=int(self.is_stopping or context.stops() > self._stage),
             change=int(has_boundary(context.world(), context.rank_info.world_number)),
             durable=int(self._saving.is_durable),
             unsaved=int(self._saving.has_failed),

@@ -91,6 +91,11 @@ class Tracked:
                 raise ValueError(f"{name} is tracked already, as {other}")
         self._things[name] = thing
 
+    @property
+    def things(self) -> Mapping[str, Stateful]:
+        """The objects themselves."""
+        return self._things
+
     def flatten(self) -> Flat:
         """Return the state as it is now, with the live tensors."""
         is_looked_at = self._last.is_none

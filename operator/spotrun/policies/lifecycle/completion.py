@@ -1,15 +1,20 @@
-"""Success: any member of the present world says that the training is complete and durable."""
+"""Success: any member of the present world says that the training is complete and durable.
 
+Where another stage follows, that begins it.
+"""
+
+from collections.abc import Container
 from dataclasses import replace
 
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.policies.lifecycle.early_stop import is_stopping, succeed
+from spotrun.policies.lifecycle.early_stop import is_stopping, stopped
+from spotrun.policies.lifecycle.stages import has_next_stage, is_entered, next_stage
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
-from spotrun.state.snapshot import PodEnd
+from spotrun.state.snapshot import PodEnd, Worker
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import training, world_number
+from spotrun.state.world_members import training, world_members, world_number
 from spotrun.wire import Ending
 
 NO_STEP_SEEN = (
@@ -18,11 +23,17 @@ NO_STEP_SEEN = (
 
 
 def complete(view: View, status: JobState) -> JobState:
-    """End the job well; what is lost after that does not matter."""
-    if status.phase in FINISHED or not _somebody_has_completed(view, status):
+    """End the job well; what is lost after that does not matter.
+
+    A stage ends when all who train in it have completed it, so that each comes to its script's end.
+    """
+    if status.phase in FINISHED or not (completed := _completed(view, status)):
         return status
     if is_stopping(view.job.status):
-        return succeed(view, status)
+        return stopped(view, status)
+    if has_next_stage(view, status):
+        are_all = all(one.worker_id in completed for one in world_members(view, status))
+        return next_stage(view, status) if are_all else status
     message = _how(view, status)
     status = replace(status, phase=Phase.SUCCEEDED, reason=Reason.COMPLETED.value, message=message)
     return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)
@@ -50,17 +61,28 @@ def _how(view: View, status: JobState) -> str:
     )
 
 
-def _somebody_has_completed(view: View, status: JobState) -> bool:
+def _completed(view: View, status: JobState) -> frozenset[int]:
+    """Return the workers that say so, or whose pods do."""
+    if not is_entered(status):
+        return frozenset()  # it was the stage before that is complete
     members = set(training(status))
-    for worker in view.job.workers:
-        if worker.pod.end is not None and _has_completed(worker.pod.end):
-            return True
-        report = worker.agent.report if worker.agent is not None else None
-        if report is None or not report.completed or worker.worker_id not in members:
-            continue
-        if report.arrived == world_number(status):
-            return True
-    return False
+    return frozenset(
+        worker.worker_id
+        for worker in view.job.workers
+        if _has_reported(worker, world_number(status), members)
+        or (
+            worker.pod.end is not None
+            and _has_completed(worker.pod.end)
+            and (status.stage is None or worker.worker_id in members)
+        )
+    )
+
+
+def _has_reported(worker: Worker, present: int, members: Container[int]) -> bool:
+    report = worker.agent.report if worker.agent is not None else None
+    if report is None or not report.completed or worker.worker_id not in members:
+        return False
+    return report.arrived == present
 
 
 def _has_completed(end: PodEnd) -> bool:

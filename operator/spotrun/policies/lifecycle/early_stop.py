@@ -6,7 +6,7 @@ is ended at once, and saves then.
 """
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.lifecycle.patience import followed
@@ -29,17 +29,9 @@ def stop_early(view: View, status: JobState) -> JobState:
     course = followed(wanted, status.stop_when, status.metrics, view.now)
     if course != status.stop_when:
         status = replace(status, stop_when=course)
-    return succeed(view, status) if _ends_now(view, status) else status
-
-
-def succeed(view: View, status: JobState) -> JobState:
-    """End the job well, because of its metric."""
-    course, saved = status.stop_when, status.checkpoint
-    reason = read_reason(course.reason, Reason.COMPLETED)
-    last = f"the last checkpoint is {saved.name}" if saved else "no checkpoint was reported"
-    message = f"the training was stopped by stopWhen: {course.message}; {last}"
-    status = replace(status, phase=Phase.SUCCEEDED, reason=reason.value, message=message)
-    return state(view, status, ConditionType.COMPLETE, reason, message, holds=True)
+    if not is_carried_out(view, status, view.job.status.stop_when.decided_at):
+        return status
+    return stopped(view, status)
 
 
 def is_stopping(status: JobState) -> bool:
@@ -47,32 +39,54 @@ def is_stopping(status: JobState) -> bool:
     return status.stop_when.decided_at is not None
 
 
+def stopped(view: View, status: JobState) -> JobState:
+    """End the job well, because of its metric."""
+    course = status.stop_when
+    reason = read_reason(course.reason, Reason.COMPLETED)
+    return succeed(view, status, reason, f"the training was stopped by stopWhen: {course.message}")
+
+
+def succeed(view: View, status: JobState, reason: Reason, why: str) -> JobState:
+    """End the job well before its script has come to its end."""
+    saved = status.checkpoint
+    last = f"the last checkpoint is {saved.name}" if saved else "no checkpoint was reported"
+    message = f"{why}; {last}"
+    status = replace(status, phase=Phase.SUCCEEDED, reason=reason.value, message=message)
+    return state(view, status, ConditionType.COMPLETE, reason, message, holds=True)
+
+
+def is_carried_out(view: View, status: JobState, since: datetime | None) -> bool:
+    """Whether an end that was decided and stored at a time is to be waited for no longer.
+
+    What is not stored yet is not told to agents either.
+    """
+    if since is None:
+        return False
+    saved, has_place = status.checkpoint, view.job.spec.checkpoint is not None
+    members = world_members(view, status)
+    if members and not can_be_asked_to_save(view, status):
+        return True
+    is_saved = not has_place or (saved is not None and saved.time > since)
+    if members and must_be_asked_to_save(view, status) and has_place:
+        return is_saved
+    return is_saved and (seconds_to_wait(view, since) or 0.0) <= 0
+
+
 def must_be_asked_to_save(view: View, status: JobState) -> bool:
     """Whether those who train only save on order, and do not end by themselves."""
     return not all_in_process(world_members(view, status))
 
 
+def seconds_to_wait(view: View, since: datetime | None) -> float | None:
+    """Return how long it is waited for the trainer to end by itself; None: it is not to end."""
+    if since is None:
+        return None
+    return CHECKPOINT_SECONDS - (view.now - since) / timedelta(seconds=1)
+
+
 def wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when it is waited no longer for the trainer to end by itself."""
-    decided_at = status.stop_when.decided_at
-    if decided_at is None:
-        return None
-    return CHECKPOINT_SECONDS - (view.now - decided_at) / timedelta(seconds=1)
-
-
-def _ends_now(view: View, status: JobState) -> bool:
-    # What is not stored yet is not told to agents either.
-    decided_at, saved = view.job.status.stop_when.decided_at, status.checkpoint
-    if decided_at is None:
-        return False
-    has_place = view.job.spec.checkpoint is not None
-    members = world_members(view, status)
-    if members and not can_be_asked_to_save(view, status):
-        return True
-    if members and must_be_asked_to_save(view, status) and has_place:
-        return saved is not None and saved.time > decided_at
-    is_over = (wake_after_seconds(view, status) or 0.0) <= 0
-    return is_over and (saved is not None or not has_place)
+    return seconds_to_wait(view, status.stop_when.decided_at)
 
 
 EARLY_STOP = Policy(stop_early, wake_after_seconds=wake_after_seconds)

@@ -22,6 +22,8 @@ def follow(view: View, status: JobState) -> JobState:
     members = set(training(status))
     reports = [w.agent.report for w in view.job.workers if w.agent and w.worker_id in members]
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
+    if newest is not None and view.job.spec.stages:
+        newest = replace(newest, total=_total(view, status, newest))
     if newest is not None and not _is_known(newest, status.progress):
         status = replace(status, progress=_progress(newest, status.progress))
     # What a worker saved on its way out only the kubelet may know of.
@@ -34,6 +36,13 @@ def follow(view: View, status: JobState) -> JobState:
         known = AcknowledgedCheckpoint(name=saved.name, step=saved.step, time=view.now)
         status = replace(status, checkpoint=known)
     return _note_found(view, status, reports)
+
+
+def _total(view: View, status: JobState, newest: Reported) -> int | None:
+    """Return the steps of all stages together: a trainer knows of its own one only."""
+    stages, world = view.job.spec.stages or (), status.world
+    last = stages[-1].until_step
+    return newest.total if last is None and world.stage + 1 >= len(stages) else last
 
 
 def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobState:

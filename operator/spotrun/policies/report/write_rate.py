@@ -45,7 +45,7 @@ def refresh_seconds(job: JobSnapshot) -> float:
     these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
     and what they were told has to be fresh.
     """
-    if job.is_trial or job.spec.stop_when is not None:
+    if job.is_trial or job.spec.stop_when is not None or job.spec.stages is not None:
         return TRIAL_SECONDS
     if job.spec.budget is not None:
         return REFRESH_SECONDS
@@ -92,6 +92,7 @@ def _urgent(status: JobState) -> tuple[object, ...]:
         status.unused,
         status.orders,
         status.stop_when.decided_at,
+        (status.stage.index, status.stage.ends_since) if status.stage is not None else None,
         _size(status),
         status.checkpoint if status.suspended_by else None,
         conditions,

@@ -40,8 +40,9 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
 
 
 def _ends_early(view: View, status: JobState, last: datetime | None) -> bool:
-    """Whether the training is to end by its metric, and those who train only save on order."""
-    decided_at = status.stop_when.decided_at
+    """Whether the training or its stage is to end, and those who train only save on order."""
+    stage = status.stage.ends_since if status.stage is not None else None
+    decided_at = status.stop_when.decided_at or stage
     if decided_at is None or not must_be_asked_to_save(view, status):
         return False
     return last is None or last < decided_at

@@ -30,6 +30,7 @@ from spotrun.policies.world.resize import (
     resize,
     save_wake_after_seconds,
 )
+from spotrun.policies.world.stage_change import enter_stage, is_due
 from spotrun.policies.world.start import start, start_wake_after_seconds
 from spotrun.state.job_state import JobState
 from spotrun.state.view import View, holds_back
@@ -63,6 +64,8 @@ def is_restart(before: JobState, after: JobState) -> bool:
 def _next(view: View, status: JobState) -> JobState:
     if holds_back(status):
         return _disband(view, status)
+    if is_due(view, status):
+        return enter_stage(view, status)
     if not training(status):
         return start(view, status)
     for has_happened, answer in _TROUBLES:

@@ -45,6 +45,19 @@ NO_COURSE = MetricCourse()
 
 
 @dataclass(frozen=True, slots=True)
+class StageState:
+    """The stage that trains, or begins as soon as a world of this stage is entered."""
+
+    name: str
+    index: int
+    since_step: int
+    since: datetime
+    course: MetricCourse = NO_COURSE
+    ends_since: datetime | None = None  # its end was decided
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AcknowledgedCheckpoint:
     """The newest checkpoint that the operator acknowledged: a world restores this one."""
 

@@ -7,6 +7,7 @@ from spotrun.api.field_types.amounts import Measured
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.status_parts.metric_course import MetricCourse as StoredCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan as StoredPlan
+from spotrun.api.status_parts.stage_status import StageStatus
 from spotrun.money.units import Usd
 from spotrun.state.stored.optional_values import decimal_of, digits_of, moment_of, time_of
 from spotrun.state.stored.training import (
@@ -19,6 +20,7 @@ from spotrun.state.stored.training import (
     Pace,
     Progress,
     SavingPlan,
+    StageState,
 )
 from spotrun.wire import Metric, value_of_text, value_text
 
@@ -95,6 +97,36 @@ def write_course(course: MetricCourse) -> StoredCourse | None:
         decided_at=time_of(course.decided_at),
         reason=course.reason,
         message=course.message,
+    )
+
+
+def read_stage(stored: StageStatus | None) -> StageState | None:
+    """Read the stage that trains."""
+    if stored is None:
+        return None
+    return StageState(
+        name=stored.name,
+        index=stored.index,
+        since_step=stored.since_step,
+        since=stored.since.datetime,
+        course=read_course(stored.stop_when),
+        ends_since=moment_of(stored.ends_since),
+        why=stored.why,
+    )
+
+
+def write_stage(stage: StageState | None) -> StageStatus | None:
+    """Write the stage that trains; None where there are no stages."""
+    if stage is None:
+        return None
+    return StageStatus.model_construct(
+        name=stage.name,
+        index=stage.index,
+        since_step=stage.since_step,
+        since=Time.of(stage.since),
+        stop_when=write_course(stage.course),
+        ends_since=time_of(stage.ends_since),
+        why=stage.why,
     )
 
 

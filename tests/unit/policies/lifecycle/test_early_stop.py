@@ -43,8 +43,9 @@ def test_the_state_survives_a_restart_of_the_operator() -> None:
         # its trainer ends with the next step: that is waited for
         (stopping().with_checkpoint(30, seconds_ago=1), None),
         (stopping(completed=True).with_checkpoint(31, seconds_ago=1), Reason.NO_IMPROVEMENT),
-        # an older trainer does not
-        (stopping(seconds_ago=CHECKPOINT_SECONDS).with_checkpoint(20), Reason.NO_IMPROVEMENT),
+        # an older trainer does not, but saves from time to time
+        (stopping(seconds_ago=CHECKPOINT_SECONDS).with_checkpoint(20, 200.0), None),
+        (stopping(seconds_ago=CHECKPOINT_SECONDS).with_checkpoint(35), Reason.NO_IMPROVEMENT),
         (stopping(seconds_ago=CHECKPOINT_SECONDS), None),
         # a framework's loop saves on order
         (stopping(in_process=False, saves_on_order=True).with_checkpoint(20), None),
@@ -80,8 +81,8 @@ def test_the_trainer_is_told_to_stop_once_that_is_stored() -> None:
 
 
 def test_nobody_waits_longer_than_a_checkpoint_takes() -> None:
-    assert stopping().decide().wake_after_seconds <= CHECKPOINT_SECONDS
-    job = stopping(seconds_ago=1).with_checkpoint(20)
+    job = stopping(seconds_ago=2).with_checkpoint(31, seconds_ago=1)
+    assert job.decide().wake_after_seconds <= CHECKPOINT_SECONDS
     now = later(CHECKPOINT_SECONDS) + timedelta(seconds=1)
     assert job.decide(now).status.phase is Phase.SUCCEEDED
 

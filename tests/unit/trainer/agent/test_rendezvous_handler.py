@@ -13,6 +13,7 @@ from torch.distributed.elastic.utils.store import barrier
 from spotrun.wire import Ending, LastWords, Notice, World, read_last_words
 from spotrun_trainer.agent import rendezvous_handler as handlers
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal
+from spotrun_trainer.agent.processes.stage_start import StageStart
 from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.warm_pool import Interpreters
 from spotrun_trainer.agent.rendezvous_handler import SpotrunRendezvous
@@ -81,6 +82,7 @@ def handler_of(
         Interpreters(trace),
         Stopping(0.0),
         notice_signal=NoticeSignal(None),
+        stage_start=StageStart({}),
     )
     return made, agent
 
