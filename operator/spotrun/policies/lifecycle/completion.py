@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.lifecycle.early_stop import is_stopping, stopped
-from spotrun.policies.lifecycle.stages import has_next_stage, is_entered, next_stage
+from spotrun.policies.lifecycle.stages import (
+    end_last_stage,
+    has_next_stage,
+    is_ended_by_metric,
+    is_entered,
+    next_stage,
+)
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
@@ -34,6 +40,8 @@ def complete(view: View, status: JobState) -> JobState:
     if has_next_stage(view, status):
         are_all = all(one.worker_id in completed for one in world_members(view, status))
         return next_stage(view, status) if are_all else status
+    if is_ended_by_metric(view.job.status):
+        return end_last_stage(view, status)
     message = _how(view, status)
     status = replace(status, phase=Phase.SUCCEEDED, reason=Reason.COMPLETED.value, message=message)
     return state(view, status, ConditionType.COMPLETE, Reason.COMPLETED, message, holds=True)

@@ -35,14 +35,26 @@ def follow_stage(view: View, status: JobState) -> JobState:
         return status
     if has_next_stage(view, status):
         return next_stage(view, status)
-    reason = read_reason(stored.course.reason, Reason.STAGE_ENDED)
-    return succeed(view, status, reason, f"the last stage has ended: {stored.why}")
+    return end_last_stage(view, status)
 
 
 def has_next_stage(view: View, status: JobState) -> bool:
     """Whether another stage follows the one that trains."""
     stages, stage = view.job.spec.stages, status.stage
     return stages is not None and stage is not None and stage.index + 1 < len(stages)
+
+
+def is_ended_by_metric(status: JobState) -> bool:
+    """Whether a metric has ended the stage that trains."""
+    return status.stage is not None and status.stage.course.decided_at is not None
+
+
+def end_last_stage(view: View, status: JobState) -> JobState:
+    """End the job well with its last stage."""
+    assert status.stage is not None, "its end was decided"
+    reason = read_reason(status.stage.course.reason, Reason.STAGE_ENDED)
+    why = f"stage {status.stage.name}, the last one, has ended: {status.stage.why}"
+    return succeed(view, status, reason, why)
 
 
 def is_entered(status: JobState) -> bool:

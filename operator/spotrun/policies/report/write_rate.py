@@ -72,7 +72,8 @@ def seconds_to_write(
         (_saved, SAVED_SECONDS),
     )
     waits = (seconds for part, seconds in soon if part(new) != part(old))
-    return next(waits, refresh_seconds) - written_seconds
+    # Where a metric is waited for, a job that saves often is no older than one that does not.
+    return min(next(waits, refresh_seconds), refresh_seconds) - written_seconds
 
 
 def _urgent(status: JobState) -> tuple[object, ...]:

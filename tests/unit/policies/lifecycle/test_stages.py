@@ -164,6 +164,14 @@ def test_the_last_stage_ends_the_job() -> None:
     assert (status.phase, status.reason) == (Phase.SUCCEEDED, Reason.COMPLETED.value)
 
 
+def test_a_last_stage_that_a_metric_ends_says_so() -> None:
+    last = in_stage(1).with_spec(2, stages=STAGES[:2], checkpoint=ON_CLAIM)
+    stage = losses((110, 0.9), (120, 1.0), (130, 1.0)).stage
+    status = last.with_workers(0, 1, ready=True, arrived=1, **saved(131)).with_status(stage=stage)
+    ended = status.decide().status
+    assert (ended.phase, ended.reason) == (Phase.SUCCEEDED, Reason.NO_IMPROVEMENT.value)
+
+
 def test_a_worker_that_ended_well_before_counts_for_no_later_stage() -> None:
     job = in_stage(1, world_number=2)
     job = job.with_worker(7, **an_end(Ending.COMPLETED))
