@@ -63,6 +63,7 @@ class Play:
     save_failure: str | None = None  # why saves fail
     metrics: dict[str, float] = field(default_factory=dict)  # as measured at every step
     may_save: bool = True
+    may_finish_stages: int = 0  # of the job's stages, from the first on
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(
         default_factory=dict
@@ -170,6 +171,7 @@ class ScriptedAgent:
         self.report = replace(
             self.report,
             arrived=world.number,
+            completed=False,
             store_port=next(_SPARE_PORTS),
             suspects=(),
             progress=None if self._play.is_mute else made,
@@ -216,10 +218,24 @@ class ScriptedAgent:
         return True
 
     def _finish(self) -> bool:
-        if self.report.completed or not self.report.arrived or not self._play.may_finish.is_set():
+        if self.report.completed or not self.report.arrived or not self._is_done():
             return False
         self.report = replace(self.report, completed=True)
+        world = self.answer.world if self.answer is not None else None
+        if world is not None and world.stage is not None:
+            step = world.stage.until_step or 100 * self.report.arrived
+            saved = Checkpoint(f"step-{step}.g{self.report.arrived}", step)
+            self.report = replace(self.report, committed=saved)
         return True
+
+    def _is_done(self) -> bool:
+        if self._play.may_finish.is_set() or self.answer is None:
+            return self._play.may_finish.is_set()
+        world = self.answer.world
+        if world is not None and world.number != self.report.arrived:
+            return False
+        stage = world.stage.index if world is not None and world.stage is not None else 0
+        return self.answer.orders.stop > stage or stage < self._play.may_finish_stages
 
     async def _something(self) -> bool:
         """Wait for news or leave to finish; false if nothing came for a while."""
