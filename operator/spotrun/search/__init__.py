@@ -13,7 +13,12 @@ from spotrun.search.algorithms import (
     Sampler,
     Sobol,
 )
-from spotrun.search.placeholders import placeholders, replace_params, with_params
+from spotrun.search.placeholders import (
+    placeholders,
+    replace_params,
+    stages_with_params,
+    with_params,
+)
 from spotrun.search.proposal import Nothing, Suggestion
 from spotrun.search.pruning import (
     Asha,
@@ -75,6 +80,7 @@ __all__ = [
     "placeholders",
     "promotable",
     "replace_params",
+    "stages_with_params",
     "stops",
     "suggest",
     "with_params",

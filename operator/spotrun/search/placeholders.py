@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spotrun.search.space import Value, Values
@@ -27,6 +27,24 @@ def with_params(
         if key in spec
     }
     return {**pod_template, "spec": {**spec, **changed}}
+
+
+def stages_with_params(stages: Sequence[Mapping[str, Any]], values: Values) -> list[dict[str, Any]]:
+    """Return the stages of a training with the values of a trial in their args and params.
+
+    No kubelet reads them, so a dollar sign is one. Raises ValueError as `with_params` does.
+    """
+
+    def filled(text: str) -> str:
+        return replace_params(text, values).replace("$$", "$")
+
+    changed: list[dict[str, Any]] = []
+    for stage in stages:
+        args = {"args": [filled(text) for text in stage["args"]]} if stage.get("args") else {}
+        given = stage.get("params") or {}
+        params = {"params": {name: filled(text) for name, text in given.items()}} if given else {}
+        changed.append({**stage, **args, **params})
+    return changed
 
 
 def replace_params(text: str, values: Values) -> str:

@@ -5,7 +5,7 @@ from spotrun.api import names
 from spotrun.api.spec.limits import OnExceeded
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.steps import CreateTrial
-from spotrun.search import with_params
+from spotrun.search import stages_with_params, with_params
 
 
 def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
@@ -15,6 +15,8 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
     workers = dict(spec["workers"])
     workers["template"] = with_params(workers["template"], trial.values, variable=names.ENV_PARAMS)
     spec["workers"] = workers
+    if "stages" in spec:
+        spec["stages"] = stages_with_params(spec["stages"], trial.values)
     if trial.cap_usd is not None:
         # A job that is held back would wait for more money; a trial that has had its part is over.
         limits = {"maxCostUsd": trial.cap_usd.amount, "onExceeded": OnExceeded.FAIL.value}

@@ -72,6 +72,7 @@ class Spec(Part, frozen=True):
     deadline: Deadline | None = None
     budget: Budget | None = None
     checkpoint: dict[str, object] | None = None
+    stages: tuple[dict[str, object], ...] = ()
 
     @property
     def is_auto(self) -> bool:
@@ -117,6 +118,15 @@ class Progress(Part, frozen=True):
     percent: str | None = None
     samples_per_second: str | None = None
     eta: str | None = None
+
+
+class Stage(Part, frozen=True):
+    """The stage that trains."""
+
+    name: str
+    index: int
+    since_step: int
+    why: str | None = None
 
 
 class Checkpoint(Part, frozen=True):
@@ -244,6 +254,7 @@ class Status(Part, frozen=True):
     workers: WorkersStatus = WorkersStatus()
     world: World | None = None
     progress: Progress = Progress()
+    stage: Stage | None = None
     checkpoint: Checkpoint | None = None
     pace: Pace = Pace()
     interruptions: Interruptions = Interruptions()

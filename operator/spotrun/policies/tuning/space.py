@@ -51,7 +51,9 @@ def space_of(spec: TuningJobSpec) -> Space:
 
 def check_placeholders(spec: TuningJobSpec) -> None:
     """Raise ValueError for `$(params.NAME)` in the template that some trial has no value for."""
-    asked = placeholders(json.dumps(spec.template.spec.workers.template.manifest()))
+    made = spec.template.spec
+    stages = [one.manifest() for one in made.stages or ()]
+    asked = placeholders(json.dumps([made.workers.template.manifest(), stages]))
     conditional = {str(one.name): bool(one.when) for one in spec.parameters}
     for name in sorted(asked):
         if name not in conditional:

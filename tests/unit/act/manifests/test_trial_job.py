@@ -70,3 +70,18 @@ def test_a_placeholder_that_names_no_parameter_is_told() -> None:
     search = a_template(spec={"workers": WORKERS}).snapshot()
     with pytest.raises(ValueError, match=r"\$\(params.lr\) names no parameter of this trial"):
         trial_job(search, CreateTrial(0, {"layers": 3}, None))
+
+
+def test_the_stages_of_a_trial_have_its_values() -> None:
+    stages = [
+        {"name": "a", "args": ["--lr=$(params.lr)", "$$x"], "untilStep": 9},
+        {"name": "b", "params": {"rate": "$(params.lr)", "lr": "1e-5"}},
+    ]
+    place = {"uri": "s3://bucket/place"}
+    search = a_template(spec={"workers": WORKERS, "stages": stages, "checkpoint": place}).snapshot()
+    made = trial_job(search, CreateTrial(3, {"lr": 0.5}, None))
+    assert made["spec"]["stages"] == [
+        {"name": "a", "args": ["--lr=0.5", "$x"], "untilStep": 9},
+        {"name": "b", "params": {"rate": "0.5", "lr": "1e-5"}},
+    ]
+    load({**made, "metadata": {"name": "search-3"}})

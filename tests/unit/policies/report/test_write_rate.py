@@ -46,6 +46,19 @@ def test_what_others_act_on_is_written_at_once(change: dict[str, Any], seconds: 
     assert seconds_to_write(old, replace(old, **change), 1.0) == seconds
 
 
+@pytest.mark.parametrize(
+    ("change", "seconds"),
+    [({"checkpoint": SAVED}, 4.0), ({"progress": Progress(step=4)}, 4.0), ({"message": "x"}, 4.0)],
+)
+def test_where_a_metric_is_waited_for_saves_make_it_no_older(
+    change: dict[str, Any], seconds: float
+) -> None:
+    old = JobState(
+        phase=Phase.RUNNING, progress=Progress(step=3), checkpoint=replace(SAVED, step=2)
+    )
+    assert seconds_to_write(old, replace(old, **change), 1.0, 5.0) == seconds
+
+
 STARTING = {"phase": Phase.STARTING, "workers": WorkerCounts(summary="3/8")}
 
 

@@ -88,6 +88,7 @@ def _summary(job: Job, look: Look) -> list[str]:
     rows = [
         ("Workers", _sizes(job)),
         ("Progress", _progress(job, look)),
+        ("Stage", _stage(job)),
         ("Checkpoint", _checkpoint(job, look)),
         ("Cost", _cost(job)),
         ("Savings", _savings(job)),
@@ -136,6 +137,15 @@ def _progress(job: Job, look: Look) -> str:
     if left is not None and left < 0:
         parts.append(f"{span(left)} left")
     return ", ".join(parts)
+
+
+def _stage(job: Job) -> str:
+    stage = job.status.stage
+    if stage is None:
+        return ""
+    text = f"{stage.name}, {stage.index + 1} of {len(job.spec.stages)}"
+    text += f", since step {count(stage.since_step)}"
+    return f"{text}; it ends: {stage.why}" if stage.why else text
 
 
 def _checkpoint(job: Job, look: Look) -> str:
