@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 from torch.utils.data import TensorDataset
+from typing_extensions import override
 
 from spotrun_trainer import Run, params
 
@@ -52,13 +53,20 @@ class Pooled(nn.Module):
         super().__init__()
         self.layer = nn.Linear(1, 1)
 
+    @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layer(x.mean(dim=1, keepdim=True))
+        y: torch.Tensor = self.layer(x.mean(dim=1, keepdim=True))
+        return y
 
 
 def note(args: argparse.Namespace, run: Run, more: dict[str, object]) -> None:
     stage = run.stage.name if run.stage is not None else None
-    line = {"step": run.step, "rank": run.rank, "size": run.world_size, "pid": os.getpid()}
+    line: dict[str, object] = {
+        "step": run.step,
+        "rank": run.rank,
+        "size": run.world_size,
+        "pid": os.getpid(),
+    }
     line |= {"stage": stage, "length": args.length, **more}
     with (args.folder / "trace.jsonl").open("a") as lines:
         lines.write(json.dumps(line) + "\n")

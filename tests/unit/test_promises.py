@@ -59,6 +59,7 @@ IN_STATE = {
     "ScalingStatus": "ScalingState",
     "Resize": "SizeChange",
     "CheckpointStatus": "AcknowledgedCheckpoint",
+    "StageStatus": "StageState",
     "WorkersStatus": "WorkerCounts",
     "Decision": "RecordedDecision",
     "CapacityPoolStatus": "PoolState",
@@ -71,6 +72,7 @@ IN_STATE = {
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
     ("World", "active"): "is_active",
     ("World", "planned"): "is_planned",
+    ("StageStatus", "stop_when"): "course",
     ("Orders", "time"): "asked_at",
     ("Restarts", "last_world_number"): "last_world",
     ("HeldBack", "world_number"): "world",

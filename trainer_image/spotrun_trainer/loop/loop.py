@@ -21,12 +21,12 @@ from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.loop.restore import naming, restore
 from spotrun_trainer.loop.saving import Saving
-from spotrun_trainer.loop.stage import StageCourse
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.process.stage import stage_of
+from spotrun_trainer.state.stage_course import StageCourse
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
@@ -364,6 +364,8 @@ class Loop:
 
     def _begin_stage(self, data: object) -> None:
         """Go on in the data of the stage before, or begin other data at its start."""
+        if self._context.group.rank == 0:
+            say(self._stage.words)
         self._batch_size.limit = None  # it was found with other samples
         if self._source.state() == data:
             self._source.restore(self._source.state(), self._samples)

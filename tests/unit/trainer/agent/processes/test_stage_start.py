@@ -13,7 +13,7 @@ def test_processes_have_the_values_of_their_stage_and_of_no_other() -> None:
     assert json.loads(environment["SPOTRUN_STAGE"]) == {"name": "a", "index": 0, "untilStep": 9}
     assert json.loads(environment[PARAMS]) == {"lr": 0.5, "width": 4}
     start.begin(Stage("b", 1))
-    assert start.args == ()
+    assert not start.args
     assert json.loads(environment["SPOTRUN_STAGE"])["name"] == "b"
     assert json.loads(environment[PARAMS]) == {"lr": 0.1, "width": 4}
     start.begin(None)

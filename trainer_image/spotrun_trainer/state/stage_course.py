@@ -5,7 +5,6 @@ from typing import Any
 
 from spotrun_trainer.process.stage import Stage
 from spotrun_trainer.state.carry_over import Given, apply_changes, given_options
-from spotrun_trainer.telemetry.console import say
 
 
 class StageCourse:
@@ -44,8 +43,13 @@ class StageCourse:
             return False
         self._began = extra["step"]
         apply_changes(self._things, before.get("given", {}), self._given)
-        say(f"stage {self._stage.name} begins after step {self._began}")
         return True
+
+    @property
+    def words(self) -> str:
+        """Say which stage begins, and where."""
+        assert self._stage is not None, "one begins"
+        return f"stage {self._stage.name} begins after step {self._began}"
 
     def last_step(self, total: int | None, *, counts_here: bool) -> int | None:
         """Return the step that ends the stage; None: none does.
