@@ -16,6 +16,15 @@ class Direction(Choice):
     MAXIMIZE = "Maximize", "more is better, as of an accuracy"
 
 
+IMPROVEMENT_IS_POSITIVE = Rule(
+    cel="!has(self.minImprovement) || !self.minImprovement.startsWith('-')",
+    message="stopWhen.minImprovement must not be negative: give the least difference that counts, "
+    "whatever the direction",
+    holds=lambda s: not s.min_improvement.startswith("-"),
+)
+"""The rule of every `stopWhen`."""
+
+
 class MetricStop(Model):
     """The point from which more steps are not worth their money; the first that is reached."""
 
@@ -54,10 +63,5 @@ class MetricStop(Model):
             "nothing",
             holds=lambda s: (s.goal, s.no_better_reports, s.no_better_steps) != (None, None, None),
         ),
-        Rule(
-            cel="!has(self.minImprovement) || !self.minImprovement.startsWith('-')",
-            message="stopWhen.minImprovement must not be negative: give the least difference that "
-            "counts, whatever the direction",
-            holds=lambda s: not s.min_improvement.startswith("-"),
-        ),
+        IMPROVEMENT_IS_POSITIVE,
     )

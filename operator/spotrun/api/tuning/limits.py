@@ -10,6 +10,7 @@ from spotrun.api.field_types.real import Real
 from spotrun.api.field_types.text_values import PositiveDuration
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
+from spotrun.api.spec.stop_when import IMPROVEMENT_IS_POSITIVE
 
 MOST_TRIALS = 1000
 """The status has room for this many, and for fewer with many long parameters (`most_trials`)."""
@@ -75,14 +76,7 @@ class StopWhen(Model):
         "unit.",
     )
 
-    rules = (
-        Rule(
-            cel="!has(self.minImprovement) || !self.minImprovement.startsWith('-')",
-            message="stopWhen.minImprovement must not be negative: give the least difference that "
-            "counts, whatever the direction",
-            holds=lambda s: not s.min_improvement.startswith("-"),
-        ),
-    )
+    rules = (IMPROVEMENT_IS_POSITIVE,)
 
 
 class TuningBudget(Model):

@@ -71,6 +71,15 @@ def test_a_loop_that_only_saves_on_order_is_asked_to_save() -> None:
     assert stopping().decide().status.orders.checkpoint == 0
 
 
+def test_nothing_follows_from_an_end_before_it_is_stored() -> None:
+    told = {"progress": Progress(1, 30, metrics=(Metric("loss", 0.5, 30),))}
+    job = a_job(1, stopWhen={"metric": "loss", "goal": "1"}, checkpoint=ON_CLAIM)
+    job = job.training(0, in_process=False, saves_on_order=False, **told)
+    status = job.decide().status
+    assert (status.stop_when.decided_at, status.phase) == (NOW, Phase.RUNNING)
+    assert job.with_state(status).decide().status.phase is Phase.SUCCEEDED
+
+
 def test_the_trainer_is_told_to_stop_once_that_is_stored() -> None:
     def told(job: JobBuilder) -> int:
         published = Published("ns", "job", "uid", job.status, {}, processes=1)

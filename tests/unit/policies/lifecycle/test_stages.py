@@ -111,6 +111,7 @@ def test_a_loss_before_the_end_goes_on_in_the_stage() -> None:
 
 def losses(*values: tuple[int, float]) -> JobState:
     job = in_stage(1, since_step=100).with_status(metrics=(Metric("loss", 0.1, 100),))
+    job = job.with_state(read(write(job.decide().status)))  # before it reports anything new
     for step, loss in values:
         progress = Progress(1, step, metrics=(Metric("loss", loss, step),))
         status = job.with_workers(0, 1, ready=True, arrived=1, progress=progress).decide().status
