@@ -28,12 +28,14 @@ from spotrun.wire import (
     Orders,
     Progress,
     Report,
+    Stage,
     StoreUse,
     Utilization,
     World,
     metric_value,
     read_answer,
     read_last_words,
+    read_param,
     read_report,
     write_answer,
     write_last_words,
@@ -122,6 +124,15 @@ REPORTS = st.builds(
     broken=COUNTS,
     saves_on_order=st.none() | st.booleans(),
 )
+STAGES = st.builds(
+    Stage,
+    name=st.text(),
+    index=COUNTS,
+    is_last=st.booleans(),
+    until_step=st.none() | COUNTS,
+    args=st.lists(st.text(), max_size=2).map(tuple),
+    params=st.dictionaries(st.text(), st.text() | st.booleans() | st.integers(), max_size=2),
+)
 WORLDS = st.builds(
     World,
     number=COUNTS,
@@ -135,6 +146,7 @@ WORLDS = st.builds(
     switch=st.booleans(),
     restore=st.none() | NAMES,
     planned=st.booleans(),
+    stage=st.none() | STAGES,
     trained=COUNTS,
 )
 ANSWERS = st.builds(
@@ -142,7 +154,7 @@ ANSWERS = st.builds(
     version=st.text(),
     phase=st.text(),
     world=st.none() | WORLDS,
-    orders=st.builds(Orders, COUNTS),
+    orders=st.builds(Orders, COUNTS, COUNTS),
     stop_at=st.none() | st.floats(0, 1e12),
     acknowledged=st.none() | NAMES,
     world_number=COUNTS,
@@ -187,7 +199,17 @@ KEYS = (
         "stepSeconds",
     ),
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
-    *("savesOnOrder", "planned", "trained"),
+    *(
+        "savesOnOrder",
+        "planned",
+        "trained",
+        "stage",
+        "args",
+        "params",
+        "untilStep",
+        "stop",
+        "orders",
+    ),
     *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
 )
 HOSTILE = st.dictionaries(
@@ -483,3 +505,24 @@ def test_a_message_comes_as_one_clean_line() -> None:
 )
 def test_the_last_line_that_is_one_counts(text: str, heard: LastWords | None) -> None:
     assert read_last_words(text) == heard
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-3", 0.001),
+        ("4096", 4096),
+        ("true", True),
+        ("adam", "adam"),
+        ("", ""),
+        ('"x"', '"x"'),
+        ("[1]", "[1]"),
+        ("null", "null"),
+        ("NaN", "NaN"),
+        ("-Infinity", "-Infinity"),
+        ("1e999", "1e999"),
+    ],
+)
+def test_a_value_in_quotes_is_read_as_what_it_is(text: str, value: object) -> None:
+    read = read_param(text)
+    assert (read, type(read)) == (value, type(value))

@@ -20,7 +20,7 @@ class Stage:
     is_last: bool = True
     until_step: int | None = None
     args: tuple[str, ...] = ()  # they follow those of the template
-    params: Mapping[str, Param] = field(default_factory=dict)
+    params: Mapping[str, Param] = field(default_factory=dict, hash=False)
 
 
 def stage_content(stage: Stage | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spotrun.wire import Ending, How, LastWords, World
+from spotrun.wire import Ending, How, LastWords, Stage, World
 from spotrun_trainer.agent.next_action import (
     Known,
     batch_words,
@@ -18,6 +18,7 @@ from spotrun_trainer.agent.next_action import (
     must_stop,
     next_world,
     place,
+    waits_for_next_stage,
     workers,
 )
 from spotrun_trainer.process.progress_report import TrainerProgress
@@ -316,3 +317,53 @@ def test_the_log_says_what_another_size_means(
     words = batch_words(replace(a_world(5, rank=rank, size=size), trained=trained))
     assert words.startswith("4 processes train in place of 6: ") is is_said
     assert bool(words) is is_said
+
+
+SHORT, LONG = Stage("short", 0, is_last=False), Stage("long", 1)
+DONE = TrainerProgress(world_number=1, in_process=True, completed=True, checkpoint="step-9.g1")
+
+
+def in_stage(stage: Stage | None, **changes: Any) -> Known:
+    """A worker in world 1 of a stage, which has completed it."""
+    given: dict[str, Any] = {"entered": 1, "progress": DONE, "saves_on_order": True, **changes}
+    return Known(answer=given.pop("answer"), stage=stage, **given)
+
+
+@pytest.mark.parametrize(
+    ("stage", "next_stage", "is_called", "saves"),
+    [
+        (SHORT, LONG, True, True),  # what follows the loop comes to its end first
+        (SHORT, SHORT, False, False),  # a loss in the same stage
+        (None, None, False, False),
+        (None, LONG, False, False),
+    ],
+)
+def test_processes_that_completed_a_stage_are_called_into_the_next(
+    stage: Stage | None, next_stage: Stage | None, is_called: bool, saves: bool
+) -> None:
+    world = a_world(2, stage=next_stage, planned=True)
+    situation = in_stage(stage, answer=an_answer(world))
+    assert is_called_back(situation) is is_called
+    assert may_save(situation) is saves
+
+
+def test_processes_in_the_midst_of_a_stage_have_saved_on_order() -> None:
+    training = TrainerProgress(world_number=1, in_process=True)
+    world = a_world(2, stage=LONG, planned=True)
+    assert not may_save(in_stage(SHORT, answer=an_answer(world), progress=training))
+
+
+@pytest.mark.parametrize(
+    ("stage", "phase", "waits"),
+    [
+        (SHORT, "Running", True),
+        (SHORT, "Succeeded", False),
+        (LONG, "Running", False),
+        (None, "Running", False),
+    ],
+)
+def test_only_the_last_stage_is_followed_by_none(
+    stage: Stage | None, phase: str, waits: bool
+) -> None:
+    answer = an_answer(a_world(1, stage=stage), phase=phase)
+    assert waits_for_next_stage(in_stage(stage, answer=answer)) is waits
