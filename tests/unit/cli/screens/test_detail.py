@@ -119,3 +119,18 @@ def test_a_node_that_may_be_read_knows_best_where_it_is() -> None:
     lines = detail(Facts(shown_job(), shown_pods(9, 10), shown_pools(), places=places), LOOK)
     [here] = [line for line in lines if "ip-10-0-3-9" in line]
     assert ("us-east-1c" in here, "g6.xlarge" in here) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("why", "line"),
+    [
+        (None, "Stage       long, 2 of 3, since step 1,000\n"),
+        ("no better", "Stage       long, 2 of 3, since step 1,000; it ends: no better\n"),
+    ],
+)
+def test_the_stage_is_said(why: str | None, line: str) -> None:
+    stages = [{"name": "short"}, {"name": "long"}, {"name": "last"}]
+    stage = {"name": "long", "index": 1, "sinceStep": 1000, **({"why": why} if why else {})}
+    job = shown_job(spec={"stages": stages}, status={"stage": stage})
+    assert line in "\n".join(detail(Facts(job), LOOK))
+    assert "Stage" not in screen()

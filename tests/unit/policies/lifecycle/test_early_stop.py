@@ -72,9 +72,9 @@ def test_a_loop_that_only_saves_on_order_is_asked_to_save() -> None:
 
 
 def test_nothing_follows_from_an_end_before_it_is_stored() -> None:
-    told = {"progress": Progress(1, 30, metrics=(Metric("loss", 0.5, 30),))}
+    told = Progress(1, 30, metrics=(Metric("loss", 0.5, 30),))
     job = a_job(1, stopWhen={"metric": "loss", "goal": "1"}, checkpoint=ON_CLAIM)
-    job = job.training(0, in_process=False, saves_on_order=False, **told)
+    job = job.training(0, in_process=False, saves_on_order=False, progress=told)
     status = job.decide().status
     assert (status.stop_when.decided_at, status.phase) == (NOW, Phase.RUNNING)
     assert job.with_state(status).decide().status.phase is Phase.SUCCEEDED
