@@ -54,6 +54,10 @@ PRINTED = {
     "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
     "ui": {"cli_p95_seconds", "cli_start_seconds"},
     "tuning": {"tune_regret_per_dollar_ratio", "tune_suggest_seconds", "tune_rss_mb"},
+    "tuning_search": {
+        *("tune_trials_lost", "tune_same_best", "tune_cost_error_usd"),
+        "tune_turnaround_seconds",
+    },
     "writes": {"writes_per_worker", "idle_writes", "writes_per_removed_worker"},
 }
 
@@ -74,6 +78,9 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
         assert (figures["store_lost"]["value"], figures["store_corrupt"]["value"]) == (0, 0)
     if name == "tiers":
         assert (figures["tier_lost"]["value"], figures["tier_corrupt"]["value"]) == (0, 0)
+    if name == "tuning_search":
+        assert (figures["tune_trials_lost"]["value"], figures["tune_same_best"]["value"]) == (0, 1)
+        assert figures["tune_cost_error_usd"]["value"] <= 0.01
     if name == "writes":  # counted, so true whatever else the machine does
         assert figures["idle_writes"]["value"] == 0
         lives = figures["writes_per_worker"]

@@ -1,0 +1,210 @@
+"""A search of real trainings, undisturbed and while nodes are lost: nothing lost, the same best.
+
+The trials are `tests/scripts/tuned_loop.py` under torchrun on process nodes of devcluster, in
+deterministic mode; the operator is the real one, in this process. In the second search a node that
+a trial trains on loses its power, again and again, and another one comes in its place.
+
+    tune_trials_lost         trials of both that did not succeed, or whose values, metric or number
+                             differ between them
+    tune_same_best           1 if both found the same best trial, with the same metric to all digits
+    tune_cost_error_usd      of both, the cost in the search's status beside what an independent
+                             meter adds up from watches of pods and nodes
+    tune_turnaround_seconds  from a trial's last step to the first step of the next trial on that
+                             node, in the undisturbed search; `idle_nodes` is what is left over
+
+Run as `.venv/bin/python -m bench.tuning_search [--quick] [--trials 24] [--nodes 4] [--lost 6]
+[--seed 1]`.
+"""
+
+import argparse
+import asyncio
+import random
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from bench.operator_bench import say
+from devcluster.argument_types import how_many
+from devcluster.client import Manifest, at
+from devcluster.cluster import Cluster
+from spotrun.kube.lease import Terms
+from tests.integration.trainer.helpers import SCRIPTS, Place, open_telling_place
+from tests.integration.trainer.traces import Trace, read_trace
+from tests.meter.meter import PRICE, Meter, metered
+from tests.support.cluster.operator_world import install_crds
+
+USD_PER_HOUR = "36"  # a cent a second, so that a second that is charged to nobody shows
+STEPS_SEEN = 20  # of a trial before its node is lost
+PATIENCE_SECONDS = 1800
+
+
+@dataclass
+class Found:
+    """What became of a search."""
+
+    status: Manifest
+    on_node: dict[str, str]  # trial's job -> the node of its last worker
+    notes: Trace
+    cost_error_usd: float
+
+    def outcomes(self) -> list[tuple[object, ...]]:
+        """Return what must not depend on nodes: number, values, end and metric of each trial."""
+        return [
+            (one["number"], one["parameters"], one["phase"], one.get("value"))
+            for one in self.status["history"]
+        ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few trials, one node lost")
+    parser.add_argument("--trials", type=how_many, default=24)
+    parser.add_argument("--nodes", type=how_many, default=4)
+    parser.add_argument("--lost", type=how_many, default=6)
+    parser.add_argument("--seed", type=how_many, default=1)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.trials, arguments.nodes, arguments.lost = 3, 2, 1
+    Place.patience_seconds = PATIENCE_SECONDS  # for all trials, one after the other
+    with tempfile.TemporaryDirectory() as folder, Cluster() as cluster:
+        install_crds(cluster)
+        for name in ("quiet", "disturbed"):
+            (Path(folder) / name).mkdir()
+        asyncio.run(compare(cluster, Path(folder), arguments))
+
+
+async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace) -> None:
+    quiet = await search(cluster, folder / "quiet", arguments, lost=0)
+    disturbed = await search(cluster, folder / "disturbed", arguments, lost=arguments.lost)
+    pairs = zip(quiet.outcomes(), disturbed.outcomes(), strict=True)
+    lost = sum(one != other or one[2] != "Succeeded" for one, other in pairs)
+    facts = {"trials": arguments.trials, "nodes": arguments.nodes, "nodes_lost": arguments.lost}
+    say("tune_trials_lost", lost, "trials", **facts)
+    best = [(one.status["best"]["name"], one.status["best"]["value"]) for one in (quiet, disturbed)]
+    say("tune_same_best", int(best[0] == best[1]), "searches", best=best[0][0], **facts)
+    errors = [one.cost_error_usd for one in (quiet, disturbed)]
+    say("tune_cost_error_usd", max(errors), "usd", usd=disturbed.status["cost"]["usd"], **facts)
+    say("tune_turnaround_seconds", turnarounds(quiet), "s", **facts)
+
+
+def turnarounds(found: Found) -> list[float]:
+    """Return the seconds between the trainings of two trials that had the same node."""
+    first, last = dict[str, float](), dict[str, float]()
+    for line in found.notes:
+        first.setdefault(line["job"], line["time"])
+        last[line["job"]] = line["time"]
+    gaps = []
+    for job, begun in first.items():
+        before = [
+            last[other]
+            for other, node in found.on_node.items()
+            if node == found.on_node[job] and other != job and last[other] < begun
+        ]
+        if before:
+            gaps.append(begun - max(before))
+    return gaps
+
+
+async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lost: int) -> Found:
+    async with (
+        open_telling_place(cluster, folder) as place,
+        metered(place.kube, place.namespace) as meter,
+    ):
+        for number in range(arguments.nodes):
+            await add_node(place, f"n{number}")
+        await place.create_search(**await spec_of(place, arguments))
+        on_node: dict[str, str] = {}
+        async with place.operator(terms=Terms()):
+            watching = asyncio.create_task(note_nodes(place, on_node))
+            dice = random.Random(arguments.seed)  # noqa: S311
+            gone: set[str] = set()
+            for number in range(lost):
+                at_trial = (number + 1) * arguments.trials // (lost + 1)
+                gone.add(await lose_a_node(place, at_trial, gone, dice))
+                await add_node(place, f"r{number}")
+            found = await place.until_search(lambda s: s.get("phase") == "Succeeded")
+            watching.cancel()
+            error = await cost_error(place, meter, found["status"])
+    return Found(found["status"], on_node, read_trace(folder / "notes.jsonl"), error)
+
+
+async def spec_of(place: Place, arguments: argparse.Namespace) -> dict[str, Any]:
+    command = [SCRIPTS / "tuned_loop.py", "--pause", 0.02, "--note", place.folder / "notes.jsonl"]
+    container = {"name": "trainer", "image": "none", "args": [str(part) for part in command]}
+    return {
+        "objective": {"metric": "val_loss"},
+        "search": {"sobol": {"seed": 3}},
+        "parameters": [
+            {"name": "lr", "logUniform": {"min": "1e-4", "max": "0.1"}},
+            {"name": "width", "categorical": {"choices": ["4", "16", "64"]}},
+        ],
+        "trials": {"max": arguments.trials, "parallel": arguments.nodes},
+        "budget": {"maxCostUsd": "1000"},
+        "template": {
+            "workers": {"template": {"spec": {"containers": [container]}}},
+            "checkpoint": await place.claim(),
+        },
+    }
+
+
+async def add_node(place: Place, name: str) -> None:
+    await place.add_nodes(name)
+    node = at("nodes", None, f"{place.namespace}-{name}")
+    await place.kube.patch(node, {"metadata": {"annotations": {PRICE: USD_PER_HOUR}}})
+
+
+async def note_nodes(place: Place, on_node: dict[str, str]) -> None:
+    """Note the node of each trial, for as long as this is not cancelled."""
+    async for event in place.kube.watch(at("pods", place.namespace)):
+        labels, node = (
+            event.object["metadata"].get("labels", {}),
+            event.object["spec"].get("nodeName"),
+        )
+        if node is not None:
+            on_node[labels["spotrun.dev/job"]] = node
+
+
+async def lose_a_node(
+    place: Place, at_trial: int, gone: Collection[str], dice: random.Random
+) -> str:
+    """Take the power of a node on which a trial trains, once so many have begun; return its name.
+
+    Pods of nodes that are gone run as far as Kubernetes knows, until it deletes them.
+    """
+    notes = place.folder / "notes.jsonl"
+
+    async def training() -> list[str]:
+        lines = read_trace(notes)
+        if len({line["job"] for line in lines}) < at_trial:
+            return []
+        running = {
+            pod["metadata"]["labels"]["spotrun.dev/job"]: pod["spec"]["nodeName"]
+            for pod in await place.kube.list(at("pods", place.namespace))
+            if pod["status"].get("phase") == "Running" and pod["spec"]["nodeName"] not in gone
+        }
+        steps = {job: sum(line["job"] == job for line in lines) for job in running}
+        return sorted(running[job] for job, made in steps.items() if made >= STEPS_SEEN)
+
+    nodes: list[str] = await place.until(training)
+    node = dice.choice(nodes)
+    await place.nodes[node].vanish(delete_node=True)
+    return node
+
+
+async def cost_error(place: Place, meter: Meter, status: Manifest) -> float:
+    """Return how far the search's own sum is from what the meter has seen."""
+    total = Fraction(0)
+    for one in status["history"]:
+        job = f"search-{one['number']}"
+        await meter.has_seen_all_ends(job)
+        total += meter.usd(job, datetime.now(UTC))
+    return float(abs(Fraction(Decimal(status["cost"]["usd"])) - total))
+
+
+if __name__ == "__main__":
+    main()
