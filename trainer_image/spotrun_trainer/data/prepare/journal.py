@@ -1,10 +1,16 @@
 """The work that a preparation has done so far, in a file of its own beside the shards.
 
-It is written after each group. The manifest, which readers look for, is written at the end.
+Its first line is what was known when the preparation began, and each further line is a group that
+was done since. A line is appended and synced after its shards are, so a kill, or a node that loses
+its power, costs only the groups in work. The manifest, which readers look for, is written at the
+end.
 """
 
+import errno
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -43,12 +49,14 @@ def read(folder: Path) -> Journal:
     """Return the journal of a folder; an empty one if there is none."""
     path = folder / NAME
     try:
-        content = json.loads(path.read_bytes())
+        first, *more = path.read_bytes().splitlines() or [b""]
+        content = json.loads(first)
+        done = {**content["done"], **dict(_appended(more))}
         return Journal(
             content["settings"],
             {name: Seen(**one) for name, one in content["seen"].items()},
             content["together"],
-            {key: [_made(one) for one in made] for key, made in content["done"].items()},
+            {key: [_made(one) for one in made] for key, made in done.items()},
         )
     except FileNotFoundError:
         return Journal()
@@ -61,14 +69,54 @@ def read(folder: Path) -> Journal:
 
 def write(folder: Path, journal: Journal) -> None:
     """Replace the journal as a whole."""
-    replace(folder / NAME, json.dumps(asdict(journal)))
+    replace(folder / NAME, json.dumps(asdict(journal)) + "\n")
+
+
+@contextmanager
+def appending(folder: Path) -> Iterator[Callable[[str, Sequence[Made]], None]]:
+    """Yield a function that adds a group, by its key, to a journal that was just written."""
+    with (folder / NAME).open("ab", buffering=0) as file:
+
+        def add(key: str, made: Sequence[Made]) -> None:
+            _sync(folder)  # the names of its shards
+            file.write(json.dumps([key, [asdict(one) for one in made]]).encode() + b"\n")
+            os.fsync(file.fileno())
+
+        yield add
 
 
 def replace(path: Path, content: str) -> None:
     """Write a file under another name first, so that no reader finds half of it."""
     part = path.with_name(f".{path.name}.part")
-    part.write_text(content)
+    with part.open("w") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     part.replace(path)
+    _sync(path.parent)
+
+
+def _appended(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[Mapping[str, object]]]]:
+    """Yield the groups of appended lines; the last line may have been cut off by a kill."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            key, made = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                return
+            raise
+        yield key, made
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have none
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _made(read: Mapping[str, object]) -> Made:

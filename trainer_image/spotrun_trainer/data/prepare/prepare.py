@@ -29,6 +29,7 @@ class Preparation:
         self._output = output
         self._settings = settings
         self._journal = journals.read(output)
+        self._done = dict(self._journal.done)
         before = self._journal.settings
         if before and before != settings.as_json():
             now = settings.as_json()
@@ -87,7 +88,7 @@ class Preparation:
         return seen
 
     def _is_done(self, group: Group) -> bool:
-        made = self._journal.done.get(group.key)
+        made = self._done.get(group.key)
         return made is not None and all(self._is_there(one) for one in made)
 
     def _is_there(self, made: Made) -> bool:
@@ -95,11 +96,14 @@ class Preparation:
         return path.is_file() and path.stat().st_size == made.shard.num_bytes
 
     def _work_on(self, groups: Sequence[Group], workers: int) -> None:
-        with Progress("preparing", sum(one.num_bytes for one in groups)) as progress:
+        with (
+            Progress("preparing", sum(one.num_bytes for one in groups)) as progress,
+            journals.appending(self._output) as append,
+        ):
             for group, made in each_done(groups, self._settings, self._output, workers):
                 self._check_unchanged(group)
-                done = {**self._journal.done, group.key: made}
-                self._note(replace(self._journal, done=done))
+                append(group.key, made)
+                self._done[group.key] = made
                 progress.add(group.num_bytes)
 
     def _check_unchanged(self, group: Group) -> None:
@@ -114,7 +118,7 @@ class Preparation:
 
     def _finish(self, groups: Sequence[Group]) -> list[Made]:
         """Write the manifest, and then remove shards of inputs that have changed or are gone."""
-        done = {group.key: self._journal.done[group.key] for group in groups}
+        done = {group.key: self._done[group.key] for group in groups}
         made = sorted(
             (one for some in done.values() for one in some), key=lambda one: one.shard.name
         )

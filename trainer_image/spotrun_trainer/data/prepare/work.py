@@ -1,5 +1,6 @@
 """The work on one group: its texts become shards of tokens, each put in place by a rename."""
 
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ def _write(
             write_frames(frames, file)
         else:
             file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     packed = part.read_bytes() if settings.is_packed else content
     part.replace(output / name)
     digest = sha256(packed).hexdigest()
