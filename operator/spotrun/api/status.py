@@ -148,7 +148,7 @@ class CheckpointStatus(Model):
 
     name: ShortText = Field(description="The name of its directory, e.g. step-4200.g7.")
     step: Long = Field(description="The step it holds.")
-    time: Time = Field(description="Time at which it was complete.")
+    time: Time = Field(description="Time at which it was acknowledged.")
 
 
 class Interruption(Model):

@@ -64,7 +64,7 @@ _FIGURES: tuple[Figure[Published], ...] = (
     ),
     Figure(
         "checkpoint_timestamp_seconds",
-        "Time at which the newest acknowledged checkpoint was complete, in seconds since 1970.",
+        "Time at which the newest checkpoint was acknowledged, in seconds since 1970.",
         False,
         _checkpoint_time,
     ),
