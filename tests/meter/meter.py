@@ -192,7 +192,8 @@ def _end_while_there(pod: _Pod) -> datetime | None:
         return reported or pod.over_at
     if node.silent_at is not None and (node.back_at is None or pod.over_at is not None):
         return node.silent_at
-    return pod.over_at or node.gone_at
+    # Kubernetes fails the pods of a node that is gone, but only a minute later.
+    return min((end for end in (pod.over_at, node.gone_at) if end is not None), default=None)
 
 
 def _reported_end(pod: _Pod) -> datetime | None:
