@@ -9,6 +9,7 @@ from spotrun.cli import trainer_commands
 from spotrun.cli.cleanup import flags as cleanup_flags
 from spotrun.cli.console import CommandLine
 from spotrun.cli.operator_process import flags as operator_flags
+from spotrun.cli.page import flags as page_flags
 from spotrun.cli.replay import simulate_flags
 from spotrun.runtime import options
 
@@ -28,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             "let go of all pods, before or after the operator is removed",
             _prepare_cleanup,
         )
+    )
+    page_flags.describe(
+        line.add("ui", "a page in your browser, as `kubectl tjob ui` opens it", _prepare_page)
     )
     for name, text in trainer_commands.COMMANDS.items():
         line.hand_over(name, text, trainer_commands.run)
@@ -52,6 +56,12 @@ def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
     from spotrun.cli.cleanup.command import run  # noqa: PLC0415
 
     return partial(run, given, chosen.stop_deployment)
+
+
+def _prepare_page(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.cli.page.command import run  # noqa: PLC0415
+
+    return partial(run, chosen)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from spotrun.cli.console import CommandLine
 from spotrun.cli.doctor import flags as doctor_flags
 from spotrun.cli.jobs import flags as job_flags
 from spotrun.cli.jobs.tune import flags as tune_flags
+from spotrun.cli.page import flags as page_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
 from spotrun.cli.report import flags as report_flags
@@ -75,6 +76,11 @@ VERBS = {
         "all about a job in one file: HTML, Markdown or JSON",
         report_flags.describe,
         "spotrun.cli.report.command",
+    ),
+    "ui": Verb(
+        "a page in your browser: all jobs and pools, and the timeline of each job",
+        page_flags.describe,
+        "spotrun.cli.page.command",
     ),
     "suspend": Verb(
         "save, and give all workers back",

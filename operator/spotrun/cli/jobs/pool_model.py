@@ -43,6 +43,7 @@ class PoolStatus(Part, frozen=True):
     available: str = "Unknown"
     unpriced: str | None = None
     interruptions_24h: int = msgspec.field(default=0, name="interruptions24h")
+    lifetimes: str = ""
 
 
 class Pool(msgspec.Struct, frozen=True):

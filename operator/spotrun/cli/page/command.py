@@ -1,0 +1,68 @@
+"""`kubectl tjob ui`: the server on loopback, and a browser at it, until Ctrl-C."""
+
+import asyncio
+import signal
+import socket
+import webbrowser
+from argparse import Namespace
+
+from aiohttp import web
+
+from spotrun.cli.cluster.exit_codes import DONE
+from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.cluster.troubles import Refused
+from spotrun.cli.page.door import Door
+from spotrun.cli.page.following import following
+from spotrun.cli.page.server import Page
+
+_GRACE_SECONDS = 0.5
+"""Streams never end by themselves."""
+
+
+def run(chosen: Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+
+    async def work(cluster: Cluster) -> int:
+        async with following(cluster, is_one_namespace=chosen.namespace is not None) as fleet:
+            listener = _listener(chosen.port)
+            door = Door(port=listener.getsockname()[1])
+            async with Page(cluster, fleet, door).application() as app:
+                await _serve(app, listener, door, is_opened=not chosen.no_open)
+        return DONE
+
+    return ask(chosen, work)
+
+
+async def _serve(
+    app: web.Application, listener: socket.socket, door: Door, *, is_opened: bool
+) -> None:
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, handler_cancellation=True
+    )
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener, shutdown_timeout=_GRACE_SECONDS).start()
+        print(f"{door.address}\n(good for one browser, once; Ctrl-C ends the page)", flush=True)
+        if is_opened:
+            await asyncio.to_thread(webbrowser.open, door.address)
+        await _until_interrupted()
+    finally:
+        await runner.cleanup()
+
+
+async def _until_interrupted() -> None:
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, over.set)
+    await over.wait()
+
+
+def _listener(port: int) -> socket.socket:
+    """Listen on loopback only."""
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=64)
+    except OSError as error:
+        raise Refused(
+            f"port {port} cannot be used ({error.strerror}): name another with --port, or none"
+        ) from error

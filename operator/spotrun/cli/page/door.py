@@ -1,0 +1,119 @@
+"""The door of the page: who may come in, and what each answer says to a browser. Pure.
+
+The server listens on loopback, where every program of every user of this machine can call it, and
+every page that the browser has open. These are the checks against them:
+
+* The ticket, 256 random bits, is in the address that is printed and opened. It is good once: a
+  browser gets a cookie for it, so an address in a list of processes or a history opens nothing.
+* The cookie is HttpOnly and SameSite=Strict. A browser sends cookies to all ports of a host, so it
+  is bound to a path that is random as well: another server on this machine never sees it.
+* Host has to be this machine by its address or as localhost, so a name of somebody else that
+  resolves to 127.0.0.1 (DNS rebinding) is refused.
+* What a browser says comes from another site is refused, whatever it brings along.
+* Only GET without a body is understood, so there is nothing to forge.
+* The content security policy has no script and no style but those of this server, nothing inline,
+  no form and no frame; Trusted Types keep text of the cluster from becoming HTML.
+"""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+COOKIE = "spotrun-page"
+MOST_WRONG_TICKETS = 100
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cache-Control": "no-store",
+    "Server": "spotrun",
+}
+"""The headers of every answer."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer to somebody who may not come in, or not so."""
+
+    status: HTTPStatus
+    text: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, as far as the door looks at it."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)  # without regard to case
+    cookie: str = ""
+    has_body: bool = False
+
+
+@dataclass(frozen=True)
+class Door:
+    """The secrets of one run of the page."""
+
+    port: int
+    ticket: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    root: str = field(default_factory=lambda: f"/{secrets.token_hex(16)}/", repr=False)
+
+    @property
+    def address(self) -> str:
+        """The address that lets a browser in, once."""
+        return f"http://127.0.0.1:{self.port}/enter/{self.ticket}"
+
+    def refusal(self, asked: Asked) -> Refusal | None:
+        """Return why a request is refused; None if it is not."""
+        return self._not_from_here(asked) or self._not_understood(asked) or self._no_session(asked)
+
+    def is_ticket(self, text: str) -> bool:
+        """Whether this is the ticket; takes the same time for every wrong one."""
+        return hmac.compare_digest(text.encode(), self.ticket.encode())
+
+    def _not_from_here(self, asked: Asked) -> Refusal | None:
+        hosts = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
+        if asked.headers.get("Host", "") not in hosts:
+            return Refusal(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"this page is only at http://{hosts[0]}; another name for it is refused",
+            )
+        origin = asked.headers.get("Origin")
+        if origin is not None and origin not in [f"http://{host}" for host in hosts]:
+            return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
+        site = asked.headers.get("Sec-Fetch-Site", "same-origin")
+        is_visit = asked.headers.get("Sec-Fetch-Mode") == "navigate" and site == "none"
+        if site != "same-origin" and not is_visit and not asked.path.startswith("/enter/"):
+            return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
+        return None
+
+    @staticmethod
+    def _not_understood(asked: Asked) -> Refusal | None:
+        if asked.method != "GET":
+            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is understood: nothing changes")
+        if asked.has_body:
+            return Refusal(HTTPStatus.BAD_REQUEST, "a request with a body is not understood")
+        return None
+
+    def _no_session(self, asked: Asked) -> Refusal | None:
+        if asked.path.startswith("/enter/"):
+            return None
+        is_inside = hmac.compare_digest(asked.path[: len(self.root)].encode(), self.root.encode())
+        if is_inside and hmac.compare_digest(asked.cookie.encode(), self.session.encode()):
+            return None
+        return Refusal(
+            HTTPStatus.FORBIDDEN,
+            "not let in: open the address that `kubectl tjob ui` has printed. It is good for one "
+            "browser, once; start the command again for a new one",
+        )

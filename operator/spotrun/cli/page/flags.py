@@ -1,0 +1,34 @@
+"""The flags of `kubectl tjob ui` on its command line, and their help.
+
+Standard library only: help answers at once, and also if nothing else is installed.
+"""
+
+import argparse
+
+from spotrun.cli.cluster import flags
+
+_EXAMPLES = """\
+  all jobs that you may see, in your browser:
+      kubectl tjob ui
+
+  one namespace, from a machine without a browser (then open the address through a tunnel:
+  ssh -L 8765:127.0.0.1:8765 HOST):
+      kubectl tjob ui -n ml --no-open --port 8765
+"""
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to a parser."""
+    flags.describe(parser, _EXAMPLES, "[-n NAMESPACE] [--port PORT] [--no-open]")
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="PORT", help="default: a free one"
+    )
+    parser.add_argument(
+        "--no-open", action="store_true", help="print the address, and open no browser"
+    )
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) <= 65_535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port; it is a number from 0 to 65535")

@@ -1,0 +1,257 @@
+"""What the page follows: jobs and pools for all who look, pods and Events of a job that is open."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+from spotrun.api.names import LABEL_JOB
+from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
+from spotrun.cli.jobs.reading import places_of
+from spotrun.cli.jobs.workers import Place
+from spotrun.cli.page.views.fleet import Fleet, JobRow, PoolRow, job_row, pool_row
+from spotrun.cli.page.views.history import Sample, sample_of, with_sample
+from spotrun.cli.page.views.job import JobView, Seen, job_view
+from spotrun.cli.page.views.timeline import Life, ended, life_of
+from spotrun.kube.errors import Forbidden, KubeError, NotFound
+from spotrun.kube.resource import Key, Object
+from spotrun.kube.rest.client import Selection
+from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Reflector
+from spotrun.observe.kube_objects import (
+    CAPACITY_POOLS,
+    EVENTS,
+    PODS,
+    TRAINING_JOBS,
+    EventObject,
+    PodObject,
+)
+
+T = TypeVar("T", bound=Object)
+_SYNC_SECONDS = 10.0
+_FAILURES_TO_SAY = 2
+_NOWHERE = Place()
+
+
+class Bell:
+    """Rings for all who wait for news."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Event] = set()
+
+    def ring(self) -> None:
+        """Wake all."""
+        for one in self._waiting:
+            one.set()
+
+    @asynccontextmanager
+    async def heard(self) -> AsyncIterator[asyncio.Event]:
+        """Have an event set at each ring while the block lasts."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            yield event
+        finally:
+            self._waiting.discard(event)
+
+
+class FleetFollower:
+    """All jobs and pools, as they are now."""
+
+    def __init__(self, cluster: Cluster, scope: str | None, hidden: tuple[str, ...]) -> None:
+        self.bell = Bell()
+        self.hidden = hidden
+        self._cluster = cluster
+        self._rows: dict[str, JobRow] = {}
+        self._pool_rows: dict[str, PoolRow] = {}
+        self._samples: dict[str, tuple[Sample, ...]] = {}
+        self.jobs = Reflector(
+            cluster.client, Selection(TRAINING_JOBS, scope), Job, self._on_job
+        )
+        self.pools = Reflector(
+            cluster.client, Selection(CAPACITY_POOLS), Pool, self._on_pool
+        )
+
+    def now(self) -> Fleet:
+        """Return all rows."""
+        lost = self.jobs.failures >= _FAILURES_TO_SAY
+        trouble = ("The cluster does not answer: what you see is its last known state.",)
+        notes = (*(trouble if lost else ()), *self.hidden)
+        return Fleet(dict(self._rows), dict(self._pool_rows), notes)
+
+    def job(self, key: Key) -> Job | None:
+        """Return a job; None where there is none that this user sees."""
+        return self.jobs.store.get(key)
+
+    def samples(self, key: Key) -> tuple[Sample, ...]:
+        """Return the course of a job since this process began."""
+        return self._samples.get(_text(key), ())
+
+    def _on_job(self, old: Job | None, new: Job | None) -> None:
+        one = new or old
+        assert one is not None
+        name = _text(Key(one.metadata.namespace, one.metadata.name))
+        if new is None:
+            self._rows.pop(name, None)
+            self._samples.pop(name, None)
+        else:
+            self._rows[name] = job_row(new)
+            sample = sample_of(new, self._cluster.client.clock.now())
+            self._samples[name] = with_sample(self._samples.get(name, ()), sample)
+        self.bell.ring()
+
+    def _on_pool(self, old: Pool | None, new: Pool | None) -> None:
+        one = new or old
+        assert one is not None
+        if new is None:
+            self._pool_rows.pop(one.metadata.name, None)
+        else:
+            self._pool_rows[one.metadata.name] = pool_row(new)
+        self.bell.ring()
+
+
+class JobFollower:
+    """One job with its pods and Events, as they are now."""
+
+    def __init__(self, cluster: Cluster, fleet: FleetFollower, key: Key) -> None:
+        self.bell = fleet.bell
+        self._cluster, self._fleet, self._key = cluster, fleet, key
+        self._lives: dict[str, Life] = {}
+        self._places: dict[str, Place] = {}
+        self._assignments: tuple[EventObject, ...] = ()
+        self._hidden: list[str] = []
+        self.pods = Reflector(
+            cluster.client,
+            Selection(PODS, key.namespace, label_selector=f"{LABEL_JOB}={key.name}"),
+            PodObject,
+            self._on_pod,
+        )
+        self._events = Reflector(
+            cluster.client,
+            Selection(
+                EVENTS,
+                key.namespace,
+                field_selector=f"regarding.kind=TrainingJob,regarding.name={key.name}",
+            ),
+            EventObject,
+            lambda _old, _new: self.bell.ring(),
+        )
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[None]:
+        """Follow while the block lasts; what the user's rights hide is noted."""
+        async with AsyncExitStack() as stack:
+            for reflector, what in ((self.pods, "pods"), (self._events, "Events")):
+                if await _may_list(self._cluster, reflector.selection):
+                    await stack.enter_async_context(running(reflector.run()))
+                    await _synced(reflector)
+                else:
+                    self._hidden.append(f"Your rights do not let you list {what} here.")
+            await self._read_assignments()
+            await stack.enter_async_context(running(self._find_places()))
+            yield
+
+    def view(self) -> JobView | None:
+        """Return the page of the job; None if the job is gone."""
+        job = self._fleet.job(self._key)
+        if job is None:
+            return None
+        events = [one for one in self._events.store if one.regarding.uid == job.metadata.uid]
+        seen = Seen(
+            job=job,
+            pods=tuple(self.pods.store),
+            pools=tuple(self._fleet.pools.store),
+            events=sorted(
+                events, key=lambda one: one.event_time or one.deprecated_last_timestamp or ""
+            ),
+            assignments=self._assignments,
+            places=self._places,
+            lives=self._lives,
+            samples=self._fleet.samples(self._key),
+            hidden=self._hidden,
+        )
+        return job_view(seen, self._cluster.client.clock.now())
+
+    def _on_pod(self, old: PodObject | None, new: PodObject | None) -> None:
+        if new is not None:
+            place = self._places.get(new.spec.node_name or "", _NOWHERE)
+            self._lives[new.metadata.name] = life_of(new, place)
+        elif old is not None:
+            life = self._lives[old.metadata.name]
+            self._lives[old.metadata.name] = ended(life, self._cluster.client.clock.now())
+        self.bell.ring()
+
+    async def _read_assignments(self) -> None:
+        chosen = Selection(
+            EVENTS, self._key.namespace, field_selector="regarding.kind=Pod,reason=Scheduled"
+        )
+        try:
+            found = await self._cluster.client.list_all(chosen, EventObject)
+        except KubeError:  # beginnings of workers that are gone stay unknown
+            return
+        self._assignments = found.items
+
+    async def _find_places(self) -> None:
+        """Read the nodes of pods as they come, where nodes may be read."""
+        async with self.bell.heard() as news:
+            while True:
+                news.clear()
+                pods = [
+                    pod
+                    for pod in self.pods.store
+                    if pod.spec.node_name and pod.spec.node_name not in self._places
+                ]
+                if pods:
+                    try:
+                        found = await places_of(self._cluster, pods)
+                    except KubeError:
+                        found = {}
+                    for pod in pods:
+                        name = pod.spec.node_name or ""
+                        self._places[name] = found.get(name, _NOWHERE)
+                        self._on_pod(None, pod)
+                await news.wait()
+
+
+@asynccontextmanager
+async def following(cluster: Cluster, *, is_one_namespace: bool) -> AsyncIterator[FleetFollower]:
+    """Follow all jobs that the user may see: everywhere, or else in the context's namespace."""
+    hidden: list[str] = []
+    scope = cluster.namespace if is_one_namespace else None
+    if scope is None and not await _may_list(cluster, Selection(TRAINING_JOBS)):
+        scope = cluster.namespace
+        hidden.append(f"Your rights let you see the jobs of namespace {scope}, and of no other.")
+        await cluster.client.newest_version(Selection(TRAINING_JOBS, scope))  # or say so at once
+    has_pools = await _may_list(cluster, Selection(CAPACITY_POOLS))
+    if not has_pools:
+        hidden.append("Your rights do not let you list CapacityPools: prices of pools are missing.")
+    fleet = FleetFollower(cluster, scope, tuple(hidden))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(fleet.jobs.run()))
+        if has_pools:
+            await stack.enter_async_context(running(fleet.pools.run()))
+            await _synced(fleet.pools)
+        await _synced(fleet.jobs)
+        yield fleet
+
+
+async def _may_list(cluster: Cluster, chosen: Selection) -> bool:
+    try:
+        await cluster.client.newest_version(chosen)
+    except (Forbidden, NotFound):
+        return False
+    return True
+
+
+async def _synced(reflector: Reflector[T]) -> None:
+    """Wait for the first list, for a while: the page says what is missing."""
+    try:
+        await asyncio.wait_for(reflector.synced.wait(), _SYNC_SECONDS)
+    except TimeoutError:
+        return
+
+
+def _text(key: Key) -> str:
+    return f"{key.namespace}/{key.name}"

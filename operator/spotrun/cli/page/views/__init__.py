@@ -1,0 +1,1 @@
+"""Pure: objects of the cluster to what the page shows."""

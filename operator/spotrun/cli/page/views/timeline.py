@@ -1,0 +1,198 @@
+"""The timeline of a job: lives of workers, and what happened when. Pure.
+
+A cluster forgets pods at once and Events after an hour. A begin or an end that is not known is
+marked, and never guessed.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from spotrun.api.names import LABEL_CAPACITY
+from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.workers import Place, numbers, state_of, worker_id_of
+from spotrun.cli.page.views.fleet import epoch
+from spotrun.cli.page.views.history import Sample
+from spotrun.cli.report.content import Moment
+from spotrun.observe.kube_objects import EventObject, PodObject
+from spotrun.state.names import worker_id_of as worker_id_in
+
+_TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away")
+_ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
+_SECONDS_BEFORE = 30
+"""The room on the left of the first thing that is known."""
+
+
+class Life(msgspec.Struct, frozen=True, rename="camel"):
+    """A worker from its begin to its end; None where that is not known, or not yet."""
+
+    worker: int
+    pod: str = ""
+    node: str = ""
+    zone: str = ""
+    capacity: str = ""
+    state: str = ""
+    begin: float | None = None
+    end: float | None = None
+    is_over: bool = False
+    is_lost: bool = False
+
+
+class Mark(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that happened."""
+
+    at: float
+    kind: str  # loss, world, checkpoint, decision
+    what: str
+    text: str
+    size: int | None = None
+    worker: int | None = None
+
+
+class Timeline(msgspec.Struct, frozen=True, rename="camel"):
+    """The whole picture; the page draws it to the present while nothing has ended it."""
+
+    begin: float
+    end: float | None
+    lives: tuple[Life, ...]
+    marks: tuple[Mark, ...]
+    samples: tuple[Sample, ...]
+
+
+def life_of(pod: PodObject, place: Place, pool_zone: str = "") -> Life:
+    """Return the life of a worker that has a pod."""
+    ended = [
+        one.state.terminated.finished_at
+        for one in pod.status.container_statuses
+        if one.state.terminated and one.state.terminated.finished_at
+    ]
+    is_over = pod.status.phase in ("Succeeded", "Failed")
+    known = (place.zone, pod.metadata.annotations.zone, pool_zone)
+    return Life(
+        worker=worker_id_of(pod),
+        pod=pod.metadata.name,
+        node=pod.spec.node_name or "",
+        zone=next((one for one in known if one not in ("", "-")), ""),
+        capacity=pod.metadata.labels.get(LABEL_CAPACITY, ""),
+        state=state_of(pod),
+        begin=epoch(pod.metadata.creation_timestamp),
+        end=max(filter(None, map(epoch, ended)), default=None) if is_over else None,
+        is_over=is_over,
+    )
+
+
+def ended(life: Life, at: datetime) -> Life:
+    """Return a life whose pod has gone: at its end, if that was told, or when it was missed."""
+    end = life.end if life.end is not None else at.timestamp()
+    return msgspec.structs.replace(life, end=end, is_over=True, state="Gone")
+
+
+def marks_of(job: Job, moments: Sequence[Moment], samples: Sequence[Sample]) -> tuple[Mark, ...]:
+    """Return what happened, in the order of time."""
+    found = [_mark(one) for one in moments]
+    saved = job.status.checkpoint
+    saves = {one.checkpoint: one.at for one in reversed(samples) if one.checkpoint is not None}
+    if samples:  # the first sample only tells what was there before
+        saves.pop(samples[0].checkpoint, None)
+    if saved and (at := epoch(saved.time)) is not None:
+        saves[saved.step] = at
+    found += [
+        Mark(at, "checkpoint", "Checkpoint", f"step {step:,} is durable")
+        for step, at in saves.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (one.at, one.kind)))
+
+
+def _mark(one: Moment) -> Mark:
+    taken = _TAKEN.search(one.text)
+    is_loss = one.is_loss and taken is not None
+    kind = "loss" if is_loss else "world" if one.size is not None else "decision"
+    worker = int(taken[1]) if is_loss and taken else None
+    return Mark(one.at.timestamp(), kind, one.what, one.text, one.size, worker)
+
+
+def lives_told(job: Job, events: Sequence[EventObject]) -> dict[str, Life]:
+    """Return the beginnings that the scheduler's Events tell, by pod: of pods that are gone, too."""
+    name, uid = job.metadata.name, job.metadata.uid
+    found = {}
+    for event in events:
+        pod = event.regarding.name
+        worker, assigned = worker_id_in(pod, name, uid), _ASSIGNED.match(event.note)
+        if worker is not None and assigned:
+            begin = epoch(event.event_time or event.deprecated_last_timestamp)
+            found[pod] = Life(
+                worker=worker, pod=pod, node=assigned[1], state="Gone", begin=begin, is_over=True
+            )
+    return found
+
+
+def joined(
+    job: Job, told: Mapping[str, Life], seen: Mapping[str, Life], marks: Sequence[Mark]
+) -> tuple[Life, ...]:
+    """Put lives together: what was seen counts before what was told; losses end what has no end."""
+    found = list({**told, **seen}.values())
+    known = {one.worker for one in found}
+    for mark in marks:
+        if mark.worker is not None and mark.worker not in known:
+            taken = _TAKEN.search(mark.text)
+            node = (taken[2] or "") if taken else ""
+            found.append(Life(worker=mark.worker, node=node, state="Gone", is_over=True))
+    losses = {mark.worker: mark.at for mark in marks if mark.worker is not None}
+    capacities = _capacities(job)
+    allowed = job.spec.placement.capacity
+    return tuple(
+        sorted(
+            (
+                _with_capacity(_lost(one, losses.get(one.worker)), capacities, allowed)
+                for one in found
+            ),
+            key=lambda one: (one.worker, one.pod),
+        )
+    )
+
+
+def _lost(life: Life, at: float | None) -> Life:
+    if at is None or (life.begin is not None and at < life.begin):
+        return life
+    return msgspec.structs.replace(life, end=at if life.end is None else life.end, is_lost=True)
+
+
+def _capacities(job: Job) -> dict[int, str]:
+    """Return the capacity of workers by the ledger."""
+    return {
+        worker: "Spot" if rate.is_spot else "OnDemand"
+        for rate in job.status.accumulators.rates
+        if rate.is_spot is not None
+        for worker in numbers(rate.workers)
+    }
+
+
+def _with_capacity(life: Life, capacities: Mapping[int, str], allowed: str) -> Life:
+    """Fill in a capacity that no pod tells any more, by the ledger or by what the job allows."""
+    if life.capacity:
+        return life
+    known = capacities.get(life.worker) or ("" if allowed == "Mixed" else allowed)
+    return msgspec.structs.replace(life, capacity=known)
+
+
+def timeline(
+    job: Job,
+    lives: Sequence[Life],
+    marks: Sequence[Mark],
+    samples: Sequence[Sample],
+    end: float | None,
+) -> Timeline:
+    """Return the picture, from the first thing that is known."""
+    times = [one.begin for one in lives if one.begin is not None]
+    times += [one.at for one in (*marks, *samples[:1])]
+    created = epoch(job.metadata.creation_timestamp)
+    begin = min(times, default=created or 0.0) - _SECONDS_BEFORE
+    return Timeline(
+        begin=max(begin, created) if created is not None else begin,
+        end=end,
+        lives=tuple(lives),
+        marks=tuple(marks),
+        samples=tuple(samples),
+    )
