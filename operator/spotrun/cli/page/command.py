@@ -37,11 +37,15 @@ async def _serve(
     app: web.Application, listener: socket.socket, door: Door, *, is_opened: bool
 ) -> None:
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, handler_cancellation=True
+        app,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=_GRACE_SECONDS,
     )
     await runner.setup()
     try:
-        await web.SockSite(runner, listener, shutdown_timeout=_GRACE_SECONDS).start()
+        await web.SockSite(runner, listener).start()
         print(f"{door.address}\n(good for one browser, once; Ctrl-C ends the page)", flush=True)
         if is_opened:
             await asyncio.to_thread(webbrowser.open, door.address)

@@ -20,9 +20,7 @@ _EXAMPLES = """\
 def describe(parser: argparse.ArgumentParser) -> None:
     """Add the flags to a parser."""
     flags.describe(parser, _EXAMPLES, "[-n NAMESPACE] [--port PORT] [--no-open]")
-    parser.add_argument(
-        "--port", type=_port, default=0, metavar="PORT", help="default: a free one"
-    )
+    parser.add_argument("--port", type=_port, default=0, metavar="PORT", help="default: a free one")
     parser.add_argument(
         "--no-open", action="store_true", help="print the address, and open no browser"
     )

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 
 from spotrun.api.names import LABEL_JOB
 from spotrun.cli.cluster.session import Cluster
@@ -16,7 +16,7 @@ from spotrun.cli.page.views.history import Sample, sample_of, with_sample
 from spotrun.cli.page.views.job import JobView, Seen, job_view
 from spotrun.cli.page.views.timeline import Life, ended, life_of
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
-from spotrun.kube.resource import Key, Object
+from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Selection
 from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
@@ -29,7 +29,6 @@ from spotrun.observe.kube_objects import (
     PodObject,
 )
 
-T = TypeVar("T", bound=Object)
 _SYNC_SECONDS = 10.0
 _FAILURES_TO_SAY = 2
 _NOWHERE = Place()
@@ -67,12 +66,8 @@ class FleetFollower:
         self._rows: dict[str, JobRow] = {}
         self._pool_rows: dict[str, PoolRow] = {}
         self._samples: dict[str, tuple[Sample, ...]] = {}
-        self.jobs = Reflector(
-            cluster.client, Selection(TRAINING_JOBS, scope), Job, self._on_job
-        )
-        self.pools = Reflector(
-            cluster.client, Selection(CAPACITY_POOLS), Pool, self._on_pool
-        )
+        self.jobs = Reflector(cluster.client, Selection(TRAINING_JOBS, scope), Job, self._on_job)
+        self.pools = Reflector(cluster.client, Selection(CAPACITY_POOLS), Pool, self._on_pool)
 
     def now(self) -> Fleet:
         """Return all rows."""
@@ -138,15 +133,19 @@ class JobFollower:
             EventObject,
             lambda _old, _new: self.bell.ring(),
         )
+        self._followed: tuple[tuple[Reflector[Any], str], ...] = (
+            (self.pods, "pods"),
+            (self._events, "Events"),
+        )
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
         """Follow while the block lasts; what the user's rights hide is noted."""
         async with AsyncExitStack() as stack:
-            for reflector, what in ((self.pods, "pods"), (self._events, "Events")):
+            for reflector, what in self._followed:
                 if await _may_list(self._cluster, reflector.selection):
                     await stack.enter_async_context(running(reflector.run()))
-                    await _synced(reflector)
+                    await _synced(reflector.synced)
                 else:
                     self._hidden.append(f"Your rights do not let you list {what} here.")
             await self._read_assignments()
@@ -232,8 +231,8 @@ async def following(cluster: Cluster, *, is_one_namespace: bool) -> AsyncIterato
         await stack.enter_async_context(running(fleet.jobs.run()))
         if has_pools:
             await stack.enter_async_context(running(fleet.pools.run()))
-            await _synced(fleet.pools)
-        await _synced(fleet.jobs)
+            await _synced(fleet.pools.synced)
+        await _synced(fleet.jobs.synced)
         yield fleet
 
 
@@ -245,12 +244,10 @@ async def _may_list(cluster: Cluster, chosen: Selection) -> bool:
     return True
 
 
-async def _synced(reflector: Reflector[T]) -> None:
+async def _synced(synced: asyncio.Event) -> None:
     """Wait for the first list, for a while: the page says what is missing."""
-    try:
-        await asyncio.wait_for(reflector.synced.wait(), _SYNC_SECONDS)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        await asyncio.wait_for(synced.wait(), _SYNC_SECONDS)
 
 
 def _text(key: Key) -> str:

@@ -111,7 +111,7 @@ class Page:
         # browser leaves SameSite=Strict cookies out.
         to = self._door.root
         answer = web.Response(
-            text=f'<!doctype html><meta http-equiv="refresh" content="0;url={to}"><title>jobs</title>',
+            text=f'<!doctype html><meta http-equiv="refresh" content="0;url={to}">',
             content_type="text/html",
             headers=HEADERS,
         )
@@ -235,12 +235,14 @@ class _OpenJobs:
         async with self._lock:
             if key not in self._jobs:
                 while len(self._jobs) >= _MOST_OPEN_JOBS:
-                    _, (_, stack) = self._jobs.popitem(last=False)
-                    await stack.aclose()
-                follower = JobFollower(_in_namespace(self._cluster, key.namespace), self._fleet, key)
+                    oldest = next(iter(self._jobs))
+                    await self._jobs.pop(oldest)[1].aclose()
+                follower = JobFollower(
+                    _in_namespace(self._cluster, key.namespace), self._fleet, key
+                )
                 stack = AsyncExitStack()
                 await stack.enter_async_context(follower.followed())
-                self._jobs[key] = follower, stack
+                self._jobs[key] = (follower, stack)
             self._jobs.move_to_end(key)
             return self._jobs[key][0]
 

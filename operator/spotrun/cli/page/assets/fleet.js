@@ -46,7 +46,7 @@ export function fleetView(follow) {
   const tiles = h("section", { class: "tiles", "aria-label": "Sums" });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Show only one state" });
   const filter = /** @type {HTMLInputElement} */ (h("input", {
-    type: "search", placeholder: "Filter by name, namespace, team or reason   ( / )",
+    type: "search", placeholder: "Filter jobs: a name, a team, a reason",
     "aria-label": "Filter jobs", value: kept.filter, maxlength: 200,
     input: () => { kept.filter = filter.value; draw(); },
   }));
@@ -239,7 +239,7 @@ function rowOf(row) {
     h("td", { class: "number c-rate" }, row.usdPerHour ? usd(row.usdPerHour) : "–"),
     h("td", { class: "number c-cost" }, usd(row.usd), used == null ? null
       : h("span", { class: `small ${used >= 1 ? "bad" : used > 0.8 ? "warn" : "muted"}` }, `${Math.round(used * 100)}% of ${usd(row.budgetUsd)}`)),
-    h("td", { class: "number c-saved" }, row.savedUsd ? h("span", { class: "good" }, usd(row.savedUsd)) : "–"),
+    h("td", { class: "number c-saved" }, row.savedUsd ? h("span", { class: row.savedUsd > 0 ? "good" : "" }, usd(row.savedUsd)) : "–"),
     h("td", { class: "number c-losses" }, row.losses ? String(row.losses) : "–"),
     h("td", { class: "number c-age" }, ago(row.created)),
     h("td", { class: "c-why muted", title: row.why }, row.why));
@@ -278,7 +278,7 @@ function tilesOf(all) {
     tile("Now", `${usd(sum((row) => row.usdPerHour))}/h`, `${count(running)} workers run`),
     tile("On spot", running ? `${Math.round((spot / running) * 100)}%` : "–", `${count(spot)} of ${count(running)} workers`),
     tile("Spent", usd(spent), limit ? `${usd(under)} of ${usd(limit)} in budgets` : "no job has a budget"),
-    tile("Saved by spot", usd(saved), spent + saved > 0 ? `${Math.round((saved / (spent + saved)) * 100)}% of the price on demand` : "", saved > 0 ? "good" : ""),
+    tile("Saved by spot", usd(saved), spent + saved > 0 && saved > 0 ? `${Math.round((saved / (spent + saved)) * 100)}% of the price on demand` : "", saved > 0 ? "good" : ""),
   ];
 }
 
@@ -307,7 +307,7 @@ function drawPools(section, pools) {
       h("td", {}, h("span", { class: `capacity ${row.capacity}` }, row.capacity === "OnDemand" ? "On demand" : row.capacity || "–")),
       h("td", {}, row.types), h("td", {}, row.zones),
       h("td", { class: "number" }, count(row.nodes)), h("td", { class: "number" }, count(row.workers)),
-      h("td", { class: "number" }, usd(row.usdPerHour), h("span", { class: "muted small" },
+      h("td", { class: "number" }, usd(row.usdPerHour), h("span", { class: "muted small source", title: row.source },
         row.usdPerHour == null ? "no price" : `${row.source}${row.isStale ? ", old" : ""}`)),
       h("td", { class: `number ${row.lossesADay ? "warn" : ""}` }, count(row.lossesADay)),
       h("td", { class: "number" }, row.taken || "–"),

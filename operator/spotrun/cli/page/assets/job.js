@@ -60,8 +60,8 @@ export function jobView(namespace, name, follow) {
     try {
       const answer = await (await fetch(`${path}/log`)).json();
       const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
-      const text = answer.lines.map((/** @type {{at: string, text: string}} */ one) => `${one.at ? `${one.at.slice(11, 19)}  ` : ""}${one.text}`).join("\n");
-      heard.textContent = answer.why || (answer.rank ? `last ${count(answer.lines.length)} lines of ${answer.rank.startsWith("w") ? `worker ${answer.rank.slice(1)}` : `rank ${answer.rank}`}, UTC` : "");
+      const text = answer.lines.map((/** @type {{at: string, text: string}} */ one) => `${one.at ? `${time(Date.parse(`${one.at.slice(0, 19)}Z`) / 1000)}  ` : ""}${one.text}`).join("\n");
+      heard.textContent = answer.why || (answer.rank ? `last ${count(answer.lines.length)} lines of ${answer.rank.startsWith("w") ? `worker ${answer.rank.slice(1)}` : `rank ${answer.rank}`}` : "");
       if (log.textContent !== text) {
         log.textContent = text;
         if (isAtEnd) log.scrollTop = log.scrollHeight;
@@ -113,7 +113,7 @@ function headOf(job) {
       tile("Progress", progress, row.step == null ? pace : `step ${count(row.step)}${row.totalSteps ? ` of ${count(row.totalSteps)}` : ""}, ${pace}`),
       tile("Workers", row.workers, `${row.spot} on spot; ${figures.min} to ${figures.max}, ${figures.capacity}`),
       tile("Cost", usd(row.usd), used == null ? `${usd(row.usdPerHour)}/h now` : `${usd(row.usdPerHour)}/h now; ${Math.round(used * 100)}% of ${usd(row.budgetUsd)}`, used != null && used >= 1 ? "bad" : ""),
-      tile("Saved by spot", usd(row.savedUsd), figures.onDemandUsd == null ? "" : `${usd(figures.onDemandUsd)} on demand`, row.savedUsd ? "good" : ""),
+      tile("Saved by spot", usd(row.savedUsd), figures.onDemandUsd == null ? "" : `${usd(figures.onDemandUsd)} on demand`, (row.savedUsd ?? 0) > 0 ? "good" : ""),
       tile("Losses", String(row.losses), losses),
       tile(row.eta != null && row.phase === "Running" ? "Left" : "Age", row.eta != null && row.phase === "Running" ? span(Math.max(0, left ?? 0)) : ago(row.created), figures.schedule || `made ${time(row.created)}`, figures.isLate ? "bad" : ""),
       tile("Checkpoint", figures.checkpointStep == null ? "none" : `step ${count(figures.checkpointStep)}`, figures.checkpointAt == null ? "" : `${ago(figures.checkpointAt)} ago`)),
@@ -142,7 +142,7 @@ function happenedOf(job) {
   const all = [...job.timeline.marks].reverse();
   return h("section", { class: "card happened" }, h("h2", {}, "What happened, the newest first"),
     all.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What happened" }, h("ol", {}, ...all.map((mark) => h("li", { class: mark.kind },
-      h("time", {}, time(mark.at)), h("div", {}, h("b", {}, mark.what === "World" ? "World" : spaced(mark.what)), ` ${mark.text}`))))) : h("p", { class: "muted" }, "No decision and no Event yet."));
+      h("time", {}, time(mark.at)), h("div", {}, ...told(mark)))))) : h("p", { class: "muted" }, "No decision and no Event yet."));
 }
 
 /**
@@ -159,6 +159,12 @@ function drawWorkers(section, job) {
       h("td", {}, one.state), h("td", {}, h("span", { class: `capacity ${one.capacity}` }, one.capacity === "OnDemand" ? "On demand" : one.capacity)),
       h("td", { class: "number" }, usd(one.usdPerHour)), h("td", { class: "mono" }, one.node), h("td", {}, one.zone), h("td", {}, one.machine),
       h("td", { class: "number" }, ago(one.created))))))) : h("p", { class: "muted" }, "No worker has a pod now."));
+}
+
+/** @param {import("./types").Mark} mark */
+function told(mark) {
+  const world = /^world (\d+): (.*)$/s.exec(mark.text);
+  return world ? [h("b", {}, `World ${world[1]}`), ` ${world[2]}`] : [h("b", {}, spaced(mark.what)), ` ${mark.text}`];
 }
 
 /** @param {string} word */

@@ -41,8 +41,8 @@ export function lanes(lives, most = 24) {
  * @param {string[]} zones
  */
 function colour(life, zones) {
-  const shade = life.zone ? zones.indexOf(life.zone) % SHADES : 0;
-  return `${life.capacity || "unknown"} shade${shade}`;
+  const shade = life.zone ? `shade${zones.indexOf(life.zone) % SHADES}` : "nowhere";
+  return `${life.capacity || "unknown"} ${shade}`;
 }
 
 /**
@@ -212,7 +212,7 @@ function legend(line, zones, hasMoney) {
   const kinds = new Map();
   for (const life of line.lives) {
     const name = { Spot: "Spot", OnDemand: "On demand" }[life.capacity] ?? "Capacity not known";
-    kinds.set(`${name}${life.zone ? `, ${life.zone}` : ""}`, colour(life, zones));
+    kinds.set(`${name}${life.zone ? `, ${life.zone}` : ", zone not known"}`, colour(life, zones));
   }
   const has = (/** @type {string} */ kind) => line.marks.some((mark) => mark.kind === kind);
   const sign = (/** @type {string} */ name, /** @type {SVGElement} */ made) => h("li", {}, svg("svg", { width: 14, height: 14, viewBox: "0 0 14 14", "aria-hidden": "true" }, made), name);

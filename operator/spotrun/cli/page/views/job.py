@@ -61,7 +61,7 @@ def job_view(seen: Seen, now: datetime) -> JobView:
     job, status = seen.job, seen.job.status
     told = moments(job, seen.events)
     marks = marks_of(job, told, seen.samples)
-    lives = joined(job, lives_told(job, seen.assignments), seen.lives, marks)
+    lives = joined(job, seen.pools, lives_told(job, seen.assignments), seen.lives, marks)
     return JobView(
         row=job_row(job),
         reason=status.reason,

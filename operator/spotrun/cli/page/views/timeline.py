@@ -12,6 +12,7 @@ import msgspec
 
 from spotrun.api.names import LABEL_CAPACITY
 from spotrun.cli.jobs.model import Job
+from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.workers import Place, numbers, state_of, worker_id_of
 from spotrun.cli.page.views.fleet import epoch
 from spotrun.cli.page.views.history import Sample
@@ -91,11 +92,19 @@ def ended(life: Life, at: datetime) -> Life:
 
 def marks_of(job: Job, moments: Sequence[Moment], samples: Sequence[Sample]) -> tuple[Mark, ...]:
     """Return what happened, in the order of time."""
-    found = [_mark(one) for one in moments]
+    worlds = [one.text for one in moments if one.size is not None]  # each ends with its reason
+    found = [
+        _mark(one)
+        for one in moments
+        if one.size is not None or not any(text.endswith(f"; {one.text}") for text in worlds)
+    ]
     saved = job.status.checkpoint
-    saves = {one.checkpoint: one.at for one in reversed(samples) if one.checkpoint is not None}
-    if samples:  # the first sample only tells what was there before
-        saves.pop(samples[0].checkpoint, None)
+    known = samples[0].checkpoint if samples else None  # it was there before
+    saves = {
+        one.checkpoint: one.at
+        for one in reversed(samples)
+        if one.checkpoint is not None and one.checkpoint != known
+    }
     if saved and (at := epoch(saved.time)) is not None:
         saves[saved.step] = at
     found += [
@@ -114,7 +123,7 @@ def _mark(one: Moment) -> Mark:
 
 
 def lives_told(job: Job, events: Sequence[EventObject]) -> dict[str, Life]:
-    """Return the beginnings that the scheduler's Events tell, by pod: of pods that are gone, too."""
+    """Return the beginnings that the scheduler's Events tell, by pod; it may be gone."""
     name, uid = job.metadata.name, job.metadata.uid
     found = {}
     for event in events:
@@ -129,7 +138,11 @@ def lives_told(job: Job, events: Sequence[EventObject]) -> dict[str, Life]:
 
 
 def joined(
-    job: Job, told: Mapping[str, Life], seen: Mapping[str, Life], marks: Sequence[Mark]
+    job: Job,
+    pools: Sequence[Pool],
+    told: Mapping[str, Life],
+    seen: Mapping[str, Life],
+    marks: Sequence[Mark],
 ) -> tuple[Life, ...]:
     """Put lives together: what was seen counts before what was told; losses end what has no end."""
     found = list({**told, **seen}.values())
@@ -140,7 +153,7 @@ def joined(
             node = (taken[2] or "") if taken else ""
             found.append(Life(worker=mark.worker, node=node, state="Gone", is_over=True))
     losses = {mark.worker: mark.at for mark in marks if mark.worker is not None}
-    capacities = _capacities(job)
+    capacities = _capacities(job, pools)
     allowed = job.spec.placement.capacity
     return tuple(
         sorted(
@@ -159,14 +172,18 @@ def _lost(life: Life, at: float | None) -> Life:
     return msgspec.structs.replace(life, end=at if life.end is None else life.end, is_lost=True)
 
 
-def _capacities(job: Job) -> dict[int, str]:
-    """Return the capacity of workers by the ledger."""
-    return {
-        worker: "Spot" if rate.is_spot else "OnDemand"
-        for rate in job.status.accumulators.rates
-        if rate.is_spot is not None
-        for worker in numbers(rate.workers)
-    }
+def _capacities(job: Job, pools: Sequence[Pool]) -> dict[int, str]:
+    """Return the capacity of workers by the ledger, and of the last that was taken by its pool."""
+    last = job.status.interruptions.last
+    found = {}
+    for pool in pools:
+        if last is not None and pool.metadata.name == last.pool:
+            found[last.worker] = pool.spec.capacity
+    for rate in job.status.accumulators.rates:
+        if rate.is_spot is not None:
+            kind = "Spot" if rate.is_spot else "OnDemand"
+            found |= dict.fromkeys(numbers(rate.workers), kind)
+    return found
 
 
 def _with_capacity(life: Life, capacities: Mapping[int, str], allowed: str) -> Life:
@@ -186,7 +203,7 @@ def timeline(
 ) -> Timeline:
     """Return the picture, from the first thing that is known."""
     times = [one.begin for one in lives if one.begin is not None]
-    times += [one.at for one in (*marks, *samples[:1])]
+    times += [one.at for one in marks] + [one.at for one in samples[:1]]
     created = epoch(job.metadata.creation_timestamp)
     begin = min(times, default=created or 0.0) - _SECONDS_BEFORE
     return Timeline(

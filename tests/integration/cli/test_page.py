@@ -1,0 +1,155 @@
+"""The page at a real cluster, with a job that loses a node, and in a browser if one is here."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.integration.money.helpers import workers
+from tests.integration.spot.helpers import add_node
+from tests.support.browser.chromium import PROGRAM, Tab, opened_tab
+from tests.support.cluster.operator_world import World
+from tests.support.cluster.scripted_agent import Times, worker_id_of
+from tests.support.processes.plugin import begun, ended
+
+PRICE = {"spotrun.dev/usd-per-hour": "8"}
+PICTURES = os.environ.get("SPOTRUN_PICTURES")
+"""A folder for screenshots, for the documentation."""
+
+
+@asynccontextmanager
+async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
+    for name, zone in (("a", "us-east-1a"), ("b", "us-east-1b"), ("c", "us-east-1a")):
+        await add_node(world, name, zone=zone, annotations=PRICE, room={"cpu": "2"})
+    world.play().step_times = lambda _: Times(0.05)
+    await world.create_job(workers={**workers(4), "min": 2})
+    async with world.operator():
+        await world.until_job(
+            lambda s: "usd" in s.get("cost", {}) and "step" in s.get("progress", {})
+        )
+        world.agent(0).context.log("loss <b>0.5</b>")
+        nodes = {worker_id_of(pod): pod["spec"]["nodeName"] for pod in await world.pods()}
+        lost = next(node for node in nodes.values() if node != nodes[0])
+        await world.nodes[lost].vanish(delete_node=True)
+        await world.until_job(lambda s: s.get("interruptions", {}).get("count", 0) >= 1)
+        await world.until_job(lambda s: s["world"]["number"] >= 2 and s["world"]["active"])
+        yield
+
+
+@asynccontextmanager
+async def page_of(world: World, *words: str) -> AsyncIterator[str]:
+    """Start the page; yields the address that it prints. Ctrl-C ends it, and says nothing more."""
+    process = await begun(world.cluster, "ui", "--no-open", *words)
+    try:
+        assert process.stdout is not None
+        address = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
+        assert address, (await ended(process)).err
+        yield address
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        left = await asyncio.wait_for(ended(process), 20)
+    assert (left.code, left.err) == (0, "")
+
+
+async def test_a_job_that_has_lost_a_node_is_seen_in_the_list_and_in_its_timeline(
+    world: World,
+) -> None:
+    async with (
+        a_job_that_loses_a_node(world),
+        page_of(world) as address,
+        visitor(address) as (session, root),
+    ):
+        rows = await until(session, f"{root}api/fleet", lambda m: m.get("jobs"))
+        job = f"{root}api/jobs/{world.namespace}/job"
+        seen = await until(session, job, lambda m: lost_lives(m) and m["job"]["row"]["losses"])
+        async with session.get(f"{job}/log") as answer:
+            log = await answer.json()
+        async with session.get(f"{root}api/jobs/{world.namespace}/none") as answer:
+            assert answer.status == 404
+    [row] = [one for one in rows["jobs"] if one["namespace"] == world.namespace]
+    assert (row["name"], row["losses"] >= 1, row["usdPerHour"] > 0) == ("job", True, True)
+    [lost, *_] = lost_lives(seen)
+    assert lost["capacity"] == "Spot"
+    assert None not in (lost["begin"], lost["end"])
+    kinds = {mark["kind"] for mark in seen["job"]["timeline"]["marks"]}
+    assert {"loss", "world"} <= kinds
+    zones = {one["zone"] for one in seen["job"]["workers"] if one["node"] != "-"}
+    assert zones <= {"us-east-1a", "us-east-1b"}
+    assert log["lines"][0]["text"] == "loss <b>0.5</b>"
+
+
+def lost_lives(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in message["job"]["timeline"]["lives"] if one["isLost"]]
+
+
+@asynccontextmanager
+async def visitor(address: str) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    """Come in as a browser does."""
+    jar = aiohttp.CookieJar(unsafe=True)  # of addresses, too
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        async with session.get(address) as answer:
+            assert answer.status == 200, await answer.text()
+            root = (await answer.text()).split("url=")[1].split('"')[0]
+        yield session, f"{address.partition('/enter/')[0]}{root}"
+
+
+async def until(
+    session: aiohttp.ClientSession, path: str, holds: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any]:
+    """Follow a stream to the first message that holds."""
+    async with asyncio.timeout(60), session.get(path) as answer:
+        assert answer.content_type == "text/event-stream", await answer.text()
+        while True:
+            line = await answer.content.readuntil(b"\n\n")
+            if line.startswith(b"data: "):
+                message: dict[str, Any] = json.loads(line[6:])
+                if holds(message):
+                    return message
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (Debian's: chromium)")
+async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) -> None:
+    async with a_job_that_loses_a_node(world), page_of(world) as address, opened_tab() as tab:
+        await tab.look(width=1280, height=900)
+        await tab.visit(address)
+        await tab.until("document.querySelector('.jobs a[data-key]') !== null")
+        painted = await tab.value(
+            "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        )
+        await _picture(tab, "fleet")
+        await tab.press("/")
+        await tab.until("document.activeElement.type === 'search'")
+        await tab.press("Escape")
+        await tab.press("j")
+        await tab.until("document.activeElement.matches('.jobs a')")
+        await tab.press("Enter")
+        await tab.until("document.querySelectorAll('.timeline path.loss').length > 1")
+        await tab.until("document.querySelector('pre').textContent.includes('<b>0.5</b>')")
+        assert await tab.value("document.querySelectorAll('.timeline rect.bar').length") >= 4
+        await _picture(tab, "job")
+        await tab.press("Escape")
+        await tab.until("document.querySelector('.jobs a[data-key]') !== null")
+        assert tab.complaints == []
+    assert painted < 5000  # its figure is bench/ui.py's
+
+
+async def _picture(tab: Tab, name: str) -> None:
+    if PICTURES is None:
+        return
+    for look, width, is_dark in (
+        ("light", 1280, False),
+        ("dark", 1280, True),
+        ("phone", 390, False),
+    ):
+        await tab.look(width=width, height=900 if width > 600 else 844, is_dark=is_dark)
+        await asyncio.sleep(2.5)  # the picture is drawn anew to its width
+        await tab.picture(Path(PICTURES, f"{name}-{look}.png"))
+    await tab.look(width=1280, height=900)
