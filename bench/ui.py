@@ -1,11 +1,12 @@
-"""The time that a command line takes to answer, in a cluster of 500 jobs.
+"""The time that a command line takes to answer, and the page to show, in a cluster of 500 jobs.
 
 Each verb is a process of its own, as a shell starts it: the start of Python, imports, the
 kubeconfig, TLS, the requests and the screen are all in the figure. The API server is a real one;
 the statuses are as large as those of jobs that have trained for hours.
 
 `cli_p95_seconds` is that of the slowest verb; `cli_start_seconds` is what help takes, which asks no
-cluster.
+cluster. bench/ui_page.py has the page's: `ui_update_p95_seconds`, `ui_first_paint_seconds` and
+`ui_bundle_kb`.
 
 Run as `.venv/bin/python bench/ui.py [--quick]`; JSON lines.
 """
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench import ui_page
 from bench.operator_bench import percentile, say
 from devcluster.client import Client, at
 from devcluster.cluster import Cluster
@@ -58,6 +60,7 @@ def main() -> None:
             say(f"cli_{name}_seconds", taken, "s", jobs=jobs)
             slowest = max(slowest, percentile(taken, 95))
         say("cli_p95_seconds", slowest, "s", jobs=jobs, repeats=times)
+        asyncio.run(ui_page.measure(cluster, NAME, NAMESPACES[0], jobs, times))
 
 
 def _timed(

@@ -52,7 +52,7 @@ PRINTED = {
     "data_formats": {"data_format_ratio", "data_tokens_per_second", "data_cache_hits"},
     "storage": {"store_call_ms", "store_save_ratio", "store_restore_ratio", "store_lost"},
     "tiers": {"tier_call_ms", "tier_restore_ratio", "tier_lost"},
-    "ui": {"cli_p95_seconds", "cli_start_seconds"},
+    "ui": {"cli_p95_seconds", "cli_start_seconds", "ui_update_p95_seconds", "ui_bundle_kb"},
     "tuning": {"tune_regret_per_dollar_ratio", "tune_suggest_seconds", "tune_rss_mb"},
     "tuning_search": {
         *("tune_trials_lost", "tune_same_best", "tune_cost_error_usd"),
