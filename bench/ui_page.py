@@ -82,7 +82,7 @@ async def _in_a_browser(tab: Tab, address: str, change: Any, jobs: int, times: i
     await tab.value("document.querySelector('[data-sort=cost] button').click()")
     taken = []
     for number in range(times):
-        text = f"${7_000_000 + number:,}.00"
+        text = f"${7_000_000 + number:,}"
         waiting = f"""
         new Promise((done) => {{
           const look = () => document.querySelector('.jobs').textContent.includes('{text}')

@@ -23,6 +23,9 @@ PRICE = {"spotrun.dev/usd-per-hour": "8"}
 PICTURES = os.environ.get("SPOTRUN_PICTURES")
 """A folder for screenshots, for the documentation."""
 
+AXE = os.environ.get("SPOTRUN_AXE")
+"""The file axe.min.js of npm's axe-core, which looks for faults that keep people out."""
+
 
 @asynccontextmanager
 async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
@@ -130,6 +133,7 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         )
         await _picture(tab, "fleet")
+        faults = await _faults(tab)
         await tab.press("/")
         await tab.until("document.activeElement.type === 'search'")
         await tab.press("Escape")
@@ -140,10 +144,28 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
         await tab.until("document.querySelector('pre').textContent.includes('<b>0.5</b>')")
         assert await tab.value("document.querySelectorAll('.timeline rect.bar').length") >= 4
         await _picture(tab, "job")
+        faults += await _faults(tab)
         await tab.press("Escape")
         await tab.until("document.querySelector('.jobs a[data-key]') !== null")
-        assert tab.complaints == []
+        assert (tab.complaints, faults) == ([], [])
     assert painted < 5000  # its figure is bench/ui.py's
+
+
+async def _faults(tab: Tab) -> list[str]:
+    """Return the serious faults that axe finds, light and dark; none where it is not here."""
+    if AXE is None:
+        return []
+    await tab.value(await asyncio.to_thread(Path(AXE).read_text) + "; 0")
+    found = []
+    for is_dark in (False, True):
+        await tab.look(width=1280, height=900, is_dark=is_dark)
+        found += await tab.value(
+            "axe.run().then((all) => all.violations"
+            ".filter((one) => ['serious', 'critical'].includes(one.impact))"
+            ".map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`))"
+        )
+    await tab.look(width=1280, height=900)
+    return found
 
 
 async def _picture(tab: Tab, name: str) -> None:

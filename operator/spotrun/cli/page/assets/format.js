@@ -18,7 +18,7 @@ export function clock() {
 export function usd(value) {
   if (value == null) return "–";
   const size = Math.abs(value);
-  const digits = size >= 0.01 || size === 0 ? 2 : 4;
+  const digits = size >= 10_000 ? 0 : size >= 0.01 || size === 0 ? 2 : 4;
   const text = size.toLocaleString("en-US", {
     minimumFractionDigits: digits, maximumFractionDigits: digits,
   });

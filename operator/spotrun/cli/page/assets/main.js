@@ -24,12 +24,12 @@ let view = null;
  */
 export function follow(path, onMessage) {
   const source = new EventSource(path);
-  source.onopen = () => say("live", "live");
+  source.onopen = () => say("live", "open");
   source.onerror = () => say("the server does not answer", "lost");
   source.onmessage = (event) => {
     const message = JSON.parse(event.data);
     setClock(message.now);
-    say("live", "live");
+    say("live", "open");
     if (message.notes) fill(notes, ...message.notes.map((/** @type {string} */ one) => h("p", {}, one)));
     onMessage(message);
   };
