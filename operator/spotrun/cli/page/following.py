@@ -112,6 +112,7 @@ class JobFollower:
 
     def __init__(self, cluster: Cluster, fleet: FleetFollower, key: Key) -> None:
         self.bell = fleet.bell
+        self.viewers = 0
         self._cluster, self._fleet, self._key = cluster, fleet, key
         self._lives: dict[str, Life] = {}
         self._places: dict[str, Place] = {}

@@ -159,7 +159,11 @@ class Page:
             last = encoded
             return b'{"now":%f,%s' % (self._now(), encoded[1:])
 
-        return await self._stream(request, message)
+        follower.viewers += 1
+        try:
+            return await self._stream(request, message)
+        finally:
+            follower.viewers -= 1
 
     async def _log(self, request: web.Request) -> web.Response:
         """Answer with the last lines of rank 0, read with the user's rights."""
@@ -227,15 +231,15 @@ class _OpenJobs:
         pass
 
     async def __aexit__(self, *_: object) -> None:
-        for _, stack in self._jobs.values():
+        for _follower, stack in self._jobs.values():
             await stack.aclose()
 
     async def at(self, key: Key) -> JobFollower:
         """Return the follower of a job, which may have to begin; it shows what went by since."""
         async with self._lock:
             if key not in self._jobs:
-                while len(self._jobs) >= _MOST_OPEN_JOBS:
-                    oldest = next(iter(self._jobs))
+                unseen = [one for one, (it, _stack) in self._jobs.items() if not it.viewers]
+                for oldest in unseen[: max(0, len(self._jobs) + 1 - _MOST_OPEN_JOBS)]:
                     await self._jobs.pop(oldest)[1].aclose()
                 follower = JobFollower(
                     _in_namespace(self._cluster, key.namespace), self._fleet, key
