@@ -123,6 +123,43 @@ async def until(
                     return message
 
 
+async def test_a_user_sees_what_their_rights_allow_and_is_told_what_they_hide(
+    world: World, tmp_path: Path
+) -> None:
+    user = f"{world.namespace}:default"
+    for kubectl in (
+        ("create", "role", "jobs", "--verb=get,list,watch", "--resource=trainingjobs.spotrun.dev"),
+        ("create", "rolebinding", "jobs", "--role=jobs", f"--serviceaccount={user}"),
+    ):
+        world.cluster.kubectl("-n", world.namespace, *kubectl)
+    made = world.cluster.kubectl("-n", world.namespace, "create", "token", "default")
+    config = json.loads(world.cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": made.stdout.strip()}
+    config["contexts"][0]["context"]["namespace"] = world.namespace
+    file = tmp_path / "config"
+    file.write_text(json.dumps(config))
+    await world.create_job(workers=workers(1))
+    async with (
+        page_of(world, "--kubeconfig", str(file)) as address,
+        visitor(address) as (session, root),
+    ):
+        rows = await until(session, f"{root}api/fleet", lambda m: m.get("jobs"))
+        path = f"{root}api/jobs/{world.namespace}/job"
+        seen = await until(session, path, lambda m: m["job"])
+        async with session.get(f"{path}/log") as answer:
+            log = await answer.json()
+    assert [row["key"] for row in rows["jobs"]] == [f"{world.namespace}/job"]
+    assert [note.split(":")[0] for note in rows["notes"]] == [
+        f"Your rights let you see the jobs of namespace {world.namespace}, and of no other.",
+        "Your rights do not let you list CapacityPools",
+    ]
+    assert seen["job"]["notes"][:2] == [
+        "Your rights do not let you list pods here.",
+        "Your rights do not let you list Events here.",
+    ]
+    assert "not allowed" in log["why"]
+
+
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (Debian's: chromium)")
 async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) -> None:
     async with a_job_that_loses_a_node(world), page_of(world) as address, opened_tab() as tab:

@@ -55,7 +55,7 @@ export function fleetView(follow) {
   const table = h("table", { class: "jobs" }, h("thead", {}, head), body);
   const pool = h("section", { class: "pools" });
   const summary = h("p", { class: "muted small", role: "status" });
-  const element = h("div", {}, tiles, h("div", { class: "tools" }, filter, chips), table, summary, pool,
+  const element = h("div", {}, h("h1", { class: "unseen-title" }, "Training jobs"), tiles, h("div", { class: "tools" }, filter, chips), table, summary, pool,
     h("p", { class: "keys muted small" }, ...keys()));
 
   function draw() {
