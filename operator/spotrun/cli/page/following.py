@@ -1,4 +1,4 @@
-"""What the page follows: jobs and pools for all who look, pods and Events of a job that is open."""
+"""Followers: of all jobs and pools for everybody who looks, and of one job's pods and Events."""
 
 import asyncio
 from collections.abc import AsyncIterator
