@@ -200,7 +200,7 @@ def test_a_job_is_shown_with_its_losses_worlds_checkpoints_and_decisions_in_orde
 
 def test_what_is_not_known_is_said_and_not_drawn() -> None:
     view = job_view(seen_job(), NOW)
-    assert any(note.startswith("Dollars and steps are drawn from") for note in view.notes)
+    assert any(note.startswith("Dollars and $/h are drawn from") for note in view.notes)
     assert any(note.startswith("A bar with an open end") for note in view.notes)  # of worker 5
     hidden = job_view(
         replace(seen_job(), hidden=["Your rights do not let you list pods here."]), NOW

@@ -142,7 +142,7 @@ def _unknown(seen: Seen, lives: Sequence[Life]) -> list[str]:
     if seen.job.status.phase not in (Phase.SUCCEEDED, Phase.FAILED) and seen.samples:
         at = datetime.fromtimestamp(seen.samples[0].at).astimezone()
         found.append(
-            f"Dollars and steps are drawn from {at:%H:%M:%S} on, when this page was started: the "
+            f"Dollars and $/h are drawn from {at:%H:%M:%S} on, when this page was started: the "
             "status of a job has their present value, and no course of them."
         )
     if any(one.is_over and None in (one.begin, one.end) for one in lives):
