@@ -45,7 +45,7 @@ PATIENCE_SECONDS = 1800
 
 @dataclass
 class Found:
-    """What became of a search."""
+    """The end of a search."""
 
     status: Manifest
     on_node: dict[str, str]  # trial's job -> the node of its last worker
@@ -53,7 +53,7 @@ class Found:
     cost_error_usd: float
 
     def outcomes(self) -> list[tuple[object, ...]]:
-        """Return what must not depend on nodes: number, values, end and metric of each trial."""
+        """Return number, values, end and metric of each trial: they must not depend on nodes."""
         return [
             (one["number"], one["parameters"], one["phase"], one.get("value"))
             for one in self.status["history"]
