@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 
+from spotrun.act import workloads
 from spotrun.act.errors import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.events import event, may_announce
 from spotrun.act.jobs.annotations import annotate
@@ -43,6 +44,7 @@ from spotrun.state.actions import (
     Decision,
     DeleteJob,
     PriceWorker,
+    QueueAction,
     Release,
     Remove,
     Resize,
@@ -57,7 +59,7 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 
 _PATIENCE = 3  # failures in a row
 
-Single = Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize
+Single = Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize | QueueAction
 """The actions that take one request."""
 
 Stored = Callable[[JobSnapshot, JobState, str], None]
@@ -226,6 +228,8 @@ class Executor:
                 return await self._delete(job)
             case Resize():
                 return await resize(self._client, self._writes, job, action)
+            case _:
+                return await workloads.change(self._client, self._writes, job, action, self._wall())
 
     async def _delete(self, job: JobSnapshot) -> Trouble | None:
         try:
@@ -284,9 +288,14 @@ def _name_of(action: Single) -> str:
             return f"the removal of worker {worker_id}"
         case PriceWorker(worker_id=worker_id):
             return f"the annotation of worker {worker_id} with the price of its loss"
-        case Annotate():
-            return "the annotation of the job with its cost"
-        case DeleteJob():
-            return "the deletion of the job"
-        case Resize():
-            return "the change of workers.replicas"
+        case Annotate() | DeleteJob() | Resize():
+            return _OF_THE_JOB[type(action)]
+        case _:
+            return workloads.name_of(action)
+
+
+_OF_THE_JOB: dict[type[Single], str] = {
+    Annotate: "the annotation of the job with its cost",
+    DeleteJob: "the deletion of the job",
+    Resize: "the change of workers.replicas",
+}

@@ -96,6 +96,14 @@ LABEL_PROJECT: Final = Name("project", "on TrainingJobs, copied to their pods: w
 LABEL_RUN: Final = Name(
     "spotrun.dev/run", "on ConfigMaps with the files of `kubectl tjob run`: the name of the job"
 )
+LABEL_QUEUE: Final = Name(
+    "kueue.x-k8s.io/queue-name",
+    "on TrainingJobs: the LocalQueue of Kueue that gives the job its workers",
+)
+LABEL_QUEUE_PRIORITY: Final = Name(
+    "kueue.x-k8s.io/priority-class",
+    "on TrainingJobs: the WorkloadPriorityClass of Kueue that orders the job in its queue",
+)
 LABEL_MANAGED_BY: Final = Name(
     "app.kubernetes.io/managed-by", "on every object that the operator makes: its own name"
 )
@@ -162,6 +170,10 @@ ANNOTATION_CHECKPOINT_WANTED: Final = Name(
 ANNOTATION_INTERRUPTION_USD: Final = Name(
     "spotrun.dev/interruption-usd",
     "on worker pods: what the loss of this worker without notice would cost now, in dollars",
+)
+ANNOTATION_ASKED: Final = Name(
+    "spotrun.dev/asked",
+    "on Workloads of Kueue: the hash of the template and the queue for which quota is asked",
 )
 ANNOTATION_DO_NOT_DISRUPT: Final = Name(
     "karpenter.sh/do-not-disrupt", "on worker pods: Karpenter must not consolidate their nodes"
@@ -256,6 +268,7 @@ class SuspendedBy(Choice):
     BUDGET = "Budget", "the budget is used up; raise it to go on"
     SCHEDULE = "Schedule", "now is outside the windows of the schedule"
     IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter; look, then resume it"
+    QUEUE = "Queue", "Kueue has admitted no workers, or fewer than the smallest world needs"
 
 
 class Pricing(Choice):
@@ -330,6 +343,11 @@ class Reason(Choice):
     FATAL_EXIT_CODE = "FatalExitCode", "the exit code is one of failures.fatalExitCodes"
     TEMPLATE_REFUSED = "TemplateRefused", "Kubernetes refuses pods of this template"
     QUOTA_EXCEEDED = "QuotaExceeded", "a ResourceQuota has no room for the smallest world"
+    QUEUED = "Queued", "the queue of Kueue that the job names has not admitted (all of) its workers"
+    EVICTED_BY_QUEUE = (
+        "EvictedByQueue",
+        "Kueue took the job's quota back: a checkpoint is saved, then its workers go",
+    )
     NAME_TAKEN = "NameTaken", "an object of somebody else has the name of one of ours"
     WRITE_FAILED = "WriteFailed", "a write fails again and again; the message has the answer to it"
     LABELS_RESTORED = "LabelsRestored", "others changed our labels of a worker; they were put back"

@@ -375,7 +375,7 @@ class TrainingJobStatus(Model):
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this status was concluded from."
     )
-    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=4)] | None = Field(
+    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=5)] | None = Field(
         None,
         description="The causes of the suspension; each is cleared by its own rule. "
         f"{SuspendedBy.explained()}",

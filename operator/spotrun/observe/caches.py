@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.kube.watch.kopf_feed import Feed
+from spotrun.kube.watch.reflector import Reflector
 from spotrun.money.price_sources import Catalog
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.jobs.device_claims import (
@@ -39,6 +40,7 @@ from spotrun.observe.pools.caches import Listeners, PoolCaches
 from spotrun.observe.prices.bucket_prices import storage_price
 from spotrun.observe.prices.node_prices import Prices
 from spotrun.observe.prices.tables import NOBODY, PriceSources, PriceTables
+from spotrun.observe.queues.caches import QueueCaches
 from spotrun.observe.sync import Following
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.observe.telemetry.metrics_server import Usage
@@ -73,9 +75,11 @@ class Caches(Following):
         wake_pool: Callable[[str], None] = lambda _: None,
         wake_tuning: Wake = lambda _: None,
         price_sources: PriceSources = NOBODY,
+        has_kueue: bool = False,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
+        self._wake = wake
         self._wake_pool = wake_pool
         self._wake_tuning = wake_tuning
         self._feed_job = feed.handler(TRAINING_JOBS)
@@ -101,6 +105,14 @@ class Caches(Following):
         )
         parts = (jobs, pools, self._tables, self.tuning)
         super().__init__({name: one for part in parts for name, one in part.reflectors.items()})
+        self._queues = QueueCaches(
+            client,
+            namespace=namespace,
+            wake=wake,
+            follow=self._follow_queues,
+            is_enabled=has_kueue,
+        )
+        self.awaits(self._queues.known)
         self.prices = Prices(pools.price_of, wall, self._tables.catalog)
         self.agents = Agents(clock)
         self.usage = Usage(client, clock=clock, wake=wake, pods_of=jobs.pods_of)
@@ -111,7 +123,7 @@ class Caches(Following):
         self._uids: dict[Key, str] = {}
 
     async def __aenter__(self) -> Self:
-        for part in (self.jobs, self._tables, self.pools, self.tuning):
+        for part in (self.jobs, self._tables, self.pools, self.tuning, self._queues):
             await self._stack.enter_async_context(part)
         return self
 
@@ -173,6 +185,7 @@ class Caches(Following):
             storage=storage,
             devices=devices,
         )
+        seen = replace(seen, queue=self._queues.queue_of(job, seen.template))
         seen = with_claimed_devices(seen, self.jobs.pods_on, self.jobs.is_worker)
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
@@ -191,7 +204,7 @@ class Caches(Following):
         seen = replace(
             self.usage.added_to(seen),
             storage_price=storage_price(seen, self.prices.catalog),
-            market=self.pools.market_for(seen),
+            market=self.pools.market_for(seen).within(seen.queue),
             requests=replace(
                 self.pools.requests_of(seen.spec, seen.template), claimed=seen.claimed
             ),
@@ -274,6 +287,13 @@ class Caches(Following):
             ),
             wall=self._wall,
         )
+
+    def _follow_queues(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
+        """Follow Kueue's objects also; jobs that name a queue may go on, or have to wait."""
+        self.follow_also(reflectors)
+        for job in self.jobs.objects.store:
+            if job.metadata.labels.queue:
+                self._wake(Key(job.metadata.namespace, job.metadata.name))
 
     def _look_at(self, node: str) -> Node:
         return self.prices.priced(self._nodes.look(node))

@@ -25,6 +25,8 @@ from spotrun.api.names import (
     GROUP,
     LABEL_COST_CENTER,
     LABEL_PROJECT,
+    LABEL_QUEUE,
+    LABEL_QUEUE_PRIORITY,
     LABEL_TEAM,
     LABEL_TUNING_JOB,
     VERSION,
@@ -91,6 +93,8 @@ class JobLabels(CostLabels, frozen=True):
     """The labels of a job that mean something to us."""
 
     tuning_job: str | None = msgspec.field(default=None, name=str(LABEL_TUNING_JOB))
+    queue: str | None = msgspec.field(default=None, name=str(LABEL_QUEUE))
+    queue_priority: str | None = msgspec.field(default=None, name=str(LABEL_QUEUE_PRIORITY))
 
 
 class OwnedMeta(Meta, frozen=True, rename="camel"):

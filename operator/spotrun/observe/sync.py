@@ -28,22 +28,35 @@ class Following:
         self.rewound = asyncio.Event()
         """Set when a cache that decisions rest on was filled with an older state than it had
         shown."""
-        self._reflectors = reflectors
+        self._always = reflectors
+        self._others: list[asyncio.Event] = []
+        self.follow_also({})
+
+    def follow_also(self, others: Mapping[str, Reflector[Any]]) -> None:
+        """Follow also those of kinds that are served now; the others that were named are gone."""
+        self._reflectors = {**self._always, **others}
         self._of_resource: dict[Resource, list[Reflector[Any]]] = {}
-        for one in reflectors.values():
+        for one in self._reflectors.values():
             if one.selection.resource not in _HINTS:
                 one.rewound = self.rewound.set
             self._of_resource.setdefault(one.selection.resource, []).append(one)
 
+    def awaits(self, event: asyncio.Event) -> None:
+        """Be filled only once this is known as well, whatever more is followed then."""
+        self._others.append(event)
+
     async def synced(self) -> None:
         """Return when every cache has been filled once."""
-        for reflector in self._reflectors.values():
-            await reflector.synced.wait()
+        for event in self._events():
+            await event.wait()
 
     @property
     def are_synced(self) -> bool:
         """Whether every cache has been filled once."""
-        return all(reflector.synced.is_set() for reflector in self._reflectors.values())
+        return all(event.is_set() for event in self._events())
+
+    def _events(self) -> list[asyncio.Event]:
+        return [*(one.synced for one in self._reflectors.values()), *self._others]
 
     def last_version(self, resource: Resource) -> int:
         """Return the newest version of a resource in the caches; huge if it is not cached.

@@ -35,6 +35,7 @@ from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.stages import STAGES
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
+from spotrun.policies.placement.queueing.kueue import QUEUE, queue_limit
 from spotrun.policies.placement.supply import staying_workers
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.report.cost import COST
@@ -69,6 +70,7 @@ _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was ask
 
 SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
     rate_limit,  # can they be paid?
+    queue_limit,  # does the queue admit them?
     capacity_limit,  # can they train?
 )
 """Limits on the workers that are asked for; all policies see them, and each limit those before."""
@@ -102,6 +104,7 @@ POLICIES: tuple[Policy, ...] = (
     PARTIAL_CAPACITY,  # which nodes can nobody use?
     DEPARTURES,  # who has to go?
     WORKERS,  # who is missing?
+    QUEUE,  # what is to be asked of the queue, or given back?
     WORLD,  # who trains with whom?
     FAILED_WORKERS,  # who has failed, and is still there?
     INTERRUPTION_END,  # is that made good?

@@ -78,6 +78,7 @@ def settings_of(options: Options, server: str) -> Settings:
         inject_image=options.inject_image or "",
         trainer_image=options.trainer_image or "",
         restricted=options.restricted,
+        kueue=options.kueue,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),
         plain_host=options.metrics_host,

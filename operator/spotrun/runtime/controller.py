@@ -64,6 +64,7 @@ class Settings:
     inject_image: str = ""  # it brings the package into images that do not have it
     trainer_image: str = ""  # this one has it
     restricted: bool = False
+    kueue: bool = False  # whether it is looked for, as the queue of jobs that name one
     workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
     plain_host: str = ""
@@ -99,6 +100,7 @@ class Controller:
             wake_pool=self.pool_changed,
             wake_tuning=self.search_changed,
             price_sources=settings.price_sources,
+            has_kueue=settings.kueue,
             clock=time.monotonic,
             wall=client.clock.now,
         )

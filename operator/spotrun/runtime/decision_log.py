@@ -4,7 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from spotrun.api.field_types.text_values import WorkerIds
-from spotrun.state.actions import Action, Create, Decision, DeleteJob, Remove, Resize, Withdraw
+from spotrun.state.actions import (
+    Action,
+    AskQueue,
+    Create,
+    Decision,
+    DeleteJob,
+    Remove,
+    Resize,
+    Withdraw,
+)
 from spotrun.state.job_state import JobState, World
 
 
@@ -29,6 +38,8 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
             yield f"ask for {action.replicas} workers: {action.why}"
         elif isinstance(action, DeleteJob):
             yield f"delete the job: {action.why}"
+        elif isinstance(action, AskQueue):
+            yield f"ask the queue for {action.count} workers"
 
 
 def _by_reason(

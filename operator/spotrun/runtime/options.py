@@ -226,6 +226,15 @@ class Options:
             "root, without capabilities",
         ),
     )
+    kueue: bool = field(
+        default=False,
+        metadata=_flag(
+            _yes_or_no,
+            "true|false",
+            "have Kueue, where its API is served, admit the workers of jobs that name a queue; "
+            "without it these jobs wait",
+        ),
+    )
     price_table: str | None = field(
         default=None,
         metadata=_flag(

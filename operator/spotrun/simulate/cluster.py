@@ -15,15 +15,20 @@ from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Lease
 from spotrun.simulate.scenario import Rules
 from spotrun.state.actions import (
+    AcceptEviction,
     Action,
     Annotate,
+    AskQueue,
     Create,
     DeleteJob,
+    FinishRequest,
+    LeaveQueue,
     Placed,
     PriceWorker,
     Release,
     Remove,
     Resize,
+    ReturnQuota,
     Withdraw,
 )
 
@@ -146,6 +151,8 @@ class Cluster:
                     del self.workers[worker_id]
             case PriceWorker() | Annotate() | DeleteJob() | Resize():
                 pass  # of the job alone, whose size is given
+            case AskQueue() | ReturnQuota() | LeaveQueue() | AcceptEviction() | FinishRequest():
+                pass  # no simulated job names a queue
             case _:
                 assert_never(action)
 

@@ -7,6 +7,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason, ScalingReason
 from spotrun.money.units import Usd
 from spotrun.state.job_state import JobState
+from spotrun.state.queue import Workload
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,51 @@ class Resize:
     why: str
 
 
-Action = Create | Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize
+@dataclass(frozen=True)
+class AskQueue:
+    """Ask the queue for workers, by a new Workload or by another count in one that waits."""
+
+    number: int
+    count: int
+    least: int | None = None
+    waiting: Workload | None = None  # the one that is changed; None: a new one
+
+
+@dataclass(frozen=True)
+class ReturnQuota:
+    """Give back the quota of workers that are gone, as Kueue's reclaimable pods."""
+
+    request: Workload
+    count: int  # of all that were ever given back of it
+
+
+@dataclass(frozen=True)
+class LeaveQueue:
+    """Delete a Workload: with it goes its quota."""
+
+    request: Workload
+
+
+@dataclass(frozen=True)
+class AcceptEviction:
+    """Release the quota of an evicted Workload: the workers are gone. Kueue queues it again."""
+
+    request: Workload
+
+
+@dataclass(frozen=True)
+class FinishRequest:
+    """Mark a Workload as finished."""
+
+    request: Workload
+    has_succeeded: bool
+    why: str
+
+
+QueueAction = AskQueue | ReturnQuota | LeaveQueue | AcceptEviction | FinishRequest
+Action = (
+    Create | Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize | QueueAction
+)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from spotrun.state.stored.failures_codec import (
     write_rejections,
     write_restarts,
 )
-from spotrun.state.stored.optional_values import moment_of, time_of
+from spotrun.state.stored.optional_values import moment_of, numbers, ordered, ranges, time_of
 from spotrun.state.stored.scaling_codec import read_scaling, write_scaling
 from spotrun.state.stored.statements_codec import (
     read_conditions,
@@ -53,7 +53,6 @@ from spotrun.state.stored.workers_codec import (
     write_interruptions,
     write_workers,
 )
-from spotrun.state.worker_ids import numbers, ordered, ranges
 
 
 def read(status: TrainingJobStatus) -> JobState:

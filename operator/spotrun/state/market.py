@@ -1,12 +1,13 @@
 """The market as a decision about one job sees it: the pools that its workers may come from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity, Toleration
 from spotrun.money.shares import Resources
+from spotrun.state.queue import Queue
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,18 @@ class Market:
 
     pools: tuple[PoolFacts, ...] = ()
     strays: tuple[Resources, ...] = ()  # what nodes have that are in no pool, each kind once
+
+    def within(self, queue: Queue | None) -> "Market":
+        """Return the market without pools whose nodes are none that the queue has chosen."""
+        labels = queue.flavor.node_labels if queue is not None else {}
+        if not labels:
+            return self
+        fits = [
+            all(value in pool.match_labels.get(key, (value,)) for key, value in labels.items())
+            for pool in self.pools
+        ]
+        chosen = (pool for pool, does in zip(self.pools, fits, strict=True) if does)
+        return replace(self, pools=tuple(chosen))
 
     def pool(self, name: str) -> PoolFacts | None:
         """The pool of that name."""

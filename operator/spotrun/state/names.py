@@ -34,6 +34,16 @@ def worker_id_of(name: str, job: str, uid: str) -> int | None:
     return int(number)
 
 
+def workload_name(job: str, uid: str, number: int) -> str:
+    """The name of a job's Workload in Kueue, one of those by which it asks for workers."""
+    return f"trainingjob-{owned_name(job, uid)}-{number}"
+
+
+def asked_hash(template: str, queue: str) -> str:
+    """Return the hash of what a Workload asks for, beside a number of workers."""
+    return _short_hash(f"{template} {queue}".encode(), _TEMPLATE_CHARACTERS)
+
+
 def template_hash(spec: TrainingJobSpec) -> str:
     """Return the hash of the template that all workers of a world were made from.
 

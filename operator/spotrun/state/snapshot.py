@@ -17,6 +17,7 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
+from spotrun.state.queue import Queue
 from spotrun.state.sizes import allowed
 from spotrun.wire import LastWords, Report, Utilization
 
@@ -244,6 +245,7 @@ class JobSnapshot:
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
+    queue: Queue | None = None  # of Kueue, which has to admit its workers; None: it names none
     turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere

@@ -15,6 +15,7 @@ from spotrun.api.spec.template import TRAINER
 from spotrun.observe.template_defaults import processes
 from spotrun.state.actions import Create
 from spotrun.state.names import worker_name
+from spotrun.state.queue import ANY_NODES, Flavor
 from spotrun.state.snapshot import JobSnapshot
 
 DIRECTORY = "/run/spotrun"
@@ -122,6 +123,7 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
         "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
+        **_flavored(job, spec),
         "affinity": with_replica(
             affinity(
                 spec.get("affinity"),
@@ -135,7 +137,7 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
             job.spec.placement.topology,
         ),
         "tolerations": tolerations(
-            spec.get("tolerations") or (),
+            (*(spec.get("tolerations") or ()), *_flavor(job).tolerations),
             job.spec,
             unhealthy_seconds=settings.toleration_seconds,
             place=worker.place,
@@ -167,6 +169,16 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
             container.get("securityContext"), restricted=settings.restricted
         )
     return spec
+
+
+def _flavor(job: JobSnapshot) -> Flavor:
+    return job.queue.flavor if job.queue is not None else ANY_NODES
+
+
+def _flavored(job: JobSnapshot, spec: Manifest) -> Manifest:
+    """Return the selector of the nodes that the queue has chosen, within the user's own."""
+    labels = _flavor(job).node_labels
+    return {"nodeSelector": {**(spec.get("nodeSelector") or {}), **labels}} if labels else {}
 
 
 def _trainer_of(spec: Manifest) -> Manifest:

@@ -12,6 +12,7 @@ from spotrun.policies.lifecycle.schedule_windows import (
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.conditions import find, holds_since, read_reason, state
 from spotrun.state.job_state import JobState
+from spotrun.state.sizes import smallest
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import can_be_asked_to_save, training
 
@@ -30,7 +31,8 @@ def suspend(view: View, status: JobState) -> JobState:
     if not by:
         message = "nobody holds the job back"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
-    reason = why_suspended(status)
+    is_queue = by[0] is SuspendedBy.QUEUE
+    reason = _queue_reason(view) if is_queue else why_suspended(status)
     message = what_holds(view, status)
     return state(view, status, ConditionType.SUSPENDED, reason, message, holds=True)
 
@@ -44,8 +46,21 @@ def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
         # Set and cleared by policies of their own; until then they stand as they are.
         SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
         SuspendedBy.IDLE: SuspendedBy.IDLE in before,
+        SuspendedBy.QUEUE: _waits_in_queue(view),
     }
     return tuple(who for who in SuspendedBy if holds[who])
+
+
+def _waits_in_queue(view: View) -> bool:
+    """Whether the queue that the job names has not admitted even the smallest world."""
+    queue = view.job.queue
+    return queue is not None and queue.workers < smallest(view.job.effective_workers)
+
+
+def _queue_reason(view: View) -> Reason:
+    queue = view.job.queue
+    is_evicted = queue is not None and queue.evicted is not None
+    return Reason.EVICTED_BY_QUEUE if is_evicted else Reason.QUEUED
 
 
 def why_suspended(status: JobState) -> Reason:
@@ -54,6 +69,9 @@ def why_suspended(status: JobState) -> Reason:
     if by and by[0] is SuspendedBy.BUDGET:
         stated = find(status, ConditionType.WITHIN_BUDGET)
         return read_reason(stated.reason if stated else None, Reason.BUDGET_EXCEEDED)
+    if by and by[0] is SuspendedBy.QUEUE:
+        stated = find(status, ConditionType.SUSPENDED)
+        return read_reason(stated.reason if stated else None, Reason.QUEUED)
     return _REASONS.get(by[0], Reason.SUSPENDED_BY_USER) if by else Reason.SUSPENDED_BY_USER
 
 
@@ -68,6 +86,8 @@ def what_holds(view: View, status: JobState) -> str:
     if schedule is not None and not is_open(schedule, view.now):
         ends = opens(schedule, view.now)
         words[SuspendedBy.SCHEDULE] = f"{SuspendedBy.SCHEDULE.purpose}; {ends}"
+    if view.job.queue is not None:
+        words[SuspendedBy.QUEUE] = view.job.queue.words
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
 
 

@@ -17,6 +17,7 @@ from spotrun.policies.placement.policy import (
     why_placed,
 )
 from spotrun.policies.placement.queueing.gang import gives_back, must_wait
+from spotrun.policies.placement.queueing.kueue import room
 from spotrun.policies.placement.queueing.partial_capacity_status import (
     asks_for_fewer,
     waits_before_asking_again,
@@ -77,6 +78,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
     if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
         return ()
     new = [worker_id for worker_id in owed(view, status) if worker_id not in relied_on(status)]
+    new = new[: room(view)]
     if not new:
         return ()
     nodes, begun = avoided(view, status), dict[int, int]()

@@ -15,7 +15,7 @@ from spotrun.money.charges import Book, Charge, Charges, grouped
 from spotrun.money.price_history import EVER
 from spotrun.money.units import UsdPerHour
 from spotrun.state.stored.cost import Ends
-from spotrun.state.worker_ids import ordered
+from spotrun.state.stored.optional_values import ordered
 
 
 def read_rates(rates: Iterable[Rate]) -> Book:

@@ -11,8 +11,7 @@ from spotrun.state.stored.failures import (
     Restarts,
     TriedSizes,
 )
-from spotrun.state.stored.optional_values import moment_of, time_of
-from spotrun.state.worker_ids import ordered
+from spotrun.state.stored.optional_values import moment_of, ordered, time_of
 
 
 def read_restarts(stored: api.Restarts | None) -> Restarts:

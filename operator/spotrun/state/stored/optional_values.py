@@ -1,10 +1,11 @@
-"""The storage format of moments and numbers that may be absent, for all codecs."""
+"""The storage format of moments, numbers and sets of worker numbers that may be absent."""
 
 from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api.field_types.amounts import Amount
-from spotrun.api.field_types.text_values import Time
+from spotrun.api.field_types.intervals import NO_NUMBERS, Ranges
+from spotrun.api.field_types.text_values import Intervals, Time, WorkerIds
 
 
 def moment_of(time: Time | None) -> datetime | None:
@@ -30,3 +31,18 @@ def amount_of(number: Decimal | None) -> Amount | None:
 def digits_of(number: Decimal | None) -> Amount | None:
     """Write a number with all its digits, zeros at its end as well; None where there is none."""
     return Amount(f"{number:f}") if number is not None else None
+
+
+def ordered(worker_ids: WorkerIds | None) -> tuple[int, ...]:
+    """Return the numbers in the order written; none where there is nothing."""
+    return worker_ids.numbers if worker_ids is not None else ()
+
+
+def numbers(worker_ids: WorkerIds | None) -> frozenset[int]:
+    """Return the numbers as a set."""
+    return worker_ids.set if worker_ids is not None else frozenset()
+
+
+def ranges(settled: Intervals | None) -> Ranges:
+    """Return the numbers as a set that may be of millions."""
+    return settled.ranges if settled is not None else NO_NUMBERS

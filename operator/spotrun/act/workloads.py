@@ -1,0 +1,171 @@
+"""Writing a job's Workloads: quota asked of Kueue, given back, and let go of when it is taken."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from spotrun.act.errors import SOON_SECONDS, Trouble, on_removal, on_write
+from spotrun.act.manifests.workload import GROUP, POD_SET, workload, workload_change
+from spotrun.act.writes import Writes, Written
+from spotrun.kube.errors import AlreadyExists, KubeError, NotFound
+from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client
+from spotrun.state.actions import (
+    AcceptEviction,
+    AskQueue,
+    FinishRequest,
+    LeaveQueue,
+    QueueAction,
+    ReturnQuota,
+)
+from spotrun.state.queue import Queue, Workload
+from spotrun.state.snapshot import JobSnapshot
+
+_MOST_MESSAGE_CHARS = 32_000
+_REQUEUED_BY = frozenset({"Preempted", "NodeFailures"})
+"""The evictions after which a Workload may be admitted again at once; others have a pause of
+Kueue's, or wait for somebody."""
+
+
+async def change(
+    client: Client, writes: Writes, job: JobSnapshot, action: QueueAction, now: datetime
+) -> Trouble | None:
+    """Carry out what was decided about one Workload."""
+    queue = job.queue
+    assert queue is not None, "what is asked of a queue is decided only where there is one"
+    one = _Writer(client, writes, job, queue)
+    try:
+        match action:
+            case AskQueue(waiting=None):
+                await one.ask(action)
+            case AskQueue(waiting=Workload() as waiting):
+                body = workload_change(job, action, queue)
+                await one.patch(waiting, body)
+            case ReturnQuota(request=request, count=count):
+                status = {"reclaimablePods": [{"name": POD_SET, "count": count}]}
+                await one.patch(request, {"status": status}, subresource="status")
+            case LeaveQueue(request=request):
+                await one.leave(request)
+            case AcceptEviction(request=request):
+                await one.accept_eviction(request, now)
+            case FinishRequest(request=request):
+                await one.finish(request, action, now)
+    except AlreadyExists:
+        return Trouble(wake_after_seconds=SOON_SECONDS)  # ours: the answer to its creation was lost
+    except NotFound:
+        return None
+    except KubeError as error:
+        return on_removal(error) if isinstance(action, LeaveQueue) else on_write(error)
+    return None
+
+
+def name_of(action: QueueAction) -> str:
+    """Name an action for the message that tells of its failure."""
+    match action:
+        case AskQueue(number=number):
+            return f"request {number} to the queue"
+        case ReturnQuota(request=one) | LeaveQueue(request=one) | AcceptEviction(request=one):
+            return f"the return of quota by Workload {one.name}"
+        case FinishRequest(request=one):
+            return f"the end of Workload {one.name}"
+
+
+class _Writer:
+    def __init__(self, client: Client, writes: Writes, job: JobSnapshot, queue: Queue) -> None:
+        self._client = client
+        self._writes = writes
+        self._job = job
+        self._queue = queue
+        self._kind = Resource(GROUP, queue.api_version, "workloads")
+
+    async def ask(self, action: AskQueue) -> None:
+        body, namespace = workload(self._job, action, self._queue), self._job.namespace
+        made = await self._writes.do(
+            "queue", lambda: self._client.create(self._kind, body, Written, namespace=namespace)
+        )
+        name = body["metadata"]["name"]
+        self._reached(name, made.metadata.version, must_show=True)
+
+    async def patch(
+        self, one: Workload, body: Mapping[str, Any], subresource: str | None = None
+    ) -> None:
+        """Change a Workload if it still is as it was when that was decided."""
+        metadata = {**body.get("metadata", {}), "resourceVersion": one.version}
+        await self._patch(one.name, {**body, "metadata": metadata}, subresource)
+
+    async def leave(self, one: Workload) -> None:
+        version = await self._writes.do(
+            "queue",
+            lambda: self._client.delete(
+                self._kind, one.name, uid=one.uid, namespace=self._job.namespace
+            ),
+        )
+        self._reached(one.name, version)
+
+    async def accept_eviction(self, one: Workload, now: datetime) -> None:
+        found = await self._read(one)
+        generation, words = found["metadata"].get("generation", 0), one.words or one.evicted
+        is_requeued = one.evicted in _REQUEUED_BY
+        said = {
+            "QuotaReserved": (False, "Pending", words),
+            "Admitted": (False, "NoReservation", "The workload has no reservation"),
+            "Requeued": (is_requeued, one.evicted or "Deactivated", words),
+        }
+        conditions = _with(found["status"].get("conditions", []), said, generation, now)
+        body = {"status": {"admission": None, "conditions": conditions}}
+        await self.patch(one, body, subresource="status")
+
+    async def finish(self, one: Workload, action: FinishRequest, now: datetime) -> None:
+        found = await self._read(one)
+        generation = found["metadata"].get("generation", 0)
+        said = {"Finished": (True, "Succeeded" if action.has_succeeded else "Failed", action.why)}
+        status = found.get("status", {})
+        conditions = _with(status.get("conditions", []), said, generation, now)
+        await self.patch(one, {"status": {"conditions": conditions}}, subresource="status")
+
+    async def _read(self, one: Workload) -> dict[str, Any]:
+        """Read the whole Workload: a list of conditions can only be written as a whole."""
+        return await self._client.get(
+            self._kind, one.name, dict[str, Any], namespace=self._job.namespace
+        )
+
+    async def _patch(self, name: str, body: Mapping[str, Any], subresource: str | None) -> None:
+        written = await self._writes.do(
+            "queue",
+            lambda: self._client.patch(
+                self._kind,
+                name,
+                body,
+                Written,
+                namespace=self._job.namespace,
+                subresource=subresource,
+            ),
+        )
+        self._reached(name, written.metadata.version)
+
+    def _reached(self, name: str, version: int | None, *, must_show: bool = False) -> None:
+        key = Key(self._job.namespace, self._job.name)
+        self._writes.reached(key, self._kind, name, version, must_show=must_show)
+
+
+def _with(
+    conditions: list[dict[str, Any]],
+    said: Mapping[str, tuple[bool, str, str]],
+    generation: int,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """Return conditions with some said anew; a time stays where the status of one does."""
+    before = {one["type"]: one for one in conditions}
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    for kind, (holds, reason, message) in said.items():
+        status, known = str(holds), before.get(kind, {})
+        since = known.get("lastTransitionTime") if known.get("status") == status else None
+        before[kind] = {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message[:_MOST_MESSAGE_CHARS],
+            "lastTransitionTime": since or moment,
+            "observedGeneration": generation,
+        }
+    return list(before.values())

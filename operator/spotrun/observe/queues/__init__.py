@@ -1,0 +1,1 @@
+"""Queues of Kueue: what they have answered to the Workloads of jobs."""

@@ -1,0 +1,175 @@
+"""The caches of Kueue's Workloads: filled where its API is served, and costing nothing elsewhere.
+
+Kueue may be installed, or removed, while the operator runs: the API is looked for now and then.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any, NoReturn, Self
+
+from spotrun.api.names import LABEL_JOB_UID
+from spotrun.kube.errors import KubeError, NotFound
+from spotrun.kube.resource import Key, Resource
+from spotrun.kube.rest.client import Client, Selection
+from spotrun.kube.tasks import running
+from spotrun.kube.watch.reflector import Reflector
+from spotrun.observe.kube_objects import JobObject
+from spotrun.observe.queues.objects import (
+    GROUP,
+    VERSIONS,
+    FlavorObject,
+    PriorityObject,
+    WorkloadObject,
+    read,
+    workloads,
+)
+from spotrun.state.names import asked_hash
+from spotrun.state.queue import Queue
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 15.0
+"""How often the API is looked for while it is not served: who installs Kueue waits so long."""
+
+
+class QueueCaches:
+    """What Kueue says of jobs, kept up to date in an `async with` block where it is enabled."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str | None,
+        wake: Callable[[Key], None],
+        follow: Callable[[dict[str, Reflector[Any]]], None],
+        is_enabled: bool,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """Prepare the caches; `follow` is told of the reflectors there are."""
+        self.api_version = ""
+        self._client = client
+        self._namespace = namespace
+        self._wake = wake
+        self._follow = follow
+        self._is_enabled = is_enabled
+        self._look_seconds = look_seconds
+        self.known = asyncio.Event()  # that there is no Kueue, or what it says
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        if self._is_enabled:
+            await self._stack.enter_async_context(running(self._look()))
+        else:
+            self.known.set()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def queue_of(self, job: JobObject, template: str) -> Queue | None:
+        """Return the queue that a job names, and its answers; None if it names none."""
+        meta = job.metadata
+        name, priority_class = meta.labels.queue, meta.labels.queue_priority or ""
+        if not name:
+            return None
+        if not self.api_version:
+            return Queue(name)
+        classes, flavors = self._reflectors["priorities"], self._reflectors["flavors"]
+        priority = classes.get("", priority_class) if priority_class else None
+        known = {one.metadata.name: one for one in flavors.store}
+        objects = self._reflectors["workloads"].by_index("owner", meta.uid)
+        asked = asked_hash(template, name)
+        requests = sorted((read(one, known, asked) for one in objects), key=lambda w: w.number)
+        return Queue(
+            name,
+            self.api_version,
+            priority_class,
+            priority.value if priority is not None else None,
+            tuple(requests),
+        )
+
+    async def _look(self) -> NoReturn:
+        """Follow Kueue for as long as its API is served, and look for it while it is not."""
+        while True:
+            version = await self._served()
+            if version:
+                log.info("Kueue is the queue of jobs that name one (%s/%s)", GROUP, version)
+                await self._follow_while_served(version)
+                log.warning("Kueue is gone: jobs that name a queue wait")
+                self._use("", {})
+            if version is not None:
+                self.known.set()
+            await asyncio.sleep(self._look_seconds)
+
+    async def _served(self) -> str | None:
+        """Return the newest version that is served; None where that cannot be found out now."""
+        for version in VERSIONS:
+            found = await self._serves(version)
+            if found is not False:
+                return version if found else None
+        return ""
+
+    async def _serves(self, version: str) -> bool | None:
+        """Whether a version of the API is served; None where that cannot be found out now."""
+        try:
+            await self._client.newest_version(Selection(workloads(version), self._namespace))
+        except NotFound:
+            return False
+        except KubeError as error:
+            log.warning("Kueue's Workloads cannot be listed: %s", error)
+            return None
+        return True
+
+    async def _follow_while_served(self, version: str) -> None:
+        reflectors = self._new_reflectors(version)
+        async with AsyncExitStack() as stack:
+            for one in reflectors.values():
+                await stack.enter_async_context(running(one.run()))
+            for one in reflectors.values():
+                await one.synced.wait()
+            self._use(version, reflectors)
+            self.known.set()
+            while True:
+                await asyncio.sleep(self._look_seconds)
+                has_failed = any(one.failures for one in reflectors.values())
+                if has_failed and await self._serves(version) is False:
+                    return
+
+    def _new_reflectors(self, version: str) -> dict[str, Reflector[Any]]:
+        of_jobs = Selection(workloads(version), self._namespace, label_selector=LABEL_JOB_UID)
+        flavors = Selection(Resource(GROUP, version, "resourceflavors"))
+        priorities = Selection(Resource(GROUP, version, "workloadpriorityclasses"))
+        return {
+            "workloads": Reflector(
+                self._client,
+                of_jobs,
+                WorkloadObject,
+                self._changed,
+                indices={"owner": _owner},
+            ),
+            "flavors": Reflector(self._client, flavors, FlavorObject, self._others_changed),
+            "priorities": Reflector(self._client, priorities, PriorityObject, self._others_changed),
+        }
+
+    def _use(self, version: str, reflectors: dict[str, Reflector[Any]]) -> None:
+        self._reflectors, self.api_version = reflectors, version
+        self._follow({f"kueue {name}": one for name, one in reflectors.items()})
+
+    def _changed(self, old: WorkloadObject | None, new: WorkloadObject | None) -> None:
+        for one in (old, new):
+            if one is not None and one.metadata.owner_name:
+                self._wake(Key(one.metadata.namespace, one.metadata.owner_name))
+
+    def _others_changed(self, _old: object, _new: object) -> None:
+        """Wake the jobs that have Workloads: a flavor, or a class, says something else now."""
+        known = self._reflectors.get("workloads")
+        for one in known.store if known is not None else ():
+            self._changed(None, one)
+
+
+def _owner(one: WorkloadObject) -> Iterable[str]:
+    owner = one.metadata.owner_uid
+    return (owner,) if owner is not None else ()
