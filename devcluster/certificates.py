@@ -3,12 +3,15 @@
 import datetime
 import ipaddress
 import ssl
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LIFE = datetime.timedelta(days=30)  # a test cluster does not get older
@@ -29,9 +32,10 @@ class Authority:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, mode=0o700)
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        key = ec.generate_private_key(ec.SECP256R1())
+        self._key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = key
         name = _name("devcluster")
-        builder = _builder(name, name, self._key.public_key())
+        builder = _builder(name, name, key.public_key())
         builder = builder.add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
@@ -40,6 +44,19 @@ class Authority:
         )
         self.ca_file = folder / "ca.crt"
         _write(self.ca_file, self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    @classmethod
+    def of(cls, folder: Path, certificate: bytes, key: bytes) -> Self:
+        """Return the authority that somebody else has made, in PEM; it signs into the folder."""
+        made = cls(folder)
+        found = serialization.load_pem_private_key(key, password=None)
+        assert isinstance(found, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey))
+        with warnings.catch_warnings():
+            # Go programs number theirs 0, which RFC 5280 does not allow, and clients take.
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+            made._key, made._certificate = found, x509.load_pem_x509_certificate(certificate)
+        _write(made.ca_file, certificate)
+        return made
 
     def serving(self, name: str, *hosts: str) -> KeyPair:
         """A server's pair that is valid for these names and addresses."""

@@ -2,7 +2,9 @@
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -34,6 +36,7 @@ class Program:
     linker_flags: str = "-s -w"
     cold_seconds: int = 10
     tags: str = ""
+    manifests: tuple[str, ...] = ()  # files and folders of its module, kept beside the program
 
 
 def cache_root() -> Path:
@@ -52,6 +55,42 @@ def only_builder(lock: Path, progress: Progress) -> Iterator[None]:
             progress("another process is building the same binaries; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def cached(program: Program, progress: Progress) -> Path:
+    """Return the folder of the cache that has a program, after building it where it has none."""
+    inputs = b"".join((program.module / name).read_bytes() for name in ("go.mod", "go.sum"))
+    digest = hashlib.sha256(inputs + platform.machine().encode()).hexdigest()[:12]
+    folder = cache_root() / f"{program.name}-{digest}"
+    if not (folder / program.name).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with only_builder(folder.with_name(f"{folder.name}.lock"), progress):
+            if not (folder / program.name).is_file():
+                go = find_go(program.module, progress)
+                _copy_manifests(go, program, folder)
+                compile_program(go, program, folder, progress)
+    return folder
+
+
+def _copy_manifests(go: str, program: Program, folder: Path) -> None:
+    """Copy the manifests that a program needs in a cluster from its module."""
+    if not program.manifests:
+        return
+    command = [go, "list", "-f", "{{.Module.Dir}}", program.package]
+    found = subprocess.run(
+        command,
+        cwd=program.module,
+        env=_go_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if found.returncode:
+        raise BuildError(f"the sources of {program.package} were not found:\n{found.stderr}")
+    for path in program.manifests:
+        source = Path(found.stdout.strip()) / path
+        for file in sorted(source.glob("*.yaml")) if source.is_dir() else [source]:
+            shutil.copyfile(file, folder / file.name)
 
 
 def find_go(module: Path, progress: Progress) -> str:
