@@ -48,24 +48,30 @@ async def make_queue(world: World, cpus: int) -> None:
 
 
 async def _make(
-    world: World, kind: str, name: str, spec: Any, namespace: str | None = None
+    world: World, kind: str, name: str, spec: Any, namespace: str | None = None, **more: Any
 ) -> None:
-    metadata = {"name": name}
-    body = {"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": spec}
-    await world.kube.create(at(f"{kind.lower()}s", namespace, group=KUEUE), body)
+    body = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **more}
+    plural = f"{kind.lower()}es" if kind.endswith("s") else f"{kind.lower()}s"
+    if spec is not None:
+        body["spec"] = spec
+    await world.kube.create(at(plural, namespace, group=KUEUE), body)
 
 
-async def create_job(world: World, name: str, least: int, most: int, **spec: Any) -> None:
+async def create_job(
+    world: World, name: str, least: int, most: int, *, priority_class: str = "", **spec: Any
+) -> None:
     requests = {"resources": {"requests": {"cpu": "1"}}}
     container = {"name": "trainer", "image": "x", "args": ["train.py"], **requests}
     labels = {"kueue.x-k8s.io/queue-name": "team"}
+    if priority_class:
+        labels["kueue.x-k8s.io/priority-class"] = priority_class
     sizes = {"min": least, "max": 8, "replicas": most}
     workers = {**sizes, "template": {"spec": {"containers": [container]}}}
     body = {
         "apiVersion": GROUP,
         "kind": "TrainingJob",
         "metadata": {"name": name, "labels": labels},
-        "spec": {"workers": workers, **spec},
+        "spec": {"workers": workers, "scaling": {"mode": "Manual"}, **spec},
     }
     await world.kube.create(world.jobs(), body)
 
@@ -75,9 +81,20 @@ async def workloads(world: World, job: str = "job") -> list[Manifest]:
     return await world.kube.list(path, labelSelector=f"spotrun.dev/job={job}")
 
 
+def count(workload: Manifest) -> int:
+    """Return the workers that a request was admitted with."""
+    (assigned,) = workload["status"]["admission"]["podSetAssignments"]
+    return int(assigned["count"])
+
+
 def holds(workload: Manifest, kind: str) -> bool:
     conditions = workload.get("status", {}).get("conditions", ())
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+async def all_arrived(world: World, count: int) -> bool:
+    agents = world.play("job").agents.values()
+    return sum(agent.report.arrived == 1 for agent in agents) == count
 
 
 async def test_a_job_has_no_pods_until_its_queue_admits_it_and_then_as_many_as_were_admitted(
@@ -101,3 +118,105 @@ async def test_a_job_has_no_pods_until_its_queue_admits_it_and_then_as_many_as_w
         await queued.until_phase("Running", "second")
         (first,) = await workloads(queued)
         assert holds(first, "Finished")
+
+
+async def test_as_many_are_admitted_as_there_is_quota_for_and_growth_asks_for_the_rest(
+    queued: World,
+) -> None:
+    async with queued.operator(kueue=True):
+        await create_job(queued, "other", 3, 3)
+        await queued.until_phase("Running", "other")
+        await create_job(queued, "job", 1, 4)  # one CPU is left
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 1)
+        assert len(await queued.pods()) == 1
+
+        queued.play("other").may_finish.set()
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 4)
+        first, more = sorted(await workloads(queued), key=lambda one: str(one["metadata"]["name"]))
+        assert (count(first), count(more)) == (1, 3)
+
+        await queued.patch_job({"workers": {"replicas": 2}})
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 2)
+        await create_job(queued, "third", 2, 2)
+        await queued.until_phase("Running", "third")
+
+
+async def test_a_job_of_higher_priority_takes_what_has_grown_before_it_takes_a_world(
+    queued: World,
+) -> None:
+    await _make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
+    async with queued.operator(kueue=True):
+        await create_job(queued, "other", 3, 3)
+        await queued.until_phase("Running", "other")
+        await create_job(queued, "job", 1, 4)
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 1)
+        queued.play("other").may_finish.set()
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 4)
+
+        await create_job(queued, "urgent", 3, 3, priority_class=f"high-{queued.namespace}")
+        await queued.until_phase("Running", "urgent")
+        job = await queued.until_job(lambda s: s.get("workers", {}).get("running") == 1)
+        assert job["status"]["phase"] == "Running"
+
+        queued.play("urgent").may_finish.set()
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 4)
+
+
+async def test_a_preempted_job_saves_a_checkpoint_gives_its_quota_back_and_goes_on_later(
+    queued: World,
+) -> None:
+    await _make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
+    async with queued.operator(kueue=True):
+        await create_job(queued, "job", 3, 3, checkpoint={"volume": {"emptyDir": {}}})
+        await queued.until_phase("Running")
+        await queued.until(lambda: all_arrived(queued, 3))
+        await create_job(queued, "urgent", 4, 4, priority_class=f"high-{queued.namespace}")
+        job = await queued.until_phase("Suspended")
+        assert job["status"]["reason"] == "EvictedByQueue"
+        assert "a job that comes first needs it" in job["status"]["message"]
+        await queued.until_phase("Running", "urgent")
+        assert await queued.pods() == []
+        assert (await queued.job())["status"]["checkpoint"]["name"] == "step-100.g1"
+
+        queued.play("urgent").may_finish.set()
+        job = await queued.until_phase("Running")
+        assert job["status"]["world"]["restore"] == "step-100.g1"
+
+
+async def test_a_workload_that_somebody_deactivates_waits_until_it_is_active_again(
+    queued: World,
+) -> None:
+    async with queued.operator(kueue=True):
+        await create_job(queued, "job", 2, 2)
+        await queued.until_phase("Running")
+        (one,) = await workloads(queued)
+        path = at("workloads", queued.namespace, one["metadata"]["name"], group=KUEUE)
+        await queued.kube.patch(path, {"spec": {"active": False}})
+        job = await queued.until_phase("Suspended")
+        assert "set its spec.active to true" in job["status"]["message"]
+        await queued.until_no_pods()
+        await create_job(queued, "other", 4, 4)
+        await queued.until_phase("Running", "other")
+        queued.play("other").may_finish.set()
+        await queued.kube.patch(path, {"spec": {"active": True}})
+        await queued.until_phase("Running")
+
+
+async def test_a_job_that_its_user_suspends_leaves_the_queue(queued: World) -> None:
+    async with queued.operator(kueue=True):
+        await create_job(queued, "job", 4, 4)
+        await queued.until_phase("Running")
+        await queued.patch_job({"suspend": True})
+        await create_job(queued, "other", 4, 4)
+        await queued.until_phase("Running", "other")
+        assert await workloads(queued) == []
+
+
+async def test_without_kueue_a_job_that_names_a_queue_waits_and_says_for_what(
+    queued: World,
+) -> None:
+    async with queued.operator():
+        await create_job(queued, "job", 1, 1)
+        job = await queued.until_phase("Suspended")
+        assert "knows of no Kueue" in job["status"]["message"]
+        assert await workloads(queued) == []
