@@ -37,6 +37,14 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [list, watch, create]
+{{- if .Values.kueue.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/status]
+  verbs: [patch]
+{{- end }}
 {{- end -}}
 
 {{- define "spotrun.rights.cluster" -}}
@@ -58,6 +66,11 @@
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]
   verbs: [create]
+{{- if .Values.kueue.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [resourceflavors, workloadpriorityclasses]
+  verbs: [list, watch]
+{{- end }}
 {{- end -}}
 
 {{- define "spotrun.rights.home" -}}

@@ -175,12 +175,11 @@ def test_a_job_makes_no_workers_before_its_queue_admits_them_and_no_more_than_th
     assert goes_on.decide().status.suspended_by is None
 
 
-def test_a_worker_is_not_replaced_before_its_pod_has_ended() -> None:
+def test_a_worker_that_leaves_is_replaced_beside_it_only_where_the_quota_holds_both() -> None:
     job = a_job(2).training(0, 1).with_worker(1, ready=True, arrived=1, leaves_in=60)
     assert len(_made(job)) == 1
     assert _made(queued(job, admitted(0, 2))) == []
-    gone = job.with_worker(1, **an_end(exit_code=143, pod_reason="Terminated"))
-    assert len(_made(queued(gone, admitted(0, 2)))) == 1
+    assert len(_made(queued(job, admitted(0, 3)))) == 1
 
 
 def test_an_evicted_job_saves_a_checkpoint_before_its_workers_go() -> None:
