@@ -45,9 +45,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-binaries: setup ## build Kubernetes, Helm, Prometheus and an S3 server into the cache; does nothing when they are there ~ 15 min once
+binaries: setup ## build Kubernetes, Helm, Prometheus, an S3 server and Kueue into the cache; does nothing when they are there ~ 18 min once
 	@$(BIN)/python -m devcluster build >/dev/null
 	@$(BIN)/python -m devcluster build --s3 >/dev/null
+	@$(BIN)/python -m devcluster build --kueue >/dev/null
 	@$(BIN)/python -m charts --programs
 
 lock: setup ## resolve pyproject.toml anew, for every platform, with hashes: requirements.lock, and locks/ for images

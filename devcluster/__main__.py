@@ -17,6 +17,7 @@ try:
     from devcluster.arguments import parser
     from devcluster.cluster import Cluster, to_stderr
     from devcluster.controlplane import COMPONENTS, ControlPlaneError
+    from devcluster.kueue import program as kueue
     from devcluster.nodecommands import NodeCommands
     from devcluster.s3 import program
 except ModuleNotFoundError as error:
@@ -50,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(options: argparse.Namespace) -> int:
     if options.s3:
         print(f"versitygw\t{program.ensure(to_stderr)}")
+        return 0
+    if options.kueue:
+        print(f"kueue\t{kueue.ensure(to_stderr) / 'kueue'}")
         return 0
     for name, path in binaries.ensure(binaries.pin(options.kubernetes), to_stderr).items():
         print(f"{name}\t{path}")

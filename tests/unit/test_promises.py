@@ -13,6 +13,7 @@ from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, Scalin
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TuningReason
+from spotrun.state.queue import Queue
 from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
 from tests.support.api.field_writers import Code, Module, models
@@ -157,6 +158,7 @@ HELD = {
     SuspendedBy.BUDGET: (at_work(a_job(1, budget=BUDGET, checkpoint=ON_CLAIM), 0), 0.0),
     SuspendedBy.SCHEDULE: (a_job(1, schedule=WINDOWS, checkpoint=ON_CLAIM), 0.0),
     SuspendedBy.IDLE: (an_idle_job(), 7200.0),
+    SuspendedBy.QUEUE: (a_job(1).with_facts(queue=Queue("team")), 0.0),
 }
 
 

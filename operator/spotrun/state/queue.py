@@ -1,4 +1,4 @@
-"""What the queue of a job has given it: its Workloads in Kueue, each of which asks for workers."""
+"""The queue of a job: its Workloads in Kueue, each of which asks for workers, and the answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -8,6 +8,7 @@ import pytest
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.kueue.server import kueue
+from spotrun.observe.queues import caches
 from tests.support.cluster.operator_world import GROUP, World, open_world
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -220,3 +221,25 @@ async def test_without_kueue_a_job_that_names_a_queue_waits_and_says_for_what(
         job = await queued.until_phase("Suspended")
         assert "knows of no Kueue" in job["status"]["message"]
         assert await workloads(queued) == []
+
+
+async def test_where_only_the_older_api_is_served_that_is_used(
+    queued: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "VERSIONS", ("v1", "v1beta1"))
+    name = f"high-{queued.namespace}"
+    await _make(queued, "WorkloadPriorityClass", name, None, value=10)
+    async with queued.operator(kueue=True):
+        await create_job(queued, "job", 1, 4, priority_class=name)
+        await queued.until_job(lambda s: s.get("workers", {}).get("running") == 4)
+        (one,) = await workloads(queued)
+        assert one["spec"]["priorityClassRef"]["name"] == name
+        await queued.patch_job({"workers": {"replicas": 2}})
+        path = at("workloads", queued.namespace, group=KUEUE)
+        given_back = [{"name": "workers", "count": 2}]
+        await queued.kube.until(
+            path,
+            one["metadata"]["name"],
+            lambda one: one is not None and one["status"].get("reclaimablePods") == given_back,
+            timeout_seconds=queued.patience_seconds,
+        )

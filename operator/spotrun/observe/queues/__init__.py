@@ -1,1 +1,1 @@
-"""Queues of Kueue: what they have answered to the Workloads of jobs."""
+"""Queues of Kueue, and their answers to the Workloads of jobs."""

@@ -31,11 +31,11 @@ from spotrun.state.queue import Queue
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""How often the API is looked for while it is not served: who installs Kueue waits so long."""
+"""The pause between looks for the API while it is not served: so long Kueue may go unnoticed."""
 
 
 class QueueCaches:
-    """What Kueue says of jobs, kept up to date in an `async with` block where it is enabled."""
+    """The answers of Kueue, kept up to date in an `async with` block where it is enabled."""
 
     def __init__(
         self,
