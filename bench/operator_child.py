@@ -166,6 +166,7 @@ async def run(arguments: argparse.Namespace) -> None:
         agents=ServerSettings(host=host, port=port, step_down_seconds=0.1),
         plain_host=host,
         plain_port=0,
+        kueue=arguments.kueue,
     )
 
     @asynccontextmanager
@@ -209,6 +210,7 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("host")
     parser.add_argument("--without-kopf", action="store_true", help="wake jobs without it")
+    parser.add_argument("--kueue", action="store_true")
     parser.add_argument("--plays", action="store_true", help="play the agents, too")
     say("loaded")
     logging.basicConfig(level=logging.WARNING)
