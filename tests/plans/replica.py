@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from devcluster.addresses import free_port
 from spotrun.http.tls import OwnSecret
+from spotrun.kube.clock import Clock
 from spotrun.kube.errors import KubeError
 from spotrun.kube.lease import Terms
 from spotrun.kube.resource import Key
@@ -94,6 +95,7 @@ class Replica:
     url: str  # of the API server, or of a proxy before it
     port: int
     terms: Terms = TERMS
+    clock: Callable[[], Clock] = Clock
     controller: Controller | None = None  # once it has started
     _transport: MortalTransport | None = None
     _dead: asyncio.Event = field(default_factory=asyncio.Event)
@@ -116,7 +118,7 @@ class Replica:
             return Access(self.url)
 
         async with MortalTransport(Credentials(load)) as self._transport:
-            client = Client(self._transport, field_manager="spotrun")
+            client = Client(self._transport, field_manager="spotrun", clock=self.clock())
             source = OwnSecret(client, namespace=self.world.namespace)
             settings = self.world.settings(port=self.port, terms=self.terms)
             make = partial(Controller, settings, client, source)
@@ -196,11 +198,13 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(world: World, *urls: str) -> AsyncIterator[list[Deployment]]:
+async def deployed(
+    world: World, *urls: str, clock: Callable[[], Clock] = Clock
+) -> AsyncIterator[list[Deployment]]:
     """Replicas that work while the block lasts, each behind a URL of its own."""
 
     def starter(port: int, url: str) -> Callable[[], Replica]:
-        return lambda: Replica(world, url, port)
+        return lambda: Replica(world, url, port, clock=clock)
 
     ports = [world.port, *(free_port(world.host) for _ in urls[1:])]
     deployments = [Deployment(starter(port, url)) for port, url in zip(ports, urls, strict=True)]

@@ -82,13 +82,13 @@ async def run(
             stage.trouble = trouble(it)
         await scenario(stage)
         quiet = await _writes_when_quiet(it)
-        state = await _look(it.world, history)
+        state = await look(it.world, history)
         seen = history.in_order()
         log = [request for proxy in it.proxies for request in proxy.log]
         return Outcome(
             state=state,
             writes=writes_of(it.proxy.log),
-            violations=violations(seen, removed=_removed(log), doomed=stage.doomed),
+            violations=violations(seen, removed=removed_by(log), doomed=stage.doomed),
             writes_when_quiet=quiet,
             num_kills=sum(one.num_kills for one in it.deployments),
             worlds=worlds(seen),
@@ -131,7 +131,7 @@ async def _writes_when_quiet(it: Troubled) -> list[Write]:
     return [write for log in logs for write in writes_of(log)]
 
 
-async def _look(world: World, history: History) -> dict[str, Any]:
+async def look(world: World, history: History) -> dict[str, Any]:
     objects = {kind: await _list(world.kube, kind, world.namespace) for kind in _KINDS}
     for kind in ("pods", "trainingjobs"):
         if objects[kind]:
@@ -148,7 +148,7 @@ async def _list(kube: Client, kind: str, namespace: str) -> list[dict[str, Any]]
     return await kube.list(at(kind, namespace, group=_KINDS[kind]))
 
 
-def _removed(log: list[Request]) -> set[str]:
+def removed_by(log: list[Request]) -> set[str]:
     """The UIDs of the pods that the operator asked to delete."""
     bodies = (r.body for r in log if r.verb == "delete" and "/pods/" in r.path)
     return {b["preconditions"]["uid"] for b in bodies if b and "preconditions" in b}

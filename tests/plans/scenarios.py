@@ -26,6 +26,7 @@ class Stage:
     world: World
     trouble: Trouble = nullcontext  # surrounds the middle of a scenario
     doomed: set[int] = field(default_factory=set)
+    is_exact: bool = True  # nothing but the scenario takes workers away
 
     async def trains(self, *worker_ids: int, job: str = "job") -> None:
         """Wait until exactly these workers train, all of them in the newest world."""

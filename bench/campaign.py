@@ -1,0 +1,86 @@
+"""Faults of every kind, at random moments of five lives of a job; see docs/campaign.md.
+
+    make campaign [KINDS=crash_before,node_deleted] [SCENARIOS=loss] [SEED=1] [HOURS=0.5]
+    make campaign PLAN=loss:crash_after@7/0
+
+Each plan prints a line of JSON; the last line has the sums.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from devcluster.cluster import Cluster
+from tests.campaign.campaign import Campaign
+from tests.campaign.journal import Journal, summary, table
+from tests.campaign.kinds.every import KINDS
+from tests.campaign.plan import Plan, drawn
+from tests.campaign.scenarios import SCENARIOS
+from tests.support.cluster.operator_world import install_crds
+
+_JOURNAL = Path("bench/campaign.jsonl")
+
+
+def main() -> int:
+    """Run a campaign; returns 1 if a plan has failed."""
+    options = _options()
+    logging.disable(logging.CRITICAL)  # an operator under fire has much to say
+    journal = Journal(options.journal)
+    with Cluster() as cluster:
+        install_crds(cluster)
+        asyncio.run(_run(Campaign(cluster, journal, options.width), options))
+    lines = journal.lines()
+    if options.table:
+        options.table.write_text(json.dumps(table(lines), indent=1) + "\n")
+    print(json.dumps(summary(lines)))
+    return 1 if any(not line["ok"] for line in lines) else 0
+
+
+async def _run(campaign: Campaign, options: argparse.Namespace) -> None:
+    until = time.monotonic() + 3600 * options.hours
+    if options.plan:
+        plans = [Plan.read(text) for text in options.plan]
+        await campaign.prepare(sorted({plan.scenario for plan in plans}))
+        await campaign.run_all(iter(plans), until=until, most=10**9)
+        return
+    writes = await campaign.prepare(options.scenarios)
+    plans_drawn = drawn(options.kinds, writes, options.seed)
+    await campaign.run_all(plans_drawn, until=until, most=options.plans)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--kinds", type=_names(list(KINDS)), default=list(KINDS))
+    parser.add_argument("--scenarios", type=_names(list(SCENARIOS)), default=list(SCENARIOS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--hours", type=float, default=0.15)
+    parser.add_argument("--plans", type=int, default=10**9, help="end when the journal has so many")
+    parser.add_argument("--plan", action="append", help="run this plan, instead of drawn ones")
+    parser.add_argument("--width", type=int, default=6, help="plans at once")
+    parser.add_argument("--journal", type=Path, default=_JOURNAL)
+    parser.add_argument("--table", type=Path, help="write the table of all plans to this file")
+    return parser.parse_args()
+
+
+class _names:
+    """Names out of those that there are, with commas between."""
+
+    def __init__(self, known: list[str]) -> None:
+        self._known = known
+
+    def __call__(self, text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        unknown = [name for name in names if name not in self._known]
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f"{', '.join(unknown)} is unknown. Choose from {', '.join(self._known)}."
+            )
+        return names or self._known
+
+
+if __name__ == "__main__":
+    sys.exit(main())

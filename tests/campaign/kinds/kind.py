@@ -1,0 +1,25 @@
+"""One kind of fault: how it strikes and heals, and how much of the end it may change."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from tests.campaign.ground import Ground
+from tests.campaign.plan import Fault
+from tests.faults.rules import Rule
+
+Strike = Callable[[Ground, Fault], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A fault of which a run can be made; it heals by itself."""
+
+    strike: Strike | None = None  # at its moment
+    rule: Callable[[Fault], Rule] | None = None  # instead: put in place from the beginning
+    replicas: int = 1
+    is_exact: bool = False
+    """The job ends in the very same status, for nothing happened to its workers."""
+    is_alone: bool = False
+    """It strikes the whole cluster, so nothing else runs in it meanwhile."""
+    may_end: bool = False
+    """The namespace goes with the job in it: that is then the end that is expected."""

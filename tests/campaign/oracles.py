@@ -1,0 +1,133 @@
+"""Six questions to every run. Each returns what is wrong, in words."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
+
+from devcluster.client import Manifest, at
+from spotrun.api.names import FINALIZER_METERED
+from tests.campaign.ground import Ground
+from tests.campaign.scenarios import USD_PER_HOUR
+from tests.plans.endstate import differences
+from tests.plans.history import Event
+from tests.plans.run import removed_by
+from tests.plans.safety import numbers, violations
+
+CENT = Fraction(1, 100)
+UNREPORTED_SECONDS = 10
+"""Nobody dates the end of a pod that vanishes: meter and operator each take when they hear of it."""
+_LEFT = {
+    "pods": "v1",
+    "secrets": "v1",
+    "configmaps": "v1",
+    "poddisruptionbudgets": "policy/v1",
+    "networkpolicies": "networking.k8s.io/v1",
+    "trainingjobs": "spotrun.dev/v1alpha1",
+}
+_OF_TIME_AND_MONEY = frozenset({"cost", "accumulators", "decisions", "report", "goodput"})
+
+
+def same_end(expected: Manifest, actual: Manifest, *, is_exact: bool) -> list[str]:
+    """Whether a run ended as the undisturbed one, but for what it cost and when."""
+    if is_exact:
+        return differences(_without(expected), _without(actual))
+    return differences(_shape(expected), _shape(actual))
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without(v) for k, v in value.items() if k not in _OF_TIME_AND_MONEY}
+    return [_without(one) for one in value] if isinstance(value, list) else value
+
+
+def _shape(state: Manifest) -> Manifest:
+    """Return the part of an end that does not depend on who was lost on the way."""
+    status = state.get("trainingjobs/job", {}).get("status", {})
+    world = status.get("world") or {}
+    is_all_settled = len(numbers(status.get("settled"))) == status.get("nextWorkerId", 0)
+    kinds = sorted({name.partition("/")[0] for name in state if name != "workers"})
+    members = world.get("members") or ()
+    kept = {"phase": status.get("phase"), "size": len(members), "settled": is_all_settled}
+    return {**kept, "kinds": kinds}
+
+
+async def same_cost(ground: Ground) -> list[str]:
+    """Whether the last cost that was told is, to the cent, what an independent meter says."""
+    told = [e.object.get("status", {}) for e in ground.history.in_order() if e.kind == "TrainingJob"]
+    told = [status for status in told if status.get("cost", {}).get("asOf")]
+    if not told:
+        return ["the job has told no cost"]
+    cost, sums = told[-1]["cost"], told[-1]["accumulators"]
+    until = datetime.fromisoformat(cost["asOf"])
+    metered = ground.meter.usd("job", until)
+    allowed = CENT + ground.meter.unreported_ends("job") * UNREPORTED_SECONDS * USD_PER_HOUR / 3600
+    off = Fraction(sums["usd"]) - metered
+    if abs(off) <= allowed:
+        return []
+    return [f"it cost {sums['usd']} USD, but was told to be {float(metered):.6f}: {ground.meter}"]
+
+
+async def orphans(ground: Ground, *, is_deleted: bool) -> list[str]:
+    """Whether anything is left of a job that is gone, or held of one that is over."""
+    namespace, found = ground.world.namespace, []
+    lists = {
+        kind: await ground.world.kube.list(at(kind, namespace, group=group))
+        for kind, group in _LEFT.items()
+    }
+    owners = {one["metadata"]["uid"] for several in lists.values() for one in several}
+    for kind, several in lists.items():
+        for one in several:
+            meta = one["metadata"]
+            name = f"{kind}/{meta['name']}"
+            owned = [ref["uid"] for ref in meta.get("ownerReferences", ())]
+            if owned and not owners.intersection(owned):
+                found.append(f"{name} has no owner any more")
+            if FINALIZER_METERED in meta.get("finalizers", ()):
+                found.append(f"{name} is still held")
+            if kind == "pods" and one.get("status", {}).get("phase") == "Running":
+                found.append(f"{name} still runs")
+            if kind == "trainingjobs" and is_deleted:
+                found.append(f"{name} is still there")
+    return found
+
+
+def duplicates(ground: Ground) -> list[str]:
+    """Whether two workers ever had one rank, or another rule of every moment was broken."""
+    seen = ground.history.in_order()
+    log = [request for proxy in ground.proxies for request in proxy.log]
+    broken = violations(seen, removed=removed_by(log), doomed=ground.stage.doomed)
+    return [*broken, *_two_of_a_rank(seen)]
+
+
+def _two_of_a_rank(seen: list[Event]) -> Iterator[str]:
+    for event in seen:
+        world = (event.object.get("status") or {}).get("world") or {}
+        if event.kind == "TrainingJob" and world.get("members"):
+            ids = str(world["members"])
+            if len(numbers(ids)) != _length(ids):
+                yield f"at {event.version}: a worker is twice in world {world['number']}: {ids}"
+
+
+def _length(ids: str) -> int:
+    parts = (part.partition("-") for part in ids.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
+
+
+def torn(ground: Ground) -> list[str]:
+    """Whether a checkpoint was acknowledged, or restored, that no agent has made whole."""
+    made = {name for agent in ground.play.everyone for name in agent.committed}
+    found, step = [], 0
+    for event in ground.history.in_order():
+        if event.kind != "TrainingJob":
+            continue
+        status = event.object.get("status") or {}
+        known = status.get("checkpoint") or {}
+        restored = (status.get("world") or {}).get("restore")
+        for name in (known.get("name"), restored):
+            if name and name not in made:
+                found.append(f"at {event.version}: nobody has made {name}")
+        if known.get("step", step) < step:
+            found.append(f"at {event.version}: step {step} became {known['step']}")
+        step = known.get("step", step)
+    return found

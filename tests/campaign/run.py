@@ -1,0 +1,140 @@
+"""One plan from the beginning to its verdict."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from devcluster.cluster import Cluster
+from tests.campaign.ground import Ground, opened
+from tests.campaign.kinds.every import KINDS
+from tests.campaign.oracles import duplicates, orphans, same_cost, same_end, torn
+from tests.campaign.plan import Fault, Plan
+from tests.campaign.scenarios import SCENARIOS
+from tests.faults.rules import Rule
+from tests.plans.run import look
+
+LIMIT_SECONDS = 120.0
+"""A run that nothing disturbs takes three seconds, a fault at most ten; the rest is for machines
+that do other things as well."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a plan; `complaints` by oracle, none where all is well."""
+
+    plan: Plan
+    seconds: float
+    struck: int  # the faults that came to their moment
+    writes: int
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = None) -> Verdict:
+    """Run a plan; without another to compare with, its end is compared with nothing."""
+    begun = time.monotonic()
+    kinds = [KINDS[fault.kind] for fault in plan.faults]
+    replicas = max((kind.replicas for kind in kinds), default=1)
+    is_exact = all(kind.is_exact for kind in kinds)
+    complaints: dict[str, list[str]] = {}
+    async with opened(cluster, replicas, is_exact=is_exact) as ground:
+        faults = _Faults(ground, plan.faults)
+        state: dict[str, Any] = {}
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await SCENARIOS[plan.scenario](ground.stage)
+                await faults.healed()
+                await ground.settled()
+            state = await look(ground.world, ground.history)
+        except TimeoutError:
+            complaints["bounded time"] = [await _where(ground)]
+        except AssertionError as error:
+            complaints["bounded time"] = [str(error)[:500]]
+        finally:
+            faults.cancel()
+        complaints |= await _asked(ground, plan, state, undisturbed, is_exact=is_exact)
+        return Verdict(
+            plan,
+            time.monotonic() - begun,
+            faults.count,
+            ground.moments.count(),
+            {oracle: found for oracle, found in complaints.items() if found},
+            state,
+        )
+
+
+async def _asked(
+    ground: Ground,
+    plan: Plan,
+    state: dict[str, Any],
+    undisturbed: Verdict | None,
+    *,
+    is_exact: bool,
+) -> dict[str, list[str]]:
+    found = {"no duplicate rank": duplicates(ground), "no torn checkpoint": torn(ground)}
+    if not state:
+        return found
+    await ground.meter.has_seen_all_ends("job")
+    found["same cost"] = await same_cost(ground)
+    found["no orphan"] = await orphans(ground, is_deleted=plan.scenario == "delete")
+    if undisturbed is not None:
+        found["same end"] = same_end(undisturbed.state, state, is_exact=is_exact)
+    return found
+
+
+async def _where(ground: Ground) -> str:
+    """Say where a run stands that has not come to its end."""
+    try:
+        status = (await ground.world.job()).get("status", {})
+    except Exception as error:  # noqa: BLE001  (it is but a message)
+        return f"no end, and no job: {error}"
+    known = {name: status.get(name) for name in ("phase", "world", "settled", "nextWorkerId")}
+    pods = [
+        (p["metadata"]["name"], p.get("status", {}).get("phase"), p["spec"].get("nodeName"))
+        for p in await ground.world.pods()
+    ]
+    return f"no end: {known}, pods {pods}"
+
+
+class _Faults:
+    """Has each fault strike at its moment."""
+
+    def __init__(self, ground: Ground, faults: Sequence[Fault]) -> None:
+        self._ground = ground
+        self._struck: set[Fault] = set()
+        self._rules: list[Rule] = []
+        self._tasks: dict[Fault, asyncio.Task[None]] = {}
+        for fault in faults:
+            rule = KINDS[fault.kind].rule
+            if rule is None:
+                self._tasks[fault] = asyncio.create_task(self._strike(fault))
+            else:
+                self._rules.append(ground.proxy.inject(rule(fault)))
+
+    @property
+    def count(self) -> int:
+        """The number of faults whose moment has come."""
+        return sum(rule.fired > 0 for rule in self._rules) + len(self._struck)
+
+    def cancel(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def healed(self) -> None:
+        """Wait until what has begun is over, whose errors are raised; the rest never comes."""
+        for fault, task in self._tasks.items():
+            if fault not in self._struck:
+                task.cancel()
+        ends = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+
+    async def _strike(self, fault: Fault) -> None:
+        await self._ground.moments.reached(fault.at)
+        self._struck.add(fault)
+        strike = KINDS[fault.kind].strike
+        assert strike is not None, "else it has a rule"
+        await strike(self._ground, fault)
