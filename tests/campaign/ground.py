@@ -132,9 +132,7 @@ async def opened(cluster: Cluster, replicas: int, *, is_exact: bool) -> AsyncIte
         history = await stack.enter_async_context(recorded(world.kube, world.namespace))
         meter = await stack.enter_async_context(metered(world.kube, world.namespace))
         urls = [proxy.url for proxy in proxies]
-        deployments = await stack.enter_async_context(
-            deployed(world, *urls, clock=shift.clock)
-        )
+        deployments = await stack.enter_async_context(deployed(world, *urls, clock=shift.clock))
         for proxy, deployment in zip(proxies, deployments, strict=True):
             proxy.on_crash = deployment.kill
         stage = Stage(world, is_exact=is_exact)

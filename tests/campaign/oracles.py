@@ -54,18 +54,26 @@ def _shape(state: Manifest) -> Manifest:
 
 async def same_cost(ground: Ground) -> list[str]:
     """Whether the last cost that was told is, to the cent, what an independent meter says."""
-    told = [e.object.get("status", {}) for e in ground.history.in_order() if e.kind == "TrainingJob"]
+    told = [
+        e.object.get("status", {}) for e in ground.history.in_order() if e.kind == "TrainingJob"
+    ]
     told = [status for status in told if status.get("cost", {}).get("asOf")]
     if not told:
         return ["the job has told no cost"]
-    cost, sums = told[-1]["cost"], told[-1]["accumulators"]
+    cost, is_over = told[-1]["cost"], told[-1].get("phase") == "Succeeded"
     until = datetime.fromisoformat(cost["asOf"])
     metered = ground.meter.usd("job", until)
-    allowed = CENT + ground.meter.unreported_ends("job") * UNREPORTED_SECONDS * USD_PER_HOUR / 3600
-    off = Fraction(sums["usd"]) - metered
+    # Ends are told in whole seconds, and of those that came after the job's last word only later.
+    allowed = CENT if is_over else CENT + Fraction(USD_PER_HOUR, 3600)
+    allowed += (
+        ground.meter.unreported_ends("job") * UNREPORTED_SECONDS * Fraction(USD_PER_HOUR, 3600)
+    )
+    # Who deletes a job takes the sums along: they are as of when it was last told.
+    said = told[-1]["accumulators"]["usd"] if is_over else cost["usd"]
+    off = Fraction(said) - metered
     if abs(off) <= allowed:
         return []
-    return [f"it cost {sums['usd']} USD, but was told to be {float(metered):.6f}: {ground.meter}"]
+    return [f"the job says {said} USD, the meter {float(metered):.6f} by {until}"]
 
 
 async def orphans(ground: Ground, *, is_deleted: bool) -> list[str]:
@@ -124,9 +132,8 @@ def torn(ground: Ground) -> list[str]:
         status = event.object.get("status") or {}
         known = status.get("checkpoint") or {}
         restored = (status.get("world") or {}).get("restore")
-        for name in (known.get("name"), restored):
-            if name and name not in made:
-                found.append(f"at {event.version}: nobody has made {name}")
+        unknown = {known.get("name"), restored} - made - {None}
+        found += [f"at {event.version}: nobody has made {name}" for name in unknown]
         if known.get("step", step) < step:
             found.append(f"at {event.version}: step {step} became {known['step']}")
         step = known.get("step", step)

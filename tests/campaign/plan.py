@@ -46,9 +46,7 @@ class Plan:
         found = [match for match in matches if match is not None]
         if len(found) < len(matches):
             raise ValueError(f"{text!r} is no plan. Give one as `loss:crash_after@7/0`.")
-        return cls(
-            scenario, tuple(Fault(m["kind"], int(m["at"]), int(m["target"])) for m in found)
-        )
+        return cls(scenario, tuple(Fault(m["kind"], int(m["at"]), int(m["target"])) for m in found))
 
 
 def drawn(kinds: Sequence[str], writes: Mapping[str, int], seed: int) -> Iterator[Plan]:

@@ -88,8 +88,8 @@ async def _where(ground: Ground) -> str:
     """Say where a run stands that has not come to its end."""
     try:
         status = (await ground.world.job()).get("status", {})
-    except Exception as error:  # noqa: BLE001  (it is but a message)
-        return f"no end, and no job: {error}"
+    except Exception as error:
+        return f"no end, and no job: {error}"  # it is but a message
     known = {name: status.get(name) for name in ("phase", "world", "settled", "nextWorkerId")}
     pods = [
         (p["metadata"]["name"], p.get("status", {}).get("phase"), p["spec"].get("nodeName"))
