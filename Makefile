@@ -21,7 +21,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan test-gpu e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
+.PHONY: help setup lint format types test test-unit test-deep test-trainer test-integration test-training test-lives test-panels test-faults campaign test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan test-gpu e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 
 ##@ Set up
 
@@ -104,6 +104,9 @@ test-panels: binaries ## part of test-integration: alerts and panels, also asked
 
 test-faults: binaries ## lives of jobs with their writes disturbed: about 80 plans; ALL=1: every plan ~ 3 min
 	$(PYTEST) tests/integration/faults -n $(WAITING) $(if $(ALL),--all-plans)
+
+campaign: binaries ## faults of every kind at random moments; KINDS=, SCENARIOS=, SEED=, HOURS=, or PLAN= to repeat one ~ 10 min
+	$(BIN)/python bench/campaign.py --seed $(or $(SEED),0) --hours $(or $(HOURS),0.15) $(if $(KINDS),--kinds $(KINDS)) $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(PLAN),--plan $(PLAN) --journal .campaign/repeated.jsonl)
 
 test-demo: binaries ## the demo as a process, by what it shows and leaves behind ~ minutes
 	$(PYTEST) tests/integration/demo

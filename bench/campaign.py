@@ -22,7 +22,7 @@ from tests.campaign.plan import Plan, drawn
 from tests.campaign.scenarios import SCENARIOS
 from tests.support.cluster.operator_world import install_crds
 
-_JOURNAL = Path("bench/campaign.jsonl")
+_JOURNAL = Path(".campaign/journal.jsonl")
 
 
 def main() -> int:
@@ -54,8 +54,8 @@ async def _run(campaign: Campaign, options: argparse.Namespace) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--kinds", type=_names(list(KINDS)), default=list(KINDS))
-    parser.add_argument("--scenarios", type=_names(list(SCENARIOS)), default=list(SCENARIOS))
+    parser.add_argument("--kinds", type=_Names(list(KINDS)), default=list(KINDS))
+    parser.add_argument("--scenarios", type=_Names(list(SCENARIOS)), default=list(SCENARIOS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hours", type=float, default=0.15)
     parser.add_argument("--plans", type=int, default=10**9, help="end when the journal has so many")
@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class _names:
+class _Names:
     """Names out of those that there are, with commas between."""
 
     def __init__(self, known: list[str]) -> None:

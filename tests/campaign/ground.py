@@ -12,6 +12,7 @@ from typing_extensions import override
 from devcluster.client import Manifest
 from devcluster.cluster import Cluster
 from spotrun.kube.clock import Clock, utc_now
+from spotrun.kube.lease import Terms
 from tests.campaign.agents import FaultyPlay
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
@@ -22,25 +23,28 @@ from tests.plans.scenarios import Stage
 from tests.plans.writes import writes_of
 from tests.support.cluster.operator_world import World, open_world
 
+TERMS = Terms(lease_seconds=4, renew_seconds=3, retry_seconds=0.3)
+"""Long enough for a loop in which several operators run."""
+
 
 @dataclass
 class Moments:
     """Counts the operator's writes, whichever replica makes them."""
 
-    proxies: list[FaultProxy] = field(default_factory=list)
+    count: int = 0
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    def count(self) -> int:
-        return sum(len(writes_of(proxy.log)) for proxy in self.proxies)
-
-    async def note(self) -> None:
+    async def note(self, request: Request) -> None:
+        if not writes_of([request]):
+            return
+        self.count += 1
         async with self._news:
             self._news.notify_all()
 
     async def reached(self, nth: int) -> None:
         """Return when so many writes have been answered."""
         async with self._news:
-            await self._news.wait_for(lambda: self.count() >= nth)
+            await self._news.wait_for(lambda: self.count >= nth)
 
 
 class CountedProxy(FaultProxy):
@@ -49,12 +53,11 @@ class CountedProxy(FaultProxy):
     def __init__(self, upstream: str, tls: SSLContext, moments: Moments) -> None:
         super().__init__(upstream, tls)
         self._moments = moments
-        moments.proxies.append(self)
 
     @override
     async def _answered(self, request: Request, status: int) -> None:
         await super()._answered(request, status)
-        await self._moments.note()
+        await self._moments.note(request)
 
 
 @dataclass
@@ -132,7 +135,9 @@ async def opened(cluster: Cluster, replicas: int, *, is_exact: bool) -> AsyncIte
         history = await stack.enter_async_context(recorded(world.kube, world.namespace))
         meter = await stack.enter_async_context(metered(world.kube, world.namespace))
         urls = [proxy.url for proxy in proxies]
-        deployments = await stack.enter_async_context(deployed(world, *urls, clock=shift.clock))
+        deployments = await stack.enter_async_context(
+            deployed(world, *urls, clock=shift.clock, terms=TERMS)
+        )
         for proxy, deployment in zip(proxies, deployments, strict=True):
             proxy.on_crash = deployment.kill
         stage = Stage(world, is_exact=is_exact)

@@ -16,7 +16,7 @@ from tests.plans.safety import numbers, violations
 
 CENT = Fraction(1, 100)
 UNREPORTED_SECONDS = 10
-"""Nobody dates the end of a pod that vanishes: meter and operator each take when they hear of it."""
+"""Nobody dates the end of a pod that vanishes: each side takes when it hears of it."""
 _LEFT = {
     "pods": "v1",
     "secrets": "v1",
@@ -25,7 +25,18 @@ _LEFT = {
     "networkpolicies": "networking.k8s.io/v1",
     "trainingjobs": "spotrun.dev/v1alpha1",
 }
-_OF_TIME_AND_MONEY = frozenset({"cost", "accumulators", "decisions", "report", "goodput"})
+_OF_TIME_AND_MONEY = frozenset(
+    {
+        "cost",
+        "accumulators",
+        "decisions",
+        "report",
+        "goodput",
+        "spotrun.dev/template",
+        "spotrun.dev/cost-as-of",
+        "spotrun.dev/cost-usd",
+    }
+)
 
 
 def same_end(expected: Manifest, actual: Manifest, *, is_exact: bool) -> list[str]:

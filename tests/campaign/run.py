@@ -48,10 +48,8 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
                 await faults.healed()
                 await ground.settled()
             state = await look(ground.world, ground.history)
-        except TimeoutError:
-            complaints["bounded time"] = [await _where(ground)]
-        except AssertionError as error:
-            complaints["bounded time"] = [str(error)[:500]]
+        except (TimeoutError, AssertionError) as error:
+            complaints["bounded time"] = [str(error)[:300], await _where(ground)]
         finally:
             faults.cancel()
         complaints |= await _asked(ground, plan, state, undisturbed, is_exact=is_exact)
@@ -59,7 +57,7 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
             plan,
             time.monotonic() - begun,
             faults.count,
-            ground.moments.count(),
+            ground.moments.count,
             {oracle: found for oracle, found in complaints.items() if found},
             state,
         )
@@ -95,7 +93,9 @@ async def _where(ground: Ground) -> str:
         (p["metadata"]["name"], p.get("status", {}).get("phase"), p["spec"].get("nodeName"))
         for p in await ground.world.pods()
     ]
-    return f"no end: {known}, pods {pods}"
+    said = {n: agent.report.arrived for n, agent in ground.play.agents.items()}
+    leads = [one.leader is not None for one in ground.deployments]
+    return f"no end: {known}, pods {pods}, agents arrived {said}, replicas lead {leads}"
 
 
 class _Faults:

@@ -199,12 +199,12 @@ class Deployment:
 
 @asynccontextmanager
 async def deployed(
-    world: World, *urls: str, clock: Callable[[], Clock] = Clock
+    world: World, *urls: str, clock: Callable[[], Clock] = Clock, terms: Terms = TERMS
 ) -> AsyncIterator[list[Deployment]]:
     """Replicas that work while the block lasts, each behind a URL of its own."""
 
     def starter(port: int, url: str) -> Callable[[], Replica]:
-        return lambda: Replica(world, url, port, clock=clock)
+        return lambda: Replica(world, url, port, terms, clock)
 
     ports = [world.port, *(free_port(world.host) for _ in urls[1:])]
     deployments = [Deployment(starter(port, url)) for port, url in zip(ports, urls, strict=True)]

@@ -67,7 +67,10 @@ async def _stale(ground: Ground, fault: Fault) -> None:
         f"/apis/spotrun.dev/v1alpha1/namespaces/{namespace}/trainingjobs": "",
     }
     path, selector = list(kinds.items())[fault.target % len(kinds)]
-    await ground.proxy.remember(path, **({"labelSelector": selector} if selector else {}))
+    if selector:
+        await ground.proxy.remember(path, labelSelector=selector)
+    else:
+        await ground.proxy.remember(path)
     kind = path.rpartition("/")[2]
     old = Rule("stale_list", "list", f"^{path}$", times=3)
     end = Rule("error", "watch", f"/{kind}$", status=410, match=tells)

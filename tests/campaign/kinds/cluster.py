@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
+import http.client
 import json
-import urllib.request
+from contextlib import closing
 from datetime import timedelta
 
 from devcluster.client import ApiError, at
@@ -108,16 +109,17 @@ async def _compacted(ground: Ground, _: Fault) -> None:
 
 def _compact(ground: Ground) -> None:
     layout = ground.cluster.control.layout
-    url = f"http://{layout.host}:{layout.ports.etcd}"
+    address = f"{layout.host}:{layout.ports.etcd}"
     key = base64.b64encode(b"/").decode()
-    header = _ask(f"{url}/v3/kv/range", {"key": key})["header"]
-    _ask(f"{url}/v3/kv/compaction", {"revision": header["revision"], "physical": True})
+    header = _ask(address, "/v3/kv/range", {"key": key})["header"]
+    _ask(address, "/v3/kv/compaction", {"revision": header["revision"], "physical": True})
 
 
-def _ask(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-    request = urllib.request.Request(url, json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        content: dict[str, dict[str, str]] = json.load(answer)
+def _ask(address: str, path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    connection = http.client.HTTPConnection(address, timeout=20)
+    with closing(connection):
+        connection.request("POST", path, json.dumps(body))
+        content: dict[str, dict[str, str]] = json.load(connection.getresponse())
     return content
 
 

@@ -12,6 +12,7 @@ from tests.campaign.ground import Ground
 from tests.campaign.kinds.kind import Kind
 from tests.campaign.plan import Fault
 from tests.campaign.scenarios import NODES, add_node, node_name
+from tests.plans.safety import worker_id_of
 
 _SOON_SECONDS = 2.0
 _FROZEN_SECONDS = 5.0
@@ -23,8 +24,6 @@ def _node(ground: Ground, fault: Fault) -> str:
 
 
 def _doom(ground: Ground, node: str, pods: list[Manifest]) -> None:
-    from tests.plans.safety import worker_id_of
-
     ground.stage.doomed |= {worker_id_of(p) for p in pods if p["spec"].get("nodeName") == node}
 
 
@@ -93,8 +92,6 @@ async def _if_there(request: Any) -> None:
 
 
 async def _chosen(ground: Ground, fault: Fault, *, is_doomed: bool = True) -> Manifest | None:
-    from tests.plans.safety import worker_id_of
-
     pod = await ground.pod(fault.target)
     if pod is not None and is_doomed:
         ground.stage.doomed.add(worker_id_of(pod))

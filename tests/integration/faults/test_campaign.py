@@ -1,0 +1,33 @@
+"""The campaign of docs/campaign.md in small: every kind of fault once, in scenarios by turns."""
+
+from itertools import cycle
+from pathlib import Path
+from time import monotonic
+
+from devcluster.cluster import Cluster
+from tests.campaign.campaign import Campaign
+from tests.campaign.journal import Journal, table
+from tests.campaign.kinds.every import KINDS
+from tests.campaign.plan import Fault, Plan
+from tests.campaign.scenarios import SCENARIOS
+
+_PER_PLAN = 3
+"""Faults that one plan has: kinds are tried once, not each by itself."""
+
+
+async def test_every_kind_of_fault_is_survived(
+    cluster: Cluster, crds: None, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    campaign = Campaign(cluster, journal)
+    writes = await campaign.prepare(list(SCENARIOS))
+    kinds = list(KINDS)
+    groups = [kinds[n : n + _PER_PLAN] for n in range(0, len(kinds), _PER_PLAN)]
+    plans = [
+        Plan(scenario, tuple(Fault(kind, 2 + 2 * n, n) for n, kind in enumerate(group)))
+        for group, scenario in zip(groups, cycle(writes), strict=False)
+    ]
+    await campaign.run_all(iter(plans), until=monotonic() + 600, most=len(plans))
+    lines = journal.lines()
+    assert [line for line in lines if not line["ok"]] == []
+    assert set(table(lines)) == set(KINDS)
