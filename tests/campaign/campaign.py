@@ -82,7 +82,10 @@ class Campaign:
     async def _run(self, plan: Plan) -> Verdict:
         is_alone = any(KINDS[fault.kind].is_alone for fault in plan.faults)
         async with self._room(is_alone=is_alone):
-            return await judged(self.cluster, plan, self.undisturbed.get(plan.scenario))
+            verdict = await judged(self.cluster, plan, self.undisturbed.get(plan.scenario))
+            if is_alone:  # the API server's watches may lag behind etcd for a while
+                await judged(self.cluster, Plan("create", ()))
+            return verdict
 
     @asynccontextmanager
     async def _room(self, *, is_alone: bool) -> AsyncIterator[None]:

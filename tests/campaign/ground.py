@@ -14,6 +14,7 @@ from devcluster.cluster import Cluster
 from spotrun.kube.clock import Clock, utc_now
 from spotrun.kube.lease import Terms
 from tests.campaign.agents import FaultyPlay
+from tests.campaign.patient_client import PatientClient
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
 from tests.meter.meter import Meter, metered
@@ -124,6 +125,7 @@ async def opened(cluster: Cluster, replicas: int, *, is_exact: bool) -> AsyncIte
     admin, shift, moments = cluster.admin, Shift(), Moments()
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(open_world(cluster))
+        world.kube = await stack.enter_async_context(PatientClient(admin))
         play = FaultyPlay()
         world.plays["job"] = play
         proxies = [

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
+
+from devcluster.client import ApiError
 from devcluster.cluster import Cluster
 from tests.campaign.ground import Ground, opened
 from tests.campaign.kinds.every import KINDS
@@ -50,6 +53,8 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
             state = await look(ground.world, ground.history)
         except (TimeoutError, AssertionError) as error:
             complaints["bounded time"] = [str(error)[:300], await _where(ground)]
+        except (aiohttp.ClientError, ApiError, OSError) as error:
+            complaints["the test itself"] = [repr(error)[:500]]
         finally:
             faults.cancel()
         complaints |= await _asked(ground, plan, state, undisturbed, is_exact=is_exact)

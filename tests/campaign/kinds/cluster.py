@@ -4,11 +4,12 @@ import asyncio
 import base64
 import http.client
 import json
+import time
 from contextlib import closing
 from datetime import timedelta
 
 from devcluster.client import ApiError, at
-from tests.campaign.ground import Ground
+from tests.campaign.ground import TERMS, Ground
 from tests.campaign.kinds.api import NOT_LEASES
 from tests.campaign.kinds.kind import Kind, Strike
 from tests.campaign.plan import Fault
@@ -59,6 +60,11 @@ async def _lease_deleted(ground: Ground, _: Fault) -> None:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+
+async def _paused(_: Ground, fault: Fault) -> None:
+    """The process stands still, its agents too, for longer than its lease lasts."""
+    time.sleep(TERMS.lease_seconds + fault.target)  # noqa: ASYNC251  (that is the fault)
 
 
 def _jump(hours: int) -> Strike:
@@ -142,6 +148,7 @@ async def _quota_shrunk(ground: Ground, _: Fault) -> None:
 KINDS: dict[str, Kind] = {
     "operator_killed": Kind(_killed, is_exact=True),
     "leader_stopped": Kind(_stopped, replicas=2, is_exact=True),
+    "process_paused": Kind(_paused, is_exact=True, is_alone=True),
     "two_leaders": Kind(_two_leaders, replicas=2, is_exact=True),
     "lease_deleted": Kind(_lease_deleted, replicas=2, is_exact=True),
     "clock_ahead": Kind(_jump(1), is_exact=True),
