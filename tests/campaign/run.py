@@ -56,7 +56,7 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
         except (aiohttp.ClientError, ApiError, OSError) as error:
             complaints["the test itself"] = [repr(error)[:500]]
         finally:
-            faults.cancel()
+            await faults.end()
         complaints |= await _asked(ground, plan, state, undisturbed, is_exact=is_exact)
         return Verdict(
             plan,
@@ -123,9 +123,11 @@ class _Faults:
         """The number of faults whose moment has come."""
         return sum(rule.fired > 0 for rule in self._rules) + len(self._struck)
 
-    def cancel(self) -> None:
+    async def end(self) -> None:
+        """End what has not struck, and what strikes still."""
         for task in self._tasks.values():
             task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def healed(self) -> None:
         """Wait until what has begun is over, whose errors are raised; the rest never comes."""

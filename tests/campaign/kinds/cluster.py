@@ -101,8 +101,10 @@ async def _etcd_restarted(ground: Ground, _: Fault) -> None:
 async def _restart(ground: Ground, component: str) -> None:
     control = ground.cluster.control
     control.kill(component)
-    await asyncio.sleep(1)
-    control.start(component)
+    try:
+        await asyncio.sleep(1)
+    finally:
+        control.start(component)
     await asyncio.to_thread(control.wait_ready)
 
 
