@@ -12,7 +12,6 @@ from tests.campaign.journal import Journal
 from tests.campaign.kinds.every import KINDS
 from tests.campaign.plan import Plan, simpler
 from tests.campaign.run import Verdict, judged
-from tests.campaign.scenarios import SCENARIOS
 
 _MOST_TRIES = 12  # of simpler plans in place of a failing one
 
@@ -98,7 +97,3 @@ class Campaign:
         finally:
             for _ in range(taken):
                 self._places.release()
-
-
-def all_scenarios() -> list[str]:
-    return list(SCENARIOS)

@@ -1,4 +1,4 @@
-"""What a fault can lay its hands on, and the count of writes by which its moment is chosen."""
+"""The things that a fault can lay its hands on, and the count of writes that is its clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -63,7 +63,7 @@ class CountedProxy(FaultProxy):
 
 @dataclass
 class Shift:
-    """How far the wall clock of the operator's machine is off."""
+    """An error of the wall clock of the operator's machine."""
 
     by: timedelta = timedelta()
 

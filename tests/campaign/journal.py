@@ -1,4 +1,4 @@
-"""What came of each plan, a line of JSON each: a campaign that was ended goes on from there."""
+"""The outcome of each plan in a line of JSON: a campaign that was ended goes on from there."""
 
 import json
 from collections import Counter

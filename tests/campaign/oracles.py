@@ -16,7 +16,7 @@ from tests.plans.safety import numbers, violations
 
 CENT = Fraction(1, 100)
 UNREPORTED_SECONDS = 10
-"""Nobody dates the end of a pod that vanishes: each side takes when it hears of it."""
+"""The end of a pod that vanishes has no date: each side takes when it hears of it."""
 _LEFT = {
     "pods": "v1",
     "secrets": "v1",

@@ -1,4 +1,4 @@
-"""What goes wrong in which scenario, and when: drawn from a seed, and written as one word. Pure."""
+"""Faults, their moments and their scenario: drawn from a seed, and written as one word. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

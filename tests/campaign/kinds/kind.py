@@ -20,6 +20,4 @@ class Kind:
     is_exact: bool = False
     """The job ends in the very same status, for nothing happened to its workers."""
     is_alone: bool = False
-    """It strikes the whole cluster, so nothing else runs in it meanwhile."""
-    may_end: bool = False
-    """The namespace goes with the job in it: that is then the end that is expected."""
+    """The whole cluster is struck, so nothing else runs in it meanwhile."""

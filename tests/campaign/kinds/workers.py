@@ -133,7 +133,7 @@ async def _pressed(ground: Ground, fault: Fault) -> None:
 
 
 async def _stuck(ground: Ground, fault: Fault) -> None:
-    """It is deleted while its node is silent, and stays Terminating until that is back."""
+    """A pod is deleted while its node is silent, and stays Terminating until that is back."""
     pod = await _chosen(ground, fault)
     if pod is None:
         return
@@ -196,7 +196,7 @@ async def _frozen(ground: Ground, fault: Fault) -> None:
 
 
 async def _slow(ground: Ground, fault: Fault) -> None:
-    """It stops for half a second again and again."""
+    """An agent stops for half a second again and again."""
     agent = _agent(ground, fault)
     for _ in range(4 if agent is not None else 0):
         assert agent is not None
@@ -207,7 +207,7 @@ async def _slow(ground: Ground, fault: Fault) -> None:
 
 
 async def _lying(ground: Ground, fault: Fault) -> None:
-    """It says that it is in a world to come, that all others are lost, and that all is done."""
+    """An agent says that it is in a world to come, and that all others are lost."""
     agent = _agent(ground, fault)
     if agent is not None:
         lie = replace(agent.report, arrived=agent.report.arrived + 7, suspects=(0, 1, 2))
@@ -226,7 +226,7 @@ async def _replaying(ground: Ground, fault: Fault) -> None:
 
 
 async def _older(ground: Ground, fault: Fault) -> None:
-    """It sends fields that nobody knows, a version that is not served, and what is no report."""
+    """An agent sends unknown fields, a version that is not served, and no report at all."""
     agent = _agent(ground, fault)
     if agent is None:
         return
