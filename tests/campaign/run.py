@@ -76,7 +76,10 @@ async def _asked(
     *,
     is_exact: bool,
 ) -> dict[str, list[str]]:
-    found = {"no duplicate rank": duplicates(ground), "no torn checkpoint": torn(ground)}
+    found = {
+        "no duplicate rank": duplicates(ground, is_exact=is_exact),
+        "no torn checkpoint": torn(ground),
+    }
     if not state:
         return found
     await ground.meter.has_seen_all_ends("job")

@@ -8,6 +8,7 @@ from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import FINALIZER_METERED, LABEL_WORKER_ID
 from tests.plans.history import Event, Manifest
 
+HEALTHY_AND_WANTED = "is healthy and wanted"
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -142,7 +143,7 @@ def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[s
     living = [p for p in state.pods.values() if owner_of(p) == job["metadata"]["uid"]]
     living = [p for p in living if not has_ended(p) and worker_id_of(p) not in doomed]
     if len(living) <= job["spec"]["workers"].get("replicas", 1):
-        yield f"deleted though worker {worker_id} is healthy and wanted"
+        yield f"deleted though worker {worker_id} {HEALTHY_AND_WANTED}"
 
 
 def worker_id_of(pod: Manifest) -> int:
