@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -81,7 +82,13 @@ class Campaign:
     async def _run(self, plan: Plan) -> Verdict:
         is_alone = any(KINDS[fault.kind].is_alone for fault in plan.faults)
         async with self._room(is_alone=is_alone):
-            verdict = await judged(self.cluster, plan, self.undisturbed.get(plan.scenario))
+            begun = time.monotonic()
+            try:
+                verdict = await judged(self.cluster, plan, self.undisturbed.get(plan.scenario))
+            except Exception as error:  # a plan that cannot be judged has failed, too
+                words = "".join(traceback.format_exception(error))[-1500:]
+                wrong = {"the test itself": [words]}
+                verdict = Verdict(plan, time.monotonic() - begun, 0, 0, wrong)
             if is_alone:  # the API server's watches may lag behind etcd for a while
                 await judged(self.cluster, Plan("create", ()))
             return verdict

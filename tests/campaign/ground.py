@@ -88,6 +88,7 @@ class Ground:
     history: History
     meter: Meter
     shift: Shift
+    released: set[int] = field(default_factory=set)  # workers whose finalizer the fault took off
 
     @property
     def proxy(self) -> FaultProxy:

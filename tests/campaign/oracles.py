@@ -119,6 +119,8 @@ def duplicates(ground: Ground, *, is_exact: bool) -> list[str]:
     broken = violations(seen, removed=removed_by(log), doomed=ground.stage.doomed)
     if not is_exact:  # of two workers one may be taken back while a fault takes the other
         broken = [one for one in broken if not one.endswith(HEALTHY_AND_WANTED)]
+    by_fault = {f"released before worker {n} was settled" for n in ground.released}
+    broken = [one for one in broken if one.partition(": ")[2] not in by_fault]
     return [*broken, *_two_of_a_rank(seen)]
 
 

@@ -75,7 +75,7 @@ async def _cordoned(ground: Ground, fault: Fault) -> None:
 
 
 async def _mark(ground: Ground, name: str, spec: Manifest) -> None:
-    await ground.world.kube.patch(at("nodes", None, name), {"spec": spec})
+    await _if_there(ground.world.kube.patch(at("nodes", None, name), {"spec": spec}))
 
 
 async def _delete(ground: Ground, pod: Manifest, grace_seconds: int | None) -> None:
@@ -149,6 +149,7 @@ async def _stripped(ground: Ground, fault: Fault) -> None:
     pod = await _chosen(ground, fault)
     if pod is None:
         return
+    ground.released.add(worker_id_of(pod))
     path = at("pods", ground.world.namespace, pod["metadata"]["name"])
     left = [one for one in pod["metadata"].get("finalizers", ()) if one != FINALIZER_METERED]
     await _if_there(ground.world.kube.patch(path, {"metadata": {"finalizers": left or None}}))
@@ -159,6 +160,7 @@ async def _unfinalized(ground: Ground, fault: Fault) -> None:
     """Take the finalizer off by hand, and leave the pod alone."""
     pod = await _chosen(ground, fault, is_doomed=False)
     if pod is not None:
+        ground.released.add(worker_id_of(pod))
         path = at("pods", ground.world.namespace, pod["metadata"]["name"])
         await _if_there(ground.world.kube.patch(path, {"metadata": {"finalizers": None}}))
 
