@@ -77,9 +77,8 @@ async def same_cost(ground: Ground) -> list[str]:
     metered = ground.meter.usd("job", until)
     # Ends are told in whole seconds, and of those that came after the job's last word only later.
     allowed = CENT if is_over else CENT + Fraction(USD_PER_HOUR, 3600)
-    allowed += (
-        ground.meter.unreported_ends("job") * UNREPORTED_SECONDS * Fraction(USD_PER_HOUR, 3600)
-    )
+    num_undated = ground.meter.unreported_ends("job") + len(ground.released)
+    allowed += num_undated * UNREPORTED_SECONDS * Fraction(USD_PER_HOUR, 3600)
     # Who deletes a job takes the sums along: they are as of when it was last told.
     said = told[-1]["accumulators"]["usd"] if is_over else cost["usd"]
     off = Fraction(said) - metered
