@@ -120,8 +120,10 @@ async def _evicted(ground: Ground, fault: Fault) -> None:
     try:
         await ground.world.kube.create(path, body)
     except ApiError as error:
-        if error.status not in {404, 409, 429}:  # its PodDisruptionBudget may forbid it
+        if error.status not in {404, 409, 429}:
             raise
+        if error.status == 429:  # its PodDisruptionBudget forbids it: the worker stays
+            ground.stage.doomed.discard(worker_id_of(pod))
 
 
 async def _pressed(ground: Ground, fault: Fault) -> None:
