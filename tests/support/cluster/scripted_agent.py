@@ -64,6 +64,7 @@ class Play:
     metrics: dict[str, float] = field(default_factory=dict)  # as measured at every step
     may_save: bool = True
     may_finish_stages: int = 0  # of the job's stages, from the first on
+    saves_often: bool = False  # at each request; else once in a world
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(
         default_factory=dict
@@ -100,6 +101,7 @@ class ScriptedAgent:
         in_process = play.in_process and not play.is_mute
         self.report = Report(ready=True, store_port=next(_SPARE_PORTS), in_process=in_process)
         self.worlds: list[int] = []  # the worlds it trained in
+        self._saved = 0  # the request that was answered last
         self._kube = kube
         self._play = play
         self._changed = asyncio.Event()
@@ -209,9 +211,12 @@ class ScriptedAgent:
         done = self.report.committed
         if not self._play.may_save or not answer.orders.checkpoint:
             return False
-        if done and done.step >= 100 * self.report.arrived:
+        step, made = 100 * self.report.arrived, self.report.progress
+        if self._play.saves_often and answer.orders.checkpoint > self._saved and made:
+            step = made.step
+        elif done and done.step >= step:
             return False
-        step = 100 * self.report.arrived
+        self._saved = answer.orders.checkpoint
         self.report = replace(
             self.report, committed=Checkpoint(f"step-{step}.g{self.report.arrived}", step)
         )

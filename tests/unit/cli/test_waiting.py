@@ -1,8 +1,7 @@
 """Waiting for a job: what may happen to it, and to the cluster, meanwhile."""
 
 import asyncio
-from argparse import Namespace
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -13,8 +12,9 @@ import pytest
 
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import NoSuchJob, Refused
-from spotrun.cli.jobs import acting, watching
-from spotrun.cli.jobs.acting import _suspended_or_over, _until
+from spotrun.cli.jobs import actions, watching
+from spotrun.cli.jobs.acting import _suspended_or_over
+from spotrun.cli.jobs.actions import checkpoint, is_suspended, until
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.reading import everything_of
 from spotrun.cli.jobs.watching import states_of
@@ -95,7 +95,7 @@ async def test_what_became_of_it_is_said(
 ) -> None:
     told += [made("1"), answer]
     with pytest.raises(Refused, match=said):
-        await _until(CLUSTER, made("1"), acting._is_suspended, "suspended")
+        await until(CLUSTER, made("1"), is_suspended, "suspended")
 
 
 async def test_a_job_that_is_over_meanwhile_is_stopped_as_well(
@@ -141,20 +141,13 @@ async def test_a_checkpoint_is_asked_for_by_the_time_of_the_api_server(
     told += [saved]
     patched: list[dict[str, Any]] = []
 
-    async def one_job(*_: object) -> Job:
-        return before
-
     async def patch(_: Cluster, job: Job, change: dict[str, Any]) -> Job:
         patched.append(change)
         return job
 
     server = SimpleNamespace(now=lambda: datetime(2026, 3, 1, tzinfo=UTC))
     cluster = cast("Cluster", SimpleNamespace(client=SimpleNamespace(clock=server)))
-    works: list[Callable[[Cluster], Awaitable[int]]] = []
-    monkeypatch.setattr(acting, "ask", lambda _, work: works.append(work))
-    monkeypatch.setattr(acting, "one_job", one_job)
-    monkeypatch.setattr(acting, "_patch", patch)
-    acting.run_checkpoint(Namespace(name="gpt", timeout=5))
-    assert await works[0](cluster) == 0
+    monkeypatch.setattr(actions, "_patched", patch)
+    assert (await checkpoint(cluster, before, seconds=5)).name == "new"
     [change] = patched
     assert list(change["metadata"]["annotations"].values()) == ["2026-03-01T00:00:00Z"]

@@ -5,7 +5,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -73,19 +73,37 @@ async def _asked(chosen: Namespace, work: Work) -> int:
         return await work(cluster)
 
 
-@asynccontextmanager
-async def connected(chosen: Namespace) -> AsyncIterator[Cluster]:
+def connected(chosen: Namespace) -> AbstractAsyncContextManager[Cluster]:
     """Connect as the flags say; raises AccessError."""
-    target = _target(chosen.kubeconfig, chosen.context)
+    return connection(
+        "kubectl-tjob",
+        kubeconfig=chosen.kubeconfig,
+        context=chosen.context,
+        namespace=chosen.namespace,
+        is_everywhere=getattr(chosen, "all_namespaces", False),
+    )
+
+
+@asynccontextmanager
+async def connection(
+    program: str,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    namespace: str | None = None,
+    is_everywhere: bool = False,
+) -> AsyncIterator[Cluster]:
+    """Connect to the cluster of a kubeconfig, or of this pod; raises AccessError."""
+    target = _target(kubeconfig, context)
     credentials = Credentials(target.load)
     await credentials.current()  # a kubeconfig that cannot be used says so before any request
-    async with Transport(credentials, user_agent=f"kubectl-tjob/{version('spotrun')}") as transport:
+    async with Transport(credentials, user_agent=f"{program}/{version('spotrun')}") as transport:
         yield Cluster(
-            Client(transport, field_manager="kubectl-tjob"),
+            Client(transport, field_manager=program),
             transport,
-            chosen.namespace or target.namespace,
+            namespace or target.namespace,
             target.context,
-            getattr(chosen, "all_namespaces", False),
+            is_everywhere,
         )
 
 

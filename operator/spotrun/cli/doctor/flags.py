@@ -5,8 +5,8 @@ Standard library only: help answers at once, and also if nothing else is install
 
 import argparse
 
-from spotrun.cli import numbers
 from spotrun.cli.cluster import flags
+from spotrun.cli.text import numbers
 
 _EXAMPLES = """\
   the installation: CRDs, operator, versions, your rights, prices, each with the mend:

@@ -5,8 +5,8 @@ Standard library only: help answers at once, and also if nothing else is install
 
 import argparse
 
-from spotrun.cli import numbers
 from spotrun.cli.cluster import flags
+from spotrun.cli.text import numbers
 
 SORTS = ("trouble", "dollars", "rate", "age", "name")
 GROUPS = ("job", "namespace", "pool", "team", "project", "cost-center")

@@ -29,13 +29,23 @@ T = TypeVar("T")
 
 async def all_jobs(cluster: Cluster) -> tuple[Job, ...]:
     """Read the jobs of the namespace, or of all."""
-    return await _all(cluster, Selection(TRAINING_JOBS, cluster.scope), Job)
+    return await read_jobs(cluster, Job)
+
+
+async def read_jobs(cluster: Cluster, as_type: type[T]) -> tuple[T, ...]:
+    """Read the same as another type."""
+    return await _all(cluster, Selection(TRAINING_JOBS, cluster.scope), as_type)
 
 
 async def one_job(cluster: Cluster, name: str) -> Job:
     """Read a job; raises NoSuchJob with names like it."""
+    return await read_job(cluster, name, Job)
+
+
+async def read_job(cluster: Cluster, name: str, as_type: type[T]) -> T:
+    """Read the same as another type."""
     try:
-        return await cluster.client.get(TRAINING_JOBS, name, Job, namespace=cluster.namespace)
+        return await cluster.client.get(TRAINING_JOBS, name, as_type, namespace=cluster.namespace)
     except NotFound as error:
         if not is_missing(error, name):
             raise

@@ -5,7 +5,7 @@ Standard library only: help answers at once, and also if nothing else is install
 
 import argparse
 
-from spotrun.cli import numbers
+from spotrun.cli.text import numbers
 
 _EXAMPLES = """\
 examples:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from spotrun.cli import numbers
+from spotrun.cli.text import numbers
 
 
 def add_changeover(group: argparse._ArgumentGroup) -> None:

@@ -6,8 +6,8 @@ Standard library only: help answers at once, and also if nothing else is install
 import argparse
 from pathlib import Path
 
-from spotrun.cli import numbers
 from spotrun.cli.replay import replay_flags
+from spotrun.cli.text import numbers
 
 POLICIES = ("spotrun", "greedy", "uniform-progress", "on-demand", "optimum")
 _EXAMPLES = """\

@@ -9,6 +9,9 @@ from spotrun.cli.report.content import Moment
 _WIDTH, _HEIGHT = 860, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 20, 20, 40
 _TICKS = 5
+_STROKES = {"loss": "#cf222e", "world": "#1a7f37", "decision": "#0969da"}
+_LINE = 'fill="none" stroke="#1a7f37"'
+"""Colours are attributes: they hold on a page without style, and give way to a page's own."""
 
 
 def timeline(moments: Sequence[Moment], now: datetime) -> str:
@@ -36,12 +39,13 @@ def timeline(moments: Sequence[Moment], now: datetime) -> str:
     if size is not None:
         points.append(f"{x(end):.1f},{y(size):.1f}")
     parts = [
-        f'<polyline class="size" points="{" ".join(points)}"/>' if points else "",
+        f'<polyline class="size" {_LINE} points="{" ".join(points)}"/>' if points else "",
         *(_mark(one, x(one.at)) for one in moments),
         *_axis(begin, seconds, most, y(most), y(0)),
     ]
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" width="100%" '
+        'fill="#777" font-size="11" stroke-width="2" '
         f'aria-label="Workers of the world over time">{"".join(parts)}</svg>'
     )
 
@@ -51,7 +55,8 @@ def _mark(one: Moment, x: float) -> str:
     top = _TOP if one.is_loss else _HEIGHT - _BOTTOM - 6
     title = escape(f"{one.at:%H:%M:%S} {one.what}: {one.text}")
     return (
-        f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{_HEIGHT - _BOTTOM}">'
+        f'<line class="{kind}" stroke="{_STROKES[kind]}" '
+        f'x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{_HEIGHT - _BOTTOM}">'
         f"<title>{title}</title></line>"
     )
 
@@ -60,7 +65,7 @@ def _axis(begin: datetime, seconds: float, most: int, top: float, bottom: float)
     parts = [
         f'<text x="{_LEFT - 6}" y="{top + 4:.1f}" text-anchor="end">{most}</text>',
         f'<text x="{_LEFT - 6}" y="{bottom + 4:.1f}" text-anchor="end">0</text>',
-        f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{bottom}" y2="{bottom}"/>',
+        f'<path stroke="#999" stroke-width="1" d="M{_LEFT} {bottom}H{_WIDTH - _RIGHT}"/>',
     ]
     for tick in range(_TICKS):
         share = tick / (_TICKS - 1)

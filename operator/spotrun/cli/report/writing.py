@@ -16,9 +16,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding
 color:#1c1e21;background:#fff}h1{font-size:1.5rem}h2{font-size:1.1rem;margin-top:2rem}
 table{border-collapse:collapse}td{padding:.2rem 1.2rem .2rem 0;vertical-align:top}
 td:first-child{color:#555}pre{background:#f4f4f4;padding:1rem;overflow:auto}
-svg{width:100%;height:auto;font-size:11px}svg text{fill:#555}.size{fill:none;stroke:#1a7f37;
-stroke-width:2}.loss{stroke:#cf222e;stroke-width:2}.decision{stroke:#0969da;stroke-width:2}
-.world{stroke:#1a7f37;stroke-width:2}.axis{stroke:#999}
+svg{width:100%;height:auto}svg text{fill:#555}
 @media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#15171a}pre{background:#22252a}
 td:first-child,svg text{color:#aaa;fill:#aaa}}
 """
@@ -55,7 +53,29 @@ def as_markdown(report: Report) -> str:
 
 def as_html(report: Report) -> str:
     """Return the report as one HTML file: no script, and nothing from elsewhere."""
-    body = [f"<h1>{escape(report.title)}: {escape(report.state)}</h1>", f"<p>{_made(report)}</p>"]
+    body = [f"<h1>{_title(report)}</h1>", f"<p>{_made(report)}</p>", *_html_parts(report)]
+    code = f"<pre>{escape(_yaml(report))}</pre>"
+    body += ["<h2>How to reproduce it</h2>", f"<p>{escape(_REPRODUCE)}</p>", code]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(body)}</body></html>\n"
+    )
+
+
+def as_fragment(report: Report) -> str:
+    """Return the report, but for its manifest, as a part of another page: without any style."""
+    return f"<div><h3>{_title(report)}</h3>{''.join(_html_parts(report))}</div>"
+
+
+def _title(report: Report) -> str:
+    return f"{escape(report.title)}: {escape(report.state)}"
+
+
+def _html_parts(report: Report) -> list[str]:
+    body = []
     for section in report.sections:
         notes = "".join(f"<p>{escape(note)}</p>" for note in section.notes)
         body += [f"<h2>{escape(section.title)}</h2>", _html_table(section.rows), notes]
@@ -68,15 +88,7 @@ def as_html(report: Report) -> str:
             f"<p>{_PICTURE} {_SOURCE}</p>",
             _html_table(rows),
         ]
-    code = f"<pre>{escape(_yaml(report))}</pre>"
-    body += ["<h2>How to reproduce it</h2>", f"<p>{escape(_REPRODUCE)}</p>", code]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>\n"
-    )
+    return body
 
 
 WRITERS: dict[str, Callable[[Report], str]] = {

@@ -10,27 +10,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from spotrun.cli.cluster.exit_codes import DONE, REFUSED, WRONGLY_ASKED
-from spotrun.cli.cluster.installation import installation
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.reading import pools
 from spotrun.cli.jobs.watch import watched
+from spotrun.cli.submit.creation import Objects, create, objects_of, trainer_image
 from spotrun.cli.submit.expectation import expectation
-from spotrun.cli.submit.manifests import as_yaml, config_map, owned_by, training_job
+from spotrun.cli.submit.manifests import as_yaml
 from spotrun.cli.submit.package import Package, name_for, pack
 from spotrun.cli.submit.secrets import require_no_secrets
 from spotrun.cli.submit.wishes import Wishes, read_wishes
 from spotrun.cli.text.prompt import agrees
-from spotrun.kube.errors import AlreadyExists, Invalid, NotFound
-from spotrun.observe.kube_objects import CONFIG_MAPS, TRAINING_JOBS
-
-_NO_IMAGE = (
-    "no image is known: this installation names none for training (chart value trainerImage), or "
-    "you may not read it. Give one with Python and PyTorch by --image"
-)
 
 _GOODBYE_SECONDS = 35.0
 """torchrun gives its workers 30 s; killed before, it would leave them behind, with their GPUs."""
@@ -80,7 +71,7 @@ def run(order: Order) -> int:
 async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
     """Ask and submit; names the job in `submitted` once it is there."""
     chosen = order.chosen
-    image = chosen.image or await _image(cluster)
+    image = chosen.image or await trainer_image(cluster)
     if chosen.dry_run:
         print(_yaml(order, image), end="")
         return DONE
@@ -92,7 +83,7 @@ async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
     if not chosen.yes and not agrees(f"Submit {order.name}?"):
         print("nothing was submitted", file=sys.stderr)
         return REFUSED
-    creating = asyncio.ensure_future(_create(cluster, order, image))
+    creating = asyncio.ensure_future(create(cluster, _objects(order, image)))
     try:
         await asyncio.shield(creating)
     except asyncio.CancelledError:
@@ -107,13 +98,6 @@ async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
     return await watched(cluster, order.name)
 
 
-async def _image(cluster: Cluster) -> str:
-    known = await installation(cluster)
-    if known is None or not known.trainer_image:
-        raise Refused(_NO_IMAGE)
-    return known.trainer_image
-
-
 def _summary(cluster: Cluster, order: Order, image: str, expected: list[str]) -> list[str]:
     package = order.package
     size = sum(map(len, package.files.values()))
@@ -125,47 +109,13 @@ def _summary(cluster: Cluster, order: Order, image: str, expected: list[str]) ->
     ]
 
 
-async def _create(cluster: Cluster, order: Order, image: str) -> None:
-    """Create the files, then the job, then let the files go with it."""
-    files = config_map(order.name, order.package)
-    job = training_job(order.name, image, order.package, order.wishes)
-    await _create_job(cluster, job, dry_run=True)  # one that is refused leaves no files behind
-    with suppress(AlreadyExists):  # the same content, by its name
-        await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
-    made = await _create_job(cluster, job)
-    owner = {"ownerReferences": [owned_by(made)]}
-    name = files["metadata"]["name"]
-    try:
-        await cluster.client.patch(
-            CONFIG_MAPS, name, {"metadata": owner}, dict[str, Any], namespace=cluster.namespace
-        )
-    except NotFound:  # it was that of a former job of this name, and has just gone with it
-        files["metadata"] |= owner
-        await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
-
-
-async def _create_job(
-    cluster: Cluster, job: dict[str, Any], *, dry_run: bool = False
-) -> dict[str, Any]:
-    name = job["metadata"]["name"]
-    try:
-        return await cluster.client.create(
-            TRAINING_JOBS, job, dict[str, Any], namespace=cluster.namespace, dry_run=dry_run
-        )
-    except AlreadyExists:
-        raise Refused(
-            f"there is a TrainingJob {name} in {cluster.namespace} already: choose another "
-            f"--name, or end that one with `kubectl tjob stop {name}`"
-        ) from None
-    except Invalid as error:
-        raise Refused(f"the cluster does not take this job: {error}") from None
-
-
 def _yaml(order: Order, image: str) -> str:
-    return as_yaml(
-        config_map(order.name, order.package),
-        training_job(order.name, image, order.package, order.wishes),
-    )
+    objects = _objects(order, image)
+    return as_yaml(objects.files, objects.job)
+
+
+def _objects(order: Order, image: str) -> Objects:
+    return objects_of(order.name, image, order.package, order.wishes)
 
 
 def _estimate(order: Order, image: str) -> None:
@@ -177,7 +127,7 @@ def _estimate(order: Order, image: str) -> None:
     estimate_flags.describe(parser)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "job.yaml"
-        file.write_text(as_yaml(training_job(order.name, image, order.package, order.wishes)))
+        file.write_text(as_yaml(_objects(order, image).job))
         hours = f"{order.chosen.work_hours:g}"
         flags = ["-f", str(file), "--work-hours", hours, "--starts", "4"]
         command.run(command.understand(parser.parse_args(flags)))

@@ -5,8 +5,8 @@ Standard library only: help answers at once, and also if nothing else is install
 
 import argparse
 
-from spotrun.cli import numbers
 from spotrun.cli.cluster import flags
+from spotrun.cli.text import numbers
 
 _RUN = """\
   two to eight workers with a GPU each, on spot first, for at most 20 dollars:

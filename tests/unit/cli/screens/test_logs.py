@@ -7,7 +7,7 @@ import pytest
 
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.jobs.logs import reading
-from spotrun.cli.jobs.logs.command import select
+from spotrun.cli.jobs.logs.following import select
 from spotrun.cli.jobs.logs.lines import drawn, merged
 from spotrun.cli.jobs.logs.reading import follow, log_of
 from spotrun.kube.errors import Invalid, Retryable

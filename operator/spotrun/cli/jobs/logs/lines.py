@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import merge
 
+from typing_extensions import override
+
 from spotrun.cli.text.look import printable
 from spotrun.observe.kube_objects import EventObject
 
@@ -22,6 +24,10 @@ class Line:
     time: str  # UTC, with nine digits of the second: sorts as text
     source: str
     text: str
+
+    @override
+    def __str__(self) -> str:
+        return drawn(self, has_times=False, width=0)
 
 
 def stamped(source: str, lines: Iterable[str]) -> Iterator[Line]:

@@ -1,0 +1,1 @@
+"""Training jobs from Python: `from spotrun import Client`. It does what `kubectl tjob` does."""
