@@ -175,7 +175,7 @@ def is_adapter_for(path: Path, framework: str) -> bool:
         return path.parent.name in {"places", "store"}
     if framework in {"h5py", "numpy", "pyarrow", "zstandard"}:
         return path.parent.name == "formats"
-    return path.parent.name == "integrations" and path.stem == framework
+    return path.parent.name in {"integrations", "trackers"} and path.stem == framework
 
 
 def imported_names(path: Path) -> list[tuple[str, int]]:

@@ -199,6 +199,7 @@ ENV_DIR: Final = Name(
 )
 ENV_NAMESPACE: Final = Name("SPOTRUN_NAMESPACE", "the namespace of the job")
 ENV_JOB: Final = Name("SPOTRUN_JOB", "the name of the job")
+ENV_JOB_UID: Final = Name("SPOTRUN_JOB_UID", "the UID of the job, the same after each restart")
 ENV_WORKER: Final = Name("SPOTRUN_WORKER", "the worker's own pod name")
 ENV_SERVER: Final = Name("SPOTRUN_SERVER", "host:port at which the operator serves agents")
 ENV_CA: Final = Name("SPOTRUN_CA", "the certificate authorities the operator is known by, as PEM")

@@ -40,6 +40,7 @@ from spotrun_trainer.telemetry.failure import install_failure_note
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.telemetry.trace import Trace, open_trace
+from spotrun_trainer.telemetry.trackers.choice import recorder_of
 from spotrun_trainer.telemetry.utilization import open_utilization_report
 
 BROKEN_SECONDS = 600.0
@@ -233,7 +234,7 @@ class Context:
 
         The group stays: the script may evaluate once more.
         """
-        self.console_log.flush(is_last=True)
+        self.console_log.close()
         self.interrupt.unlisten()
         self.reporter.close()
 
@@ -260,7 +261,7 @@ def open_context(
     trace.mark("imported")
     meter = Meter(trace, device=device_time(device))
     store_meter = open_store_meter(place, env)
-    console_log = ConsoleLog(is_printed=rank_info.rank == 0)
+    console_log = ConsoleLog(is_printed=rank_info.rank == 0, recorder=recorder_of(env, place, say))
     usage = open_utilization_report(meter, env)
     reporter = Reporter(
         rank_info.directory,

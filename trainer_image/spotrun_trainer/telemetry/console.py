@@ -8,6 +8,7 @@ from torch import Tensor
 
 from spotrun.wire import Metric
 from spotrun_trainer.telemetry.metrics import Metrics
+from spotrun_trainer.telemetry.trackers.recorder import Recorder
 
 LINE_SECONDS = 0.5  # quick steps are not all printed; the last one is
 
@@ -30,11 +31,13 @@ class ConsoleLog:
         self,
         *,
         is_printed: bool = True,
+        recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
         write: Callable[[str], object] = lambda line: print(line, flush=True),
     ) -> None:
         self.last: dict[str, Value] = {}
         self.is_printed = is_printed
+        self._recorder = recorder
         self.steps_done = 0
         self._metrics = Metrics()
         self._clock = clock
@@ -65,6 +68,7 @@ class ConsoleLog:
         """Print the collected values."""
         if is_last and self._step <= self.steps_done:
             self._note_metrics()
+            self._record()
         values, self._values = self._values, {}
         is_kept, self._is_kept = is_last or self._is_kept, False
         names, at = self._printed
@@ -80,8 +84,23 @@ class ConsoleLog:
         if step != self._step:
             if step > self._step:  # else it was dropped, and comes again
                 self._note_metrics()
+                self._record()
             self.flush()
             self._step = step
+
+    def close(self) -> None:
+        """Print the collected values, and end what records them."""
+        self.flush(is_last=True)
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _record(self) -> None:
+        if self._recorder is None:
+            return
+        if not self.is_printed:  # another process is rank 0
+            self._recorder.release()
+        elif self._values:
+            self._recorder.record(self._step, self._values, is_kept=self._is_kept)
 
     def _note_metrics(self) -> None:
         values = self._values.items()

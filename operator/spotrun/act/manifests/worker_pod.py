@@ -222,6 +222,7 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
         names.ENV_DIR: DIRECTORY,
         names.ENV_NAMESPACE: job.namespace,
         names.ENV_JOB: job.name,
+        names.ENV_JOB_UID: job.uid,
         names.ENV_WORKER: worker_name(job.name, job.uid, worker_id),
         names.ENV_SERVER: settings.server,
         names.ENV_CA: settings.ca_pem,

@@ -116,6 +116,7 @@ SMALLEST = {
                     {"name": "SPOTRUN_DIR", "value": "/run/spotrun"},
                     {"name": "SPOTRUN_NAMESPACE", "value": "ns"},
                     {"name": "SPOTRUN_JOB", "value": "job"},
+                    {"name": "SPOTRUN_JOB_UID", "value": "job-uid"},
                     {"name": "SPOTRUN_WORKER", "value": "job-pu7fk-3"},
                     {"name": "SPOTRUN_SERVER", "value": "sync.spotrun-system:9443"},
                     {"name": "SPOTRUN_CA", "value": "PEM"},
