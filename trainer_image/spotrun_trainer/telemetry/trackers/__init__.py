@@ -1,1 +1,1 @@
-"""What `run.log` logs, kept as JSONL and TensorBoard's events, and sent to W&B and MLflow."""
+"""Values of `run.log`, kept as JSONL and TensorBoard's events, and sent to W&B and MLflow."""

@@ -1,4 +1,4 @@
-"""Which trackers there are: as the environment says, and by what is installed."""
+"""The choice of trackers: as the environment says, and by what is installed."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

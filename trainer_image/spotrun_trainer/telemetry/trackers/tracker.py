@@ -1,4 +1,4 @@
-"""What a tracker does. It may block and raise: only the recorder's thread waits for it."""
+"""A tracker may block and raise: only the recorder's thread waits for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

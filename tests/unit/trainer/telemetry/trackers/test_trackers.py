@@ -99,8 +99,8 @@ def test_weights_and_biases_has_one_run_for_all_starts(
     for steps in ((1, 2, 3), (3, 4)):
         trained(lambda: WeightsAndBiases(JOB, tmp_path), *steps, loss=1.0)
 
-    written = [one for one in tmp_path.rglob("*.wandb") if one.stat().st_size > 500]
-    assert [one.name for one in written] == ["run-7c0e-uid.wandb"] * 2
+    written = [one.name for one in tmp_path.rglob("*.wandb")]
+    assert written == ["run-7c0e-uid.wandb"] * 2
 
 
 def test_a_run_of_the_script_itself_is_left_alone(
