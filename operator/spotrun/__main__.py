@@ -5,12 +5,12 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli import trainer_commands
 from spotrun.cli.cleanup import flags as cleanup_flags
 from spotrun.cli.console import CommandLine
 from spotrun.cli.operator_process import flags as operator_flags
 from spotrun.cli.page import flags as page_flags
 from spotrun.cli.replay import simulate_flags
+from spotrun.cli.text import trainer_commands
 from spotrun.runtime import options
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import in_words
-from spotrun.cli.jobs.logs.command import select
+from spotrun.cli.jobs.logs.following import select
 from spotrun.cli.jobs.logs.lines import stamped
 from spotrun.cli.jobs.logs.reading import log_of
 from spotrun.cli.jobs.reading import pods_of
