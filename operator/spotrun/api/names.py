@@ -217,6 +217,10 @@ ENV_CHECKPOINT_EVERY: Final = Name(
 ENV_CHECKPOINT_KEEP: Final = Name(
     "SPOTRUN_CHECKPOINT_KEEP", "the number of checkpoints to keep if the script gives none"
 )
+ENV_CHECKPOINT_FROM: Final = Name(
+    "SPOTRUN_CHECKPOINT_FROM",
+    "another training's checkpoint to begin from, or its place: then the newest there",
+)
 ENV_LOCAL: Final = Name(
     "SPOTRUN_LOCAL", "the folder of the local tier of checkpoints, in the worker's memory or disk"
 )

@@ -166,6 +166,11 @@ RULES = (
         "checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
         {"checkpoint.budgetUsd": "20"},
     ),
+    Case(
+        "a beginning from what died with its pod",
+        "checkpoint.beginFrom needs a place that both jobs reach",
+        {"checkpoint.volume.emptyDir": {}, "checkpoint.beginFrom": {"job": "base"}},
+    ),
     Case("no place", "checkpoint needs exactly one place: give volume or uri", {"checkpoint": {}}),
     Case(
         "two places",

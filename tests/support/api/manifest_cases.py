@@ -198,6 +198,12 @@ VALID: dict[str, Manifest] = {
     "checkpoints in an emptyDir": job(
         {"checkpoint.volume.emptyDir": {"medium": "Memory", "sizeLimit": "1.5Gi"}}
     ),
+    "a beginning from another job": job(
+        {
+            "checkpoint.uri": "s3://bucket",
+            "checkpoint.beginFrom": {"job": "base", "checkpoint": "step-300.g1"},
+        }
+    ),
     "an empty emptyDir": job({"checkpoint.volume.emptyDir": {}}),
     "checkpoints in Azure": job({"checkpoint.uri": "az://account/container/a@b=c,..d/.e%20"}),
     "a moment as deadline": job({"deadline.finishBefore": "2028-02-29T23:59:59.123456+05:30"}),

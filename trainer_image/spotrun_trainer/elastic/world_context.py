@@ -65,6 +65,7 @@ class Context:
     console_log: ConsoleLog
     place: str | None
     keep: int
+    begins_from: str = ""  # another training's checkpoint, or its place
     store_meter: StoreMeter | None = None  # of the object store, if checkpoints are in one
     tracked: Tracked = field(default_factory=Tracked)
     things: list[object] = field(default_factory=list)  # the tracked objects
@@ -91,15 +92,19 @@ class Context:
     def checkpoints(self) -> Checkpoints | None:
         """The checkpoints of the training; None without a place for them."""
         if self._checkpoints is None and self.place is not None:
-            self._checkpoints = Checkpoints(
-                self.place,
-                keep=self.keep,
-                attempt=self.attempt(),
-                shard=self.rank_info.shard,
-                shards=self.rank_info.shards,
-                stages=self.rank_info.stages,
-            )
+            self._checkpoints = self.checkpoints_in(self.place)
         return self._checkpoints
+
+    def checkpoints_in(self, place: str) -> Checkpoints:
+        """Return the checkpoints in any place, as this process would read and write them."""
+        return Checkpoints(
+            place,
+            keep=self.keep,
+            attempt=self.attempt(),
+            shard=self.rank_info.shard,
+            shards=self.rank_info.shards,
+            stages=self.rank_info.stages,
+        )
 
     def attempt(self) -> str:
         """Return a token that all ranks of this world share, and no earlier ones had."""
@@ -295,6 +300,7 @@ def open_context(
         console_log=console_log,
         place=place,
         keep=keep,
+        begins_from=env.get("SPOTRUN_CHECKPOINT_FROM", "") if place is not None else "",
         tracked=Tracked(mesh),
         replica=replica,
         mesh=mesh,

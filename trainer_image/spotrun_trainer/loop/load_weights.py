@@ -58,7 +58,8 @@ def _restored_from(context: Context, module: nn.Module) -> str | None:
     if context.place is None or not is_tracked:
         return None
     # Not the context's own: to make those all processes would have to meet.
-    return context.rank_info.restore or Checkpoints(context.place, keep=1).newest()
+    named = context.rank_info.restore or Checkpoints(context.place, keep=1).newest()
+    return named or context.begins_from or None
 
 
 def _summary(path: Path, loaded: Loaded) -> str:

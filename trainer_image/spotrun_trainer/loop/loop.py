@@ -19,13 +19,14 @@ from spotrun_trainer.loop import completion, state_sync
 from spotrun_trainer.loop.dealing import Balance, Dealing
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
-from spotrun_trainer.loop.restore import naming, restore
+from spotrun_trainer.loop.restore import begin_from_another, naming, restore
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.process.stage import stage_of
+from spotrun_trainer.state.carry_over import apply_changes, given_options
 from spotrun_trainer.state.stage_course import StageCourse
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
@@ -78,6 +79,7 @@ class Loop:
         self._began = 0.0
         self._streak = Streak()
         self._step_context: StepContext | None = None
+        self._given = given_options(context.tracked.things)  # before a checkpoint is loaded
         self._gives_up = False  # a microbatch of the present step did not fit here
 
     @property
@@ -179,6 +181,7 @@ class Loop:
                     context.tracked,
                     context.device,
                 )
+                restored = restored or begin_from_another(context)
             if restored is None:
                 check_nothing_is_missing(context)
                 context.step = self._samples = 0
@@ -192,8 +195,12 @@ class Loop:
             is_named = is_found or not restored.is_durable
             where = f", which was in {restored.where}" if is_named else ""
             say(f"going on from {restored.name}{where}")
-        with naming(restored.where):
-            self._go_on(restored.extra | ({"orders": 0} if is_found else {}))
+        others = {"stage": None} if restored.is_anothers else {}  # its stages are none of this job
+        is_new = is_found or restored.is_anothers
+        with naming(restored.where, is_anothers=restored.is_anothers):
+            self._go_on(restored.extra | others | ({"orders": 0} if is_new else {}))
+        if restored.is_anothers:
+            apply_changes(context.tracked.things, restored.extra.get("given", {}), self._given)
         self._saving.restored(restored, context.step)
 
     def pack(self) -> dict[str, Any]:
@@ -427,6 +434,7 @@ class Loop:
             "not_finite": self._streak.steps,
             "microbatch": self._batch_size.limit,
             "data": self._source.state(),
+            "given": self._given,
             **self._stage.extra(),
             "platform": reproducibility.facts(context.device) if context.deterministic else None,
         }

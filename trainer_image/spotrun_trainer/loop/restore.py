@@ -11,9 +11,11 @@ from spotrun_trainer.checkpoint import (
     DamagedCheckpointError,
     UnreadableCheckpointError,
 )
+from spotrun_trainer.checkpoint.format.names import names_among
 from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers, Together
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
+from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.telemetry.console import say
 
@@ -24,7 +26,8 @@ class Restored(NamedTuple):
     name: str
     extra: dict[str, Any]
     where: str  # the checkpoints are
-    is_durable: bool = True  # else it is in the local tier
+    is_durable: bool = True  # else it is in the local tier, or another training's
+    is_anothers: bool = False
 
 
 def restore(
@@ -39,31 +42,73 @@ def restore(
     All load the same one: rank 0 proposes, and one that is damaged for any process is skipped.
     """
     candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
+    restored, damaged = _first_whole(candidates, checkpoints, group, tracked, device)
+    if damaged is not None:  # a start from scratch would cost days, unexpectedly
+        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.where)}") from damaged
+    return restored
+
+
+def begin_from_another(context: Context) -> Restored | None:
+    """Load the checkpoint of another training, if this one is to begin from one; else ValueError.
+
+    It is the one that is named, or the newest in the place that is named.
+    """
+    if not context.begins_from:
+        return None
+    group = context.group
+    place, _, name = context.begins_from.rstrip("/").rpartition("/")
+    if not names_among([name]):
+        place, name = context.begins_from, ""
+    checkpoints = context.checkpoints_in(place)
+    named = [name] if name else checkpoints.complete() if group.rank == 0 else []
+    restored, damaged = _first_whole(
+        iter(named), checkpoints, group, context.tracked, context.device, is_anothers=True
+    )
+    if restored is None:
+        why = str(damaged) if damaged is not None else "there is none"
+        raise ValueError(
+            f"this training begins from {name or 'the newest checkpoint'} in {place}, and it "
+            f"cannot be loaded: {why}; name one that is there (spec.checkpoint.beginFrom, or "
+            "SPOTRUN_CHECKPOINT_FROM), or none to begin afresh"
+        ) from damaged
+    return restored._replace(is_durable=False, is_anothers=True)
+
+
+def _first_whole(
+    candidates: Iterator[str],
+    checkpoints: Checkpoints,
+    group: Group,
+    tracked: Tracked,
+    device: torch.device,
+    *,
+    is_anothers: bool = False,
+) -> tuple[Restored | None, DamagedCheckpointError | UnreadableCheckpointError | None]:
+    """Load the first one that is whole for all; else return why the newest one is not."""
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
-        extra, damage = _try_load(name, checkpoints, tracked, group, device)
+        with naming(checkpoints.where, is_anothers=is_anothers):
+            extra, damage = _try_load(name, checkpoints, tracked, group, device)
         is_unreadable = isinstance(damage, UnreadableCheckpointError)
         said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
         group.all_reduce(said).wait()
         num_damaged, num_unreadable = said.tolist()
         if not num_damaged:
-            return Restored(name, extra, checkpoints.where)
+            return Restored(name, extra, checkpoints.where), None
         if num_unreadable:  # it may be whole, and an older one loses work
             raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
         damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
         say(f"{damaged}; trying the one before")
-    if damaged is not None:  # a start from scratch would cost days, unexpectedly
-        raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.where)}") from damaged
-    return None
+    return None, damaged
 
 
 @contextmanager
-def naming(folder: str) -> Iterator[None]:
+def naming(folder: str, *, is_anothers: bool = False) -> Iterator[None]:
     """Add the folder and a way out to the error of a checkpoint that does not fit."""
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"{error}; {_afresh(folder)}") from error
+        way_out = f"{folder} is where this training begins from (spec.checkpoint.beginFrom)"
+        raise ValueError(f"{error}; {way_out if is_anothers else _afresh(folder)}") from error
 
 
 def readers_of(group: Group, device: torch.device) -> Readers:
@@ -95,10 +140,9 @@ def _try_load(
     name: str, checkpoints: Checkpoints, tracked: Tracked, group: Group, device: torch.device
 ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
     try:
-        with naming(checkpoints.where):
-            extra = checkpoints.load(
-                name, tracked, rank=group.rank, size=group.size, readers=readers_of(group, device)
-            )
-            return extra, None
+        extra = checkpoints.load(
+            name, tracked, rank=group.rank, size=group.size, readers=readers_of(group, device)
+        )
+        return extra, None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error

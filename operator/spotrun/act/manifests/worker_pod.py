@@ -231,16 +231,19 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
     values |= _script_settings(job.script)
     place = job.spec.checkpoint
     if place is not None:
-        values[names.ENV_CHECKPOINT] = _place_of(job, place)
+        values[names.ENV_CHECKPOINT] = _place_of(place, job.namespace, job.name)
         values[names.ENV_CHECKPOINT_EVERY] = local_tier.seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
+        if (other := place.begin_from) is not None:
+            parts = (_place_of(place, job.namespace, other.job), other.checkpoint)
+            values[names.ENV_CHECKPOINT_FROM] = "/".join(part for part in parts if part)
     return values | local_tier.settings(job)
 
 
-def _place_of(job: JobSnapshot, checkpoint: Checkpoint) -> str:
-    """Return the job's own place: several jobs may name one claim, or one bucket."""
+def _place_of(checkpoint: Checkpoint, namespace: str, name: str) -> str:
+    """Return a job's own place: several jobs may name one claim, or one bucket."""
     root = CHECKPOINTS if checkpoint.uri is None else str(checkpoint.uri).rstrip("/")
-    return f"{root}/{job.namespace}/{job.name}"
+    return f"{root}/{namespace}/{name}"
 
 
 def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from spotrun.api.field_types.bounded import DnsName
 from spotrun.api.field_types.text_values import AutoOrDuration, Text
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
+from spotrun.api.spec.begin_from import BeginFrom
 
 _PATH = "(/[!%->@-~]*)?"
 """Printable, without the characters that begin a query or a fragment, or that a kubelet expands."""
@@ -177,6 +178,14 @@ class Checkpoint(Model):
         3, description="Default 3. The number of checkpoints that are kept; older ones are deleted."
     )
 
+    begin_from: BeginFrom | None = Field(
+        None,
+        description="A checkpoint of another job to begin from, while this job has none of its "
+        "own: model, optimizer, step and place in the data go on from there. What the script says "
+        "of its optimizers differently, such as another learning rate, counts. For scripts with "
+        "Run. Default: none.",
+    )
+
     local: LocalTier | None = Field(
         None,
         description="Keeps the newest steps in the workers' own memory or disks too, each part on "
@@ -197,6 +206,12 @@ class Checkpoint(Model):
             cel="!has(self.budgetUsd) || has(self.uri)",
             message="checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
             holds=lambda c: c.budget_usd is None or c.uri is not None,
+        ),
+        Rule(
+            cel="!has(self.beginFrom) || !has(self.volume) || !has(self.volume.emptyDir)",
+            message="checkpoint.beginFrom needs a place that both jobs reach: give "
+            "checkpoint.volume with persistentVolumeClaim, nfs or csi, or checkpoint.uri",
+            holds=lambda c: c.begin_from is None or c.outlives_pods or c.volume is None,
         ),
         Rule(
             cel="has(self.volume) != has(self.uri)",

@@ -377,6 +377,22 @@ def test_jobs_on_one_claim_have_a_folder_each() -> None:
     assert places == {"/checkpoints/ns/job", "/checkpoints/ns/other", "/checkpoints/elsewhere/job"}
 
 
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ({"job": "base"}, "/checkpoints/ns/base"),
+        ({"job": "base", "checkpoint": "step-300.g1"}, "/checkpoints/ns/base/step-300.g1"),
+    ],
+)
+def test_a_job_may_begin_from_the_checkpoint_of_another(
+    other: dict[str, str], expected: str
+) -> None:
+    place = {"volume": VOLUMES[0], "beginFrom": other}
+    env = spec_of(checkpoint=place)["containers"][0]["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT_FROM", "value": expected} in env
+    assert {"name": "SPOTRUN_CHECKPOINT", "value": "/checkpoints/ns/job"} in env
+
+
 def test_how_often_to_save_is_handed_on_in_seconds() -> None:
     place = {"volume": {"emptyDir": {}}, "every": "1h30m", "keep": 5}
     env = spec_of(checkpoint=place)["containers"][0]["env"]
