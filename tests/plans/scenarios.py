@@ -189,7 +189,35 @@ async def searched(stage: Stage) -> None:
     await world.until(only_the_best_is_left)
 
 
+async def evolved(stage: Stage) -> None:
+    """Search by a population: the second round's trials begin from the better one's checkpoint."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    for number, loss in enumerate((0.9, 0.5, 0.4, 0.3)):
+        play = world.play(f"search-{number}")
+        play.metrics["loss"], play.saves_at_end = loss, True
+        play.may_finish.set()
+    async with stage.trouble():
+        await world.create_search(
+            search={"population": {"size": 2, "stepsPerRound": 100}},
+            trials={"max": 4},
+            template={"checkpoint": {"uri": "s3://bucket"}},
+        )
+        found = await world.until_search(lambda status: status.get("phase") == "Succeeded")
+    assert [one.get("parent") for one in found["status"]["history"]] == [None, None, 1, 1]
+    for number in (2, 3):
+        job = await world.job(f"search-{number}")
+        place = {"job": "search-1", "checkpoint": "step-100.g1"}
+        assert job["spec"]["checkpoint"]["beginFrom"] == place
+
+    async def nobody_is_held() -> bool:
+        pods = [pod for number in range(4) for pod in await world.pods(f"search-{number}")]
+        return not any(pod["metadata"].get("finalizers") for pod in pods)
+
+    await world.until(nobody_is_held)
+
+
 SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
-    for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized, searched)
+    for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized, searched, evolved)
 }

@@ -38,7 +38,7 @@ from spotrun_trainer.process.stage import Stage, stage_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step import schedule_check
-from spotrun_trainer.step.batch import total_steps
+from spotrun_trainer.step.batch import earlier, total_steps, until_step
 from spotrun_trainer.step.loss_guard import OwnScaler
 from spotrun_trainer.step.reduce.compression import (
     Compression,
@@ -330,7 +330,7 @@ class Run:
         )
         if self._balance == "measured":
             check_goes_back(data)
-        end = total_steps(batch, source.length, total, epochs)
+        end = earlier(total_steps(batch, source.length, total, epochs), until_step())
         if is_planned():
             from spotrun_trainer.loop.memory.measure import Planner  # noqa: PLC0415 - takes long
 

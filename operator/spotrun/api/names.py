@@ -221,6 +221,9 @@ ENV_CHECKPOINT_FROM: Final = Name(
     "SPOTRUN_CHECKPOINT_FROM",
     "another training's checkpoint to begin from, or its place: then the newest there",
 )
+ENV_UNTIL_STEP: Final = Name(
+    "SPOTRUN_UNTIL_STEP", "the last step of this training, if its script goes on for longer"
+)
 ENV_LOCAL: Final = Name(
     "SPOTRUN_LOCAL", "the folder of the local tier of checkpoints, in the worker's memory or disk"
 )

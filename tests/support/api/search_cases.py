@@ -61,11 +61,19 @@ FULL_SEARCH = search(
     }
 )
 
+POPULATION = search(
+    {
+        "search": {"population": {"size": 2, "stepsPerRound": 100, "seed": 7}},
+        "template.spec.checkpoint": {"uri": "s3://bucket"},
+    }
+)
+
 GOOD_SEARCHES: dict[str, Manifest] = {
     "the smallest search": search(),
     "a search with everything": FULL_SEARCH,
     "a grid": search({"search": {"grid": {}}, "parameters": [{"name": "lr", **CHOICES}]}),
     "a search by a sequence": search({"search": {"sobol": {"seed": 3}}}),
+    "a population": POPULATION,
     "a search with the median": search({"pruning": {"median": {"warmupSteps": 10}}}),
 }
 
@@ -139,6 +147,30 @@ BAD_SEARCHES = (
         "dollars for another model",
         "perDollar ranks what TPE proposes: choose the sampler TPE, or leave perDollar out",
         {"search": {"bayesian": {"sampler": "GP", "perDollar": True}}},
+    ),
+    Case(
+        "a round that is not full",
+        "trials.max must be a multiple of search.population.size",
+        {"trials": {"max": 5}},
+        POPULATION,
+    ),
+    Case(
+        "a population that is pruned",
+        "a population replaces its worst members by itself: leave pruning out",
+        {"pruning": {"median": {}}},
+        POPULATION,
+    ),
+    Case(
+        "a population in stages",
+        "the rounds of a population are stages of their own",
+        {"template.spec.stages": [{"name": "a", "untilStep": 5}]},
+        POPULATION,
+    ),
+    Case(
+        "a population without checkpoints",
+        "members of a population begin from each other's checkpoints",
+        {"template.spec.checkpoint": LEFT_OUT},
+        POPULATION,
     ),
     _case("no pruning of any kind", "pruning needs exactly one of median, asha", {"pruning": {}}),
     _case(

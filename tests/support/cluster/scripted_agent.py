@@ -65,6 +65,7 @@ class Play:
     may_save: bool = True
     may_finish_stages: int = 0  # of the job's stages, from the first on
     saves_often: bool = False  # at each request; else once in a world
+    saves_at_end: bool = False  # as Run does
     may_finish: asyncio.Event = field(default_factory=asyncio.Event)
     crash: dict[int, int] = field(
         default_factory=dict
@@ -225,6 +226,10 @@ class ScriptedAgent:
     def _finish(self) -> bool:
         if self.report.completed or not self.report.arrived or not self._is_done():
             return False
+        if self._play.saves_at_end:
+            step = 100 * self.report.arrived
+            saved = Checkpoint(f"step-{step}.g{self.report.arrived}", step)
+            self.report = replace(self.report, committed=saved)
         self.report = replace(self.report, completed=True)
         world = self.answer.world if self.answer is not None else None
         if world is not None and world.stage is not None:

@@ -157,3 +157,13 @@ def a_search(**spec: Any) -> SearchBuilder:
     """Return a search for the least loss, which was looked at before."""
     built = SearchBuilder(search(spec))
     return built.with_status(started_at=ago(600))
+
+
+def a_population(size: int = 2, rounds: int = 2, **spec: Any) -> SearchBuilder:
+    """Return a search by a population, whose rounds have 100 steps."""
+    given = {
+        "search": {"population": {"size": size, "stepsPerRound": 100}},
+        "trials": {"max": size * rounds, "parallel": size, "maxFailed": 9},
+        "template.spec.checkpoint": {"uri": "s3://bucket"},
+    }
+    return a_search(**{**given, **spec})

@@ -143,6 +143,6 @@ def _try_load(
         extra = checkpoints.load(
             name, tracked, rank=group.rank, size=group.size, readers=readers_of(group, device)
         )
-        return extra, None
     except (DamagedCheckpointError, UnreadableCheckpointError) as error:
         return {}, error
+    return extra, None

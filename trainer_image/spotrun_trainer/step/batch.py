@@ -1,5 +1,7 @@
 """The arithmetic of a step: numbers of samples, microbatches and steps."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spotrun_trainer.data.order.sharding import Block, Share, block_of
@@ -7,6 +9,9 @@ from spotrun_trainer.data.order.sharding import Block, Share, block_of
 MOST_SAMPLES = 1024
 """The largest microbatch that is tried where the script names none: a process loads several of them
 ahead, so larger ones could fill the host's memory, where the kernel kills, before the GPU's."""
+
+
+UNTIL = "SPOTRUN_UNTIL_STEP"
 
 
 class TooLargeError(Exception):
@@ -75,6 +80,21 @@ class Batch:
                 "processes of a copy of the model, which compute together: let global_batch be a "
                 f"multiple of microbatch x {parts}"
             )
+
+
+def until_step(env: Mapping[str, str] = os.environ) -> int | None:
+    """Return the step at which the job ends, whatever its script says; None: at none."""
+    text = env.get(UNTIL)
+    if not text:
+        return None
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"{UNTIL} is the number of a step, such as 300, not {text[:80]!r}")
+    return int(text)
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """Return the earlier one of two ends, of which either may be none."""
+    return min((end for end in (one, other) if end is not None), default=None)
 
 
 def total_steps(

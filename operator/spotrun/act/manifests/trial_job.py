@@ -14,9 +14,14 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
     spec = template.spec.manifest()
     workers = dict(spec["workers"])
     workers["template"] = with_params(workers["template"], trial.values, variable=names.ENV_PARAMS)
+    if trial.until_step is not None:
+        until = {"name": names.ENV_UNTIL_STEP, "value": str(trial.until_step)}
+        workers["template"] = _with_variable(workers["template"], until)
     spec["workers"] = workers
     if "stages" in spec:
         spec["stages"] = stages_with_params(spec["stages"], trial.values)
+    if trial.begin_from is not None:
+        spec["checkpoint"] = {**spec["checkpoint"], "beginFrom": trial.begin_from.manifest()}
     if trial.cap_usd is not None:
         # A job that is held back would wait for more money; a trial that has had its part is over.
         limits = {"maxCostUsd": trial.cap_usd.amount, "onExceeded": OnExceeded.FAIL.value}
@@ -51,3 +56,9 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
             "spec": spec,
         }
     )
+
+
+def _with_variable(pod_template: Manifest, variable: Manifest) -> Manifest:
+    spec = pod_template["spec"]
+    containers = [{**one, "env": [*one["env"], variable]} for one in spec["containers"]]
+    return {**pod_template, "spec": {**spec, "containers": containers}}

@@ -71,6 +71,20 @@ class Bayesian(Model):
     )
 
 
+class Population(Model):
+    """Population-based training: the worst go on from the best's checkpoints, with other values."""
+
+    size: Annotated[int, Field(ge=2, le=100)] = Field(
+        description="The members. A round of a member is a trial, so a search of trials.max trials "
+        "has trials.max / size rounds; one begins when all trials of the one before have ended."
+    )
+    steps_per_round: _Step = Field(
+        description="The steps of a round: `Run` ends a trial of round n after n times so many, "
+        "counted from the beginning of the training, whatever total the script gives beyond."
+    )
+    seed: _Seed = Field(0, description=_SEED)
+
+
 class Search(Model):
     """The way to choose the values of the next trial. Give exactly one."""
 
@@ -78,12 +92,15 @@ class Search(Model):
     random: Random | None = Field(None, description="Independent draws: `random: {seed: 7}`.")
     sobol: Sobol | None = Field(None, description="A sequence that covers the space evenly.")
     bayesian: Bayesian | None = Field(None, description="A model learns from earlier trials.")
+    population: Population | None = Field(
+        None, description="Values change while the model trains: `population: {size: 8, ...}`."
+    )
 
     rules = (
         Rule(
-            cel="[has(self.grid), has(self.random), has(self.sobol), has(self.bayesian)]"
-            ".exists_one(given, given)",
-            message="search needs exactly one of grid, random, sobol and bayesian",
+            cel="[has(self.grid), has(self.random), has(self.sobol), has(self.bayesian), "
+            "has(self.population)].exists_one(given, given)",
+            message="search needs exactly one of grid, random, sobol, bayesian and population",
             holds=lambda s: len(s.manifest()) == 1,
         ),
     )

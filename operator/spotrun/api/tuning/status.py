@@ -101,6 +101,9 @@ class Trial(Model):
         None, description="The cause of its end, in one CamelCase word."
     )
     message: LongText | None = Field(None, description="The same in words.")
+    parent: Count | None = Field(
+        None, description="The trial of the round before from whose checkpoint it began."
+    )
     checkpoint: ShortText | None = Field(None, description="Its newest checkpoint.")
     outcome: TrialPhase | None = Field(
         None, description="While it is Stopping: the stage that it will end in."

@@ -13,6 +13,7 @@ from spotrun.api.spec.template import TemplateMetadata
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.api.tuning.limits import StopWhen, Trials, TuningBudget
 from spotrun.api.tuning.parameters import Parameter, Parameters
+from spotrun.api.tuning.population_rules import POPULATION_RULES
 from spotrun.api.tuning.search import Pruning, Search
 from spotrun.api.tuning.status import TuningJobStatus
 
@@ -103,6 +104,7 @@ class TuningJobSpec(Model):
             message="stopWhen.noBetterTrials must be below trials.max: otherwise it stops nothing",
             holds=lambda s: s.stop_when is None or s.stop_when.no_better_trials < s.trials.max,
         ),
+        *POPULATION_RULES,
     )
 
 

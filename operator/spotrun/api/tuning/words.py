@@ -59,6 +59,7 @@ class TuningReason(Choice):
     TOO_MANY_FAILURES = "TooManyFailures", "more than trials.maxFailed trials have failed"
     NOT_A_NUMBER = "NotANumber", "the metric of a trial is NaN or infinite"
     NO_METRIC = "NoMetric", "a trial ended without a value of the metric"
+    NO_CHECKPOINT = "NoCheckpoint", "a trial of a population ended without a checkpoint"
     METRIC_MISSING = "MetricMissing", "nobody reports the metric; the message says what is reported"
     METRIC_REPORTED = "MetricReported", "the metric is reported"
     NOT_REPORTED_YET = "NotReportedYet", "no trial has run for long enough to miss the metric"

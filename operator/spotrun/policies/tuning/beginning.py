@@ -17,6 +17,8 @@ def may_begin(search: TuningSnapshot, status: TuningState) -> bool:
     limits = search.spec.trials
     if search.spec.suspend or active >= limits.parallel or len(status.trials) >= limits.max:
         return False
+    if _waits_for_its_round(search, status):
+        return False
     return not _has_limit(search) or next_cap(search, status) is not None
 
 
@@ -39,11 +41,21 @@ def begin(
     trial = Trial(
         number=len(status.trials),
         values=values.values,
+        parent=values.parent,
         cap_usd=next_cap(search, status) if _has_limit(search) else None,
         expected_usd=whole_trial_usd(search, status.trials),
         begun_at=now,
     )
     return replace(status, trials=(*status.trials, trial))
+
+
+def _waits_for_its_round(search: TuningSnapshot, status: TuningState) -> bool:
+    """Whether trials of the round before still run, on which the next member depends."""
+    population = search.spec.search.population
+    if population is None:
+        return False
+    first = len(status.trials) // population.size * population.size
+    return not all(one.has_ended for one in status.trials[:first])
 
 
 def _has_limit(search: TuningSnapshot) -> bool:

@@ -52,7 +52,7 @@ def _followed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
     if child is None:
         return _without_job(search, trial, now)
     trial = _with_news(search, trial, child)
-    if is_settled(child) and (done := _settled(trial, child, now)) is not None:
+    if is_settled(child) and (done := _settled(search, trial, child, now)) is not None:
         return done
     if trial.phase is TrialPhase.STOPPING:
         return trial
@@ -127,11 +127,11 @@ def _cost(trial: Trial, child: Child) -> Usd:
     return max(trial.usd, (shown or NO_USD) + storage, exact)
 
 
-def _settled(trial: Trial, child: Child, now: datetime) -> Trial | None:
+def _settled(search: TuningSnapshot, trial: Trial, child: Child, now: datetime) -> Trial | None:
     """Return the end of a trial whose job costs nothing more; None: the job may go on."""
     state = child.state
     if state.phase is Phase.SUCCEEDED:
-        return _completed(trial, now)
+        return _completed(search, trial, now)
     if trial.outcome is not None:
         return ended(trial, trial.outcome, trial.reason, trial.message, now)
     if state.phase is not Phase.FAILED:
@@ -143,11 +143,17 @@ def _settled(trial: Trial, child: Child, now: datetime) -> Trial | None:
     return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_FAILED, why, now)
 
 
-def _completed(trial: Trial, now: datetime) -> Trial:
+def _completed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
     """Return the end of a trial whose training is complete: its last value has to be one."""
     if trial.value is None:
         why = "the training ended without a value of the metric"
         return ended(trial, TrialPhase.FAILED, TuningReason.NO_METRIC, why, now)
+    if search.spec.search.population is not None and trial.checkpoint is None:
+        why = (
+            "the training ended without a checkpoint, from which a member of the next round could "
+            "begin: let the script train with Run, which saves one at its end"
+        )
+        return ended(trial, TrialPhase.FAILED, TuningReason.NO_CHECKPOINT, why, now)
     if math.isfinite(trial.value):
         return ended(trial, TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED, None, now)
     why = f"the last value of the metric was {trial.value}"

@@ -55,6 +55,8 @@ def _trials(old: TuningState, new: TuningState) -> Iterator[TuningNews]:
 
 def _begun(trial: Trial) -> str:
     told = f"trial {trial.number} begins with {shown(trial.values)}"
+    if trial.parent is not None:
+        told += f", from the checkpoint of trial {trial.parent}"
     if trial.expected_usd is not None:
         told += f"; expected cost {trial.expected_usd}"
     return f"{told}; at most {trial.cap_usd}" if trial.cap_usd is not None else told

@@ -22,6 +22,7 @@ from spotrun.search import (
     NoPruning,
     Outcome,
     Parameter,
+    Population,
     Pruning,
     Random,
     Sampler,
@@ -75,6 +76,9 @@ def algorithm_of(spec: TuningJobSpec) -> Algorithm:
         return Random(chosen.random.seed)
     if chosen.sobol is not None:
         return Sobol(chosen.sobol.seed)
+    if (members := chosen.population) is not None:
+        rounds = max(spec.trials.max // members.size, 1)
+        return Population(members.size, rounds, members.seed)
     if (model := chosen.bayesian) is not None:
         sampler = Sampler(model.sampler.value)
         return Bayesian(model.seed, sampler, model.startup_trials, model.per_dollar)
@@ -109,6 +113,7 @@ def searched(trial: Trial) -> SearchTrial:
         outcome=_OUTCOMES[trial.phase],
         objective=trial.value if ended else None,
         reports=trial.course,
+        parent=trial.parent,
         cost_usd=float(trial.usd.decimal) if trial.has_ended else None,
     )
 

@@ -30,6 +30,7 @@ class Trial:
     expected_usd: Usd | None = None
     reason: TuningReason | None = None
     message: str | None = None
+    parent: int | None = None  # the trial from whose checkpoint it began
     checkpoint: str | None = None
     outcome: TrialPhase | None = None  # while it is Stopping
     begun_at: datetime | None = None

@@ -4,8 +4,10 @@ So an operator that died between the status and what it says is followed by one 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from spotrun.api.field_types.bounded import DnsName
+from spotrun.api.spec.begin_from import BeginFrom
 from spotrun.api.tuning.limits import Keep
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import Usd
@@ -22,6 +24,8 @@ class CreateTrial:
     number: int
     values: Values
     cap_usd: Usd | None
+    begin_from: BeginFrom | None = None  # the checkpoint of another trial
+    until_step: int | None = None  # of its round
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[S
     child = search.children.get(trial.number)
     if trial.phase is TrialPhase.PENDING:
         if child is None and trial.number not in search.taken | search.refused.keys():
-            yield CreateTrial(trial.number, trial.values, trial.cap_usd)
+            yield _create(search, status, trial)
         return
     if child is None or child.is_deleting:
         return
@@ -71,6 +75,27 @@ def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[S
     ):
         why = "spec.suspend of the TuningJob has changed"
         yield SuspendTrial(trial.number, child.uid, suspend=search.spec.suspend, why=why)
+
+
+def _create(search: TuningSnapshot, status: TuningState, trial: Trial) -> CreateTrial:
+    population = search.spec.search.population
+    made = CreateTrial(trial.number, trial.values, trial.cap_usd)
+    if population is None:
+        return made
+    this_round = trial.number // population.size + 1
+    parent = status.trials[trial.parent] if trial.parent is not None else None
+    return replace(
+        made,
+        begin_from=_checkpoint_of(parent) if parent is not None else None,
+        until_step=this_round * population.steps_per_round,
+    )
+
+
+def _checkpoint_of(parent: Trial) -> BeginFrom:
+    """Return the last checkpoint of a trial that is complete, which nobody deletes any more."""
+    assert parent.checkpoint is not None, "without one it has failed"
+    _, job, name = parent.checkpoint.split("/")
+    return BeginFrom(job=DnsName(job), checkpoint=name)
 
 
 def _cleaning(

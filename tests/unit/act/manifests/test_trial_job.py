@@ -4,8 +4,10 @@ import pytest
 
 from spotrun.act.manifests.trial_job import trial_job
 from spotrun.api import load
+from spotrun.api.field_types.bounded import DnsName
+from spotrun.api.spec.begin_from import BeginFrom
 from spotrun.policies.tuning.steps import CreateTrial
-from tests.support.tuning.searches import SearchBuilder, a_search, usd
+from tests.support.tuning.searches import SearchBuilder, a_population, a_search, usd
 
 CONTAINER = {"name": "trainer", "image": "x", "args": ["train.py", "--lr=$(params.lr)"]}
 WORKERS = {"min": 1, "max": 2, "template": {"spec": {"containers": [CONTAINER]}}}
@@ -84,4 +86,17 @@ def test_the_stages_of_a_trial_have_its_values() -> None:
         {"name": "a", "args": ["--lr=0.5", "$x"], "untilStep": 9},
         {"name": "b", "params": {"rate": "0.5", "lr": "1e-5"}},
     ]
+    load({**made, "metadata": {"name": "search-3"}})
+
+
+def test_a_member_of_a_population_begins_from_a_checkpoint_and_ends_with_its_round() -> None:
+    search = a_population().snapshot()
+    parent = BeginFrom(job=DnsName("search-1"), checkpoint="step-100.g2")
+    made = trial_job(search, CreateTrial(3, {"lr": 0.5}, None, parent, until_step=200))
+    assert made["spec"]["checkpoint"] == {
+        "uri": "s3://bucket",
+        "beginFrom": {"job": "search-1", "checkpoint": "step-100.g2"},
+    }
+    env = made["spec"]["workers"]["template"]["spec"]["containers"][0]["env"]
+    assert env[-1] == {"name": "SPOTRUN_UNTIL_STEP", "value": "200"}
     load({**made, "metadata": {"name": "search-3"}})

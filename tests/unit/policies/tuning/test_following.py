@@ -13,7 +13,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import StorageSums
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from tests.support.jobs.builders import NOW
-from tests.support.tuning.searches import a_job, a_search, usd
+from tests.support.tuning.searches import a_job, a_population, a_search, usd
 
 DONE: dict[str, Any] = {"settled": 1, "cost": "0.25"}
 
@@ -141,3 +141,12 @@ def test_the_cost_of_a_trial_has_that_of_its_checkpoints(phase: Phase, settled: 
     job = replace(job, accumulators=replace(job.accumulators, storage=storage))
     [trial] = a_search().with_trial().with_job(0, job, loss=0.5).trials()
     assert trial.usd == usd("0.37")
+
+
+def test_a_member_of_a_population_without_a_checkpoint_has_failed() -> None:
+    done = a_job(Phase.SUCCEEDED, **DONE)
+    [trial] = a_population().with_trial().with_job(0, done, loss=0.5).trials()[:1]
+    assert (trial.phase, trial.reason) == (TrialPhase.FAILED, TuningReason.NO_CHECKPOINT)
+    saved = replace(done, checkpoint=AcknowledgedCheckpoint("step-100.g1", 100, NOW))
+    [trial] = a_population().with_trial().with_job(0, saved, loss=0.5).trials()[:1]
+    assert (trial.phase, trial.checkpoint) == (TrialPhase.SUCCEEDED, "ml/search-0/step-100.g1")

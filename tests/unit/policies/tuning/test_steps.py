@@ -1,7 +1,9 @@
+from spotrun.api.field_types.bounded import DnsName
 from spotrun.api.names import Phase
+from spotrun.api.spec.begin_from import BeginFrom
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
-from tests.support.tuning.searches import SearchBuilder, a_job, a_search
+from tests.support.tuning.searches import SearchBuilder, a_job, a_population, a_search
 
 
 def taken(search: SearchBuilder) -> tuple[Step, ...]:
@@ -50,3 +52,17 @@ def test_a_search_that_is_deleted_does_nothing_more() -> None:
     search = a_search().with_trial(TrialPhase.PENDING)
     assert isinstance(taken(search)[0], CreateTrial)
     assert taken(search.with_facts(is_deleting=True)) == ()
+
+
+def test_a_member_of_a_population_begins_from_its_parents_checkpoint() -> None:
+    search = a_population(size=2, rounds=3)
+    for number in range(4):
+        place = f"ml/search-{number}/step-{100 * (1 + number // 2)}.g3"
+        search = search.with_trial(TrialPhase.SUCCEEDED, value=number, checkpoint=place)
+    search = search.with_trial(TrialPhase.PENDING, parent=2, values={"lr": 0.5})
+    [step] = taken(search)
+    parent = BeginFrom(job=DnsName("search-2"), checkpoint="step-200.g3")
+    assert step == CreateTrial(4, {"lr": 0.5}, None, parent, until_step=300)
+    [first] = taken(a_population().with_trial(TrialPhase.PENDING))
+    assert isinstance(first, CreateTrial)
+    assert (first.begin_from, first.until_step) == (None, 100)

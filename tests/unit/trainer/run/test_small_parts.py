@@ -24,7 +24,7 @@ from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import Interrupt
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.batch import Batch, total_steps
+from spotrun_trainer.step.batch import Batch, earlier, total_steps, until_step
 from spotrun_trainer.telemetry.console import ConsoleLog
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
@@ -320,3 +320,11 @@ def test_a_name_server_is_asked_again_soon_unless_the_user_says_otherwise(
     env = dict(given_by_user)
     wait_shortly(env)
     assert expected == env["RES_OPTIONS"]
+
+
+def test_a_job_may_end_before_its_script_does() -> None:
+    assert until_step({}) is None
+    ends = [earlier(None, 3), earlier(5, until_step({"SPOTRUN_UNTIL_STEP": "3"})), earlier(2, 3)]
+    assert ends == [3, 3, 2]
+    with pytest.raises(ValueError, match="SPOTRUN_UNTIL_STEP is the number of a step, such as"):
+        until_step({"SPOTRUN_UNTIL_STEP": "soon"})

@@ -72,12 +72,16 @@ def _summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
 def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
     names = [str(parameter.name) for parameter in search.spec.parameters]
     head = ["TRIAL", "PHASE", search.spec.objective.metric.upper(), "STEP", "COST($)"]
+    if has_parents := any(one.parent is not None for one in trials):
+        head.append("FROM")
     rows = [[*head, *(name.upper() for name in names)]]
     for one in trials:
         values = [_short(one.parameters.get(name)) for name in names]
         cost = f"{Usd.of(one.usd).decimal:.4f}"
         step = str(one.step) if one.step is not None else "-"
         number = [str(one.number), one.phase.value, _short(one.value), step, cost]
+        if has_parents:
+            number.append(str(one.parent) if one.parent is not None else "-")
         rows.append([*number, *values])
     widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
