@@ -22,7 +22,8 @@ _PATH = re.compile(r"/apis?/(?:[^/]+/)?v\w+/(?:namespaces/[^/]+/)?(?P<rest>.+)")
 _STATUS = "patch trainingjobs/status"
 _OF_SEARCH = "patch tuningjobs/status"
 _MERGED = frozenset({_STATUS, _OF_SEARCH, "create events"})
-_SEARCH = "searched"  # where the writes of its trials' own lives are not disturbed again
+_SEARCHES = frozenset({"searched", "evolved"})
+"""In these the writes of the trials' own lives are not disturbed again."""
 _OF_SEARCHES = frozenset(
     {_OF_SEARCH, "create trainingjobs", "patch trainingjobs", "delete trainingjobs"}
 )
@@ -124,7 +125,7 @@ def pruned(plans: Sequence[Plan]) -> list[Plan]:
     kept: dict[object, Plan] = {}
     for plan in plans:
         write, turn = plan.write, DISTURBANCES.index(plan.disturbance)
-        if plan.scenario == _SEARCH:
+        if plan.scenario in _SEARCHES:
             if write.what in _OF_SEARCHES and _turn_of(write) == turn:
                 kept[plan] = plan
         elif write.what != _STATUS:
