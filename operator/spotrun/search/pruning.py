@@ -171,18 +171,18 @@ def _below_rung(
     reached = [step for step in asha.rungs if trial.first_from(step) is not None]
     if not reached:
         return None
-    ranked = _at_rung([trial, *others], reached[-1], direction)
-    room = max(1, len(ranked) // asha.reduction)
-    limit = ranked[room - 1][0]
-    own = next(loss for loss, one in ranked if one.number == trial.number)
-    if own <= limit:
-        return None
     first = trial.first_from(reached[-1])
     assert first is not None
+    there = [one for other in others if (one := other.first_from(reached[-1])) is not None]
+    count = len(there) + 1
+    room = max(1, count // asha.reduction)
+    own = direction.loss(first.value)
+    if sum(direction.loss(one.value) < own for one in there) < room:
+        return None
     return Stop(
         first.step,
         f"at step {reached[-1]} it had {first.value:.5g}, not among the best {room} of "
-        f"{len(ranked)} trials that have come so far",
+        f"{count} trials that have come so far",
     )
 
 

@@ -1,6 +1,7 @@
 """A trial of a search, as far as a search looks at it."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -67,7 +68,8 @@ class Trial:
 
     def first_from(self, step: int) -> Report | None:
         """Return the first report at this step or later; None before there is one."""
-        return next((report for report in self.reports if report.step >= step), None)
+        at = bisect_left(self.reports, step, key=lambda report: report.step)
+        return self.reports[at] if at < len(self.reports) else None
 
     def last_until(self, step: int) -> Report | None:
         """Return the newest report at this step or earlier; None if there is none."""
