@@ -23,7 +23,7 @@ _STATUS = "patch trainingjobs/status"
 _OF_SEARCH = "patch tuningjobs/status"
 _MERGED = frozenset({_STATUS, _OF_SEARCH, "create events"})
 _SEARCHES = frozenset({"searched", "evolved"})
-"""In these the writes of the trials' own lives are not disturbed again."""
+"""The scenarios in which the writes of the trials' own lives are not disturbed again."""
 _OF_SEARCHES = frozenset(
     {_OF_SEARCH, "create trainingjobs", "patch trainingjobs", "delete trainingjobs"}
 )

@@ -1,4 +1,4 @@
-"""What a search by a population needs of the rest of its spec."""
+"""The rules that a search by a population sets for the rest of its spec."""
 
 from typing import Any
 
