@@ -31,6 +31,7 @@ EACH: dict[str, tuple[str, Any]] = {
     "inject_image": ("registry/operator:1", "registry/operator:1"),
     "trainer_image": ("registry/trainer:1", "registry/trainer:1"),
     "restricted": ("true", True),
+    "kueue": ("true", True),
     "price_table": ("spotrun-prices", "spotrun-prices"),
     "aws_prices": ("us-east-1, eu-west-1", ("us-east-1", "eu-west-1")),
     "azure_prices": ("eastus,westeurope", ("eastus", "westeurope")),

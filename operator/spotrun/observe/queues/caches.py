@@ -56,14 +56,14 @@ class QueueCaches:
         self._is_enabled = is_enabled
         self._look_seconds = look_seconds
         self.known = asyncio.Event()  # that there is no Kueue, or what it says
+        if not is_enabled:
+            self.known.set()
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         if self._is_enabled:
             await self._stack.enter_async_context(running(self._look()))
-        else:
-            self.known.set()
         return self
 
     async def __aexit__(self, *_: object) -> None:
