@@ -58,6 +58,40 @@ def test_a_loaders_worker_that_was_killed_is_told_where_its_connection_ended_fir
     assert said.endswith(", after ConnectionResetError: [Errno 104] Connection reset by peer")
 
 
+TOLD_AMID = """
+import os, signal
+
+def tell(*_):
+    raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed")
+
+def told_amid(pid, getsid=os.getsid):
+    os.getsid = getsid
+    os.kill(os.getpid(), signal.SIGCHLD)
+    return getsid(pid)
+
+signal.signal(signal.SIGCHLD, tell)
+os.getsid = told_amid
+raise ConnectionResetError(104, "Connection reset by peer")
+"""
+
+
+def test_a_loaders_worker_that_ends_while_an_error_is_noted_hides_none_of_both(
+    tmp_path: Path,
+) -> None:
+    script, noted = tmp_path / "train.py", tmp_path / "error.json"
+    script.write_text(TOLD_AMID)
+    ours = {"SPOTRUN_DIR": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(noted)}
+    environment = {**os.environ, "PYTHONPATH": with_site(os.environ), **ours}
+    ran = subprocess.run(
+        [sys.executable, script],
+        env=environment, start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    said = json.loads(noted.read_text())["message"]["message"]
+    assert said.startswith("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed")
+    assert said.endswith(", after ConnectionResetError: [Errno 104] Connection reset by peer")
+
+
 @pytest.mark.parametrize("starts_session", [True, False])
 def test_what_ends_a_script_is_noted_for_torchrun(tmp_path: Path, *, starts_session: bool) -> None:
     script, noted = tmp_path / "train.py", tmp_path / "errors" / "error.json"

@@ -118,7 +118,11 @@ def _note_uncaught(
 ) -> None:
     """Note for torchrun what ends the script, and print it as ever."""
     try:
-        _uncaught().note_error(error, trace)
+        try:
+            _uncaught().note_error(error, trace)
+        except RuntimeError as told:  # by torch's handler of SIGCHLD, of a worker that ended
+            told.__cause__ = error
+            _uncaught().note_error(told, trace)
     except Exception as failure:
         print(f"spotrun: the failure's message cannot say this: {failure!r}", file=sys.stderr)
     sys.__excepthook__(kind, error, trace)
