@@ -196,13 +196,16 @@ async def evolved(stage: Stage) -> None:
     for number, loss in enumerate((0.9, 0.5, 0.4, 0.3)):
         play = world.play(f"search-{number}")
         play.metrics["loss"], play.saves_at_end = loss, True
-        play.may_finish.set()
     async with stage.trouble():
         await world.create_search(
             search={"population": {"size": 2, "stepsPerRound": 100}},
             trials={"max": 4},
             template={"checkpoint": {"uri": "s3://bucket"}},
         )
+        for number in range(4):  # else a trial may be over before its store is known
+            name = f"search-{number}"
+            await world.until_job(lambda s: bool(s.get("world", {}).get("store")), name)
+            world.play(name).may_finish.set()
         found = await world.until_search(lambda status: status.get("phase") == "Succeeded")
     assert [one.get("parent") for one in found["status"]["history"]] == [None, None, 1, 1]
     for number in (2, 3):
