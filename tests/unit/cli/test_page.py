@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -159,6 +160,31 @@ def test_lives_are_put_together_from_all_that_is_known(name: str) -> None:
     assert list(joined(shown_job(), shown_pools(), told, seen, [LOSS])) == expected
 
 
+def test_several_workers_that_are_lost_with_a_node_are_all_shown_as_lost() -> None:
+    text = "worker 5 on node ip-7 was taken away, and 1 more"
+    both = Mark(T - 60, "loss", "NodeLost", text, worker=5)
+    told = {
+        "p": Life(5, "p", "ip-7", begin=T - 100, is_over=True),
+        "q": Life(6, "q", "ip-7", begin=T - 90, is_over=True),
+        "r": Life(7, "r", "ip-7", begin=T - 10, is_over=True),  # a later node of that name
+        "s": Life(8, "s", "ip-8", begin=T - 90, is_over=True),
+    }
+    found = joined(shown_job(), shown_pools(), told, {}, [both])
+    assert [(one.worker, one.is_lost, one.end) for one in found] == [
+        (5, True, T - 60),
+        (6, True, T - 60),
+        (7, False, None),
+        (8, False, None),
+    ]
+
+
+def test_the_last_loss_is_shown_though_its_event_was_lost() -> None:
+    seen = replace(seen_job(), events=EVENTS[:1])
+    [loss] = [one for one in job_view(seen, NOW).timeline.marks if one.kind == "loss"]
+    assert loss.text == "worker 5 on node ip-10-0-3-7 was taken away"
+    assert loss.at == datetime(2026, 3, 1, 11, 19, tzinfo=UTC).timestamp()
+
+
 def test_the_capacity_of_a_lost_worker_is_that_of_its_pool_or_not_known() -> None:
     job = msgspec.structs.replace(shown_job())
     pool = Pool(Meta(name="spot-a10g"), PoolSpec(capacity="OnDemand"))
@@ -212,7 +238,8 @@ def test_a_timeline_begins_with_the_first_thing_that_is_known_and_not_before_the
     view = job_view(seen_job(), NOW)
     assert view.timeline.begin == (NOW - timedelta(hours=1, seconds=30)).timestamp()
     assert view.timeline.end is None
-    empty = job_view(Seen(shown_job(status={"decisions": [], "checkpoint": None})), NOW)
+    nothing: dict[str, Any] = {"decisions": [], "checkpoint": None, "interruptions": {}}
+    empty = job_view(Seen(shown_job(status=nothing)), NOW)
     assert empty.timeline.begin == datetime(2026, 3, 1, 8, 48, tzinfo=UTC).timestamp()
 
 

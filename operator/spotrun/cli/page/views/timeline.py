@@ -5,7 +5,7 @@ marked, and never guessed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -20,7 +20,7 @@ from spotrun.cli.report.content import Moment
 from spotrun.observe.kube_objects import EventObject, PodObject
 from spotrun.state.names import worker_id_of as worker_id_in
 
-_TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away")
+_TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away(, and \d+ more)?")
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 _SECONDS_BEFORE = 30
 """The room on the left of the first thing that is known."""
@@ -111,7 +111,19 @@ def marks_of(job: Job, moments: Sequence[Moment], samples: Sequence[Sample]) -> 
         Mark(at, "checkpoint", "Checkpoint", f"step {step:,} is durable")
         for step, at in saves.items()
     ]
+    found += _last_loss(job, found)
     return tuple(sorted(found, key=lambda one: (one.at, one.kind)))
+
+
+def _last_loss(job: Job, found: Sequence[Mark]) -> Iterator[Mark]:
+    """Yield the last loss by the status, where no Event tells of it: Events may be lost."""
+    last = job.status.interruptions.last
+    if last is None or any(one.worker == last.worker for one in found):
+        return
+    if (at := epoch(last.time)) is not None:
+        where = f" on node {last.node}" if last.node else ""
+        text = f"worker {last.worker}{where} was taken away"
+        yield Mark(at, "loss", last.reason, text, worker=last.worker)
 
 
 def _mark(one: Moment) -> Mark:
@@ -153,17 +165,33 @@ def joined(
             node = (taken[2] or "") if taken else ""
             found.append(Life(worker=mark.worker, node=node, state="Gone", is_over=True))
     losses = {mark.worker: mark.at for mark in marks if mark.worker is not None}
+    others = _losses_of_nodes(marks)
     capacities = _capacities(job, pools)
     allowed = job.spec.placement.capacity
     return tuple(
         sorted(
             (
-                _with_capacity(_lost(one, losses.get(one.worker)), capacities, allowed)
+                _with_capacity(
+                    _lost(one, losses.get(one.worker) or _with_its_node(one, others)),
+                    capacities,
+                    allowed,
+                )
                 for one in found
             ),
             key=lambda one: (one.worker, one.pod),
         )
     )
+
+
+def _losses_of_nodes(marks: Sequence[Mark]) -> dict[str, float]:
+    """Return when nodes were lost with several workers, of which an Event names only one."""
+    taken = ((_TAKEN.search(mark.text), mark.at) for mark in marks if mark.worker is not None)
+    return {found[2]: at for found, at in taken if found and found[2] and found[3]}
+
+
+def _with_its_node(life: Life, losses: Mapping[str, float]) -> float | None:
+    """Return when a worker that is gone was lost with its node; None if it was not."""
+    return losses.get(life.node) if life.is_over and life.end is None else None
 
 
 def _lost(life: Life, at: float | None) -> Life:
