@@ -12,7 +12,6 @@ below that of a minute of the job are all the same, and a pod without the annota
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
 
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.cost.bill import to_show
@@ -59,6 +58,11 @@ class LossSeconds:
 
 def loss_seconds(view: View, status: JobState) -> LossSeconds | None:
     """Return what a loss costs in time; None while nobody trains or no step was measured."""
+    parts = (status.phase, status.pace, status.progress, status.checkpoint, status.world)
+    return view.once("loss seconds", parts, lambda: _loss_seconds(view, status))
+
+
+def _loss_seconds(view: View, status: JobState) -> LossSeconds | None:
     pace = status.pace
     if status.phase in FINISHED or pace.step_seconds is None or not training(status):
         return None
@@ -83,24 +87,37 @@ def show_interruption(view: View, status: JobState) -> JobState:
 
 def price_workers(view: View, status: JobState) -> Iterable[PriceWorker]:
     """Say it on pods of those who train, on a few at a time."""
-    return islice(_news(view, status), AT_ONCE)
+    return _news(view, status)[:AT_ONCE]
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:
     """Return when to go on with the others."""
-    is_left = any(True for _ in islice(_news(view, status), AT_ONCE, None))
-    return _PAUSE_SECONDS if is_left else None
+    return _PAUSE_SECONDS if len(_news(view, status)) > AT_ONCE else None
 
 
-def _news(view: View, status: JobState) -> Iterator[PriceWorker]:
-    """Yield the prices that pods do not say by now."""
+def _news(view: View, status: JobState) -> tuple[PriceWorker, ...]:
+    """Return the prices that pods do not say by now."""
+    parts = (status.phase, status.pace, status.progress, status.checkpoint, status.world)
+    return view.once(
+        "interruption news", (*parts, status.cost), lambda: tuple(_find_news(view, status))
+    )
+
+
+def _find_news(view: View, status: JobState) -> Iterator[PriceWorker]:
     lost, rate = loss_seconds(view, status), status.cost.usd_per_hour
     if lost is None or not rate:
         return
     little = rate.over(LITTLE_SECONDS)
+    # A large job has thousands of workers, and two prices.
+    prices = {time: to_show(rate.over(time)) for time in (lost.of_most, lost.of_last_holders)}
+    judged: dict[tuple[Usd | None, Usd], bool] = {}
     for worker in world_members(view, status):
-        usd, said = to_show(rate.over(lost.of(worker))), worker.pod.interruption_usd or NO_USD
-        if not worker.pod.deleting and _is_news(max(said, little), max(usd, little)):
+        said, usd = worker.pod.interruption_usd, prices[lost.of(worker)]
+        is_news = judged.get((said, usd))
+        if is_news is None:
+            is_news = _is_news(max(said or NO_USD, little), max(usd, little))
+            judged[said, usd] = is_news
+        if is_news and not worker.pod.deleting:
             yield PriceWorker(worker.worker_id, worker.pod.uid, usd)
 
 
