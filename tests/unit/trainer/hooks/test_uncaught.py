@@ -39,19 +39,25 @@ next(batches)
 """
 
 
-def test_a_loaders_worker_that_was_killed_is_told_where_its_connection_ended_first(
-    tmp_path: Path,
-) -> None:
-    script, noted = tmp_path / "train.py", tmp_path / "error.json"
-    script.write_text(LOSES_A_LOADERS_WORKER)
-    ours = {"SPOTRUN_DIR": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(noted)}
+def noted_of(content: str, folder: Path) -> str:
+    """Run a script that fails; returns what is noted of that for torchrun."""
+    script, noted = folder / "train.py", folder / "error.json"
+    script.write_text(content)
+    ours = {"SPOTRUN_DIR": str(folder), "TORCHELASTIC_ERROR_FILE": str(noted)}
     environment = {**os.environ, "PYTHONPATH": with_site(os.environ), **ours}
     ran = subprocess.run(
         [sys.executable, script],
         env=environment, start_new_session=True, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 1, ran.stderr
-    said = json.loads(noted.read_text())["message"]["message"]
+    said: str = json.loads(noted.read_text())["message"]["message"]
+    return said
+
+
+def test_a_loaders_worker_that_was_killed_is_told_where_its_connection_ended_first(
+    tmp_path: Path,
+) -> None:
+    said = noted_of(LOSES_A_LOADERS_WORKER, tmp_path)
     assert re.match(
         r"RuntimeError: DataLoader worker \(pid \d+\) is killed by signal: Killed", said
     )
@@ -78,16 +84,7 @@ raise ConnectionResetError(104, "Connection reset by peer")
 def test_a_loaders_worker_that_ends_while_an_error_is_noted_hides_none_of_both(
     tmp_path: Path,
 ) -> None:
-    script, noted = tmp_path / "train.py", tmp_path / "error.json"
-    script.write_text(TOLD_AMID)
-    ours = {"SPOTRUN_DIR": str(tmp_path), "TORCHELASTIC_ERROR_FILE": str(noted)}
-    environment = {**os.environ, "PYTHONPATH": with_site(os.environ), **ours}
-    ran = subprocess.run(
-        [sys.executable, script],
-        env=environment, start_new_session=True, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 1, ran.stderr
-    said = json.loads(noted.read_text())["message"]["message"]
+    said = noted_of(TOLD_AMID, tmp_path)
     assert said.startswith("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed")
     assert said.endswith(", after ConnectionResetError: [Errno 104] Connection reset by peer")
 

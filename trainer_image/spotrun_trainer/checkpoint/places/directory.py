@@ -27,6 +27,7 @@ from spotrun_trainer.checkpoint.format.storage import (
 from spotrun_trainer.checkpoint.places.folder_check import make_writable
 from spotrun_trainer.checkpoint.places.folder_note import FolderNote
 from spotrun_trainer.store.addresses import without_secrets
+from spotrun_trainer.store.folder_sync import sync_folder
 
 __all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]
 
@@ -99,7 +100,7 @@ class Place:
         path = self.path(name)
         with suppress(FileExistsError):
             path.mkdir()
-            _sync(self.root)
+            sync_folder(self.root)
         if path.is_symlink():
             raise OSError(errno.ELOOP, "is a symbolic link", str(path))
 
@@ -170,7 +171,7 @@ class Place:
         """Write a small file durably and atomically; no two ranks write it at a time."""
         part = self._write_part(name, file, content, rank)
         part.replace(self.path(name, file))
-        _sync(self.path(name))
+        sync_folder(self.path(name))
 
     def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
         """Write a small file unless it exists: of several writers the first one wins."""
@@ -180,7 +181,7 @@ class Place:
                 self._link(name, part, file)
         finally:
             part.unlink(missing_ok=True)
-        _sync(self.path(name))
+        sync_folder(self.path(name))
 
     def remove_file(self, name: Name, file: str) -> None:
         """Remove a file, if it is there."""
@@ -247,14 +248,3 @@ class OpenDescriptor:
 def _write_all(descriptor: int, piece: memoryview) -> None:
     while piece:
         piece = piece[os.write(descriptor, piece) :]
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have none
-            raise
-    finally:
-        os.close(descriptor)

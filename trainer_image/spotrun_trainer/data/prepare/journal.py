@@ -6,7 +6,6 @@ its power, costs only the groups in work. The manifest, which readers look for, 
 end.
 """
 
-import errno
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from spotrun_trainer.data.load import Json
 from spotrun_trainer.data.places import Shard
 from spotrun_trainer.data.prepare.work import Made
+from spotrun_trainer.store.folder_sync import sync_folder
 
 NAME = "_prepared.json"
 PART = f".{NAME}.part"
@@ -78,7 +78,7 @@ def appending(folder: Path) -> Iterator[Callable[[str, Sequence[Made]], None]]:
     with (folder / NAME).open("ab", buffering=0) as file:
 
         def add(key: str, made: Sequence[Made]) -> None:
-            _sync(folder)  # the names of its shards
+            sync_folder(folder)  # the names of its shards
             file.write(json.dumps([key, [asdict(one) for one in made]]).encode() + b"\n")
             os.fsync(file.fileno())
 
@@ -93,7 +93,7 @@ def replace(path: Path, content: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def _appended(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[Mapping[str, object]]]]:
@@ -106,17 +106,6 @@ def _appended(lines: Sequence[bytes]) -> Iterator[tuple[str, Sequence[Mapping[st
                 return
             raise
         yield key, made
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems have none
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _made(read: Mapping[str, object]) -> Made:
