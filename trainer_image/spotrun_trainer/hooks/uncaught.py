@@ -55,10 +55,7 @@ def _with_end_of_worker(error: BaseException, trace: TracebackType | None) -> Ba
     follows = isinstance(error, OSError | EOFError) or "exited unexpectedly" in str(error)
     if not follows or _KILLED in str(_root_of(error)):
         return error
-    try:
-        ended = _ended(_loader_workers(trace))
-    except RuntimeError as told:  # by torch's own handler of SIGCHLD
-        ended = told
+    ended = _ended(_loader_workers(trace))
     if ended is None:
         return error
     ended.__cause__ = error
