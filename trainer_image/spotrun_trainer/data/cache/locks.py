@@ -17,15 +17,12 @@ class Locks:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @contextmanager
-    def held(self, name: str) -> Iterator[None]:
-        """Wait for the lock of a name, and hold it; two names may share one."""
-        descriptor = opened(self._path(name))
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            _release(descriptor)
+    def held(self, name: str) -> AbstractContextManager[None]:
+        """Wait for the lock of a name, and hold it; two names may share one.
+
+        So a process that holds it must not wait for that of another name.
+        """
+        return held(self._path(name))
 
     def held_if_free(self, name: str) -> AbstractContextManager[bool]:
         """Hold the lock of a name, unless another has it; yields whether it is held."""
@@ -34,6 +31,17 @@ class Locks:
     def _path(self, name: str) -> Path:
         number = int(sha256(name.encode()).hexdigest(), 16) % _FILES
         return self._folder / f"{number:03x}"
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Wait for the lock that is a file, and hold it."""
+    descriptor = opened(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        _release(descriptor)
 
 
 @contextmanager

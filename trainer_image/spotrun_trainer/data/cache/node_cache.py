@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spotrun_trainer.data.cache.entries import Entries, hash_of
-from spotrun_trainer.data.cache.locks import Locks
+from spotrun_trainer.data.cache.locks import Locks, held
 
 Make = Callable[[Path], object]
 """Writes a new file."""
 
 _ABANDONED_SECONDS = 3600.0
 _ROOM = "room"
+"""The lock of a file of its own, as it is waited for by a process that holds a lock of a name."""
 
 
 def _check_is_ours(folder: Path) -> None:
@@ -38,6 +39,7 @@ class NodeCache:
         self.limit_bytes = limit_bytes
         self._entries = Entries(root / "files")
         self._locks = Locks(root / "locks")
+        self._room = root / "locks" / _ROOM
         self._parts = root / "parts"
         try:
             for folder in (root / "files", root / "locks", self._parts):
@@ -81,7 +83,7 @@ class NodeCache:
         """
         self.misses += 1
         part = self._parts / key
-        with self._locks.held(_ROOM):
+        with held(self._room):
             self._make_room(num_bytes)
         try:
             self._write(part, make)
@@ -89,7 +91,7 @@ class NodeCache:
                 found = hash_of(file)
             if digest and found != digest:
                 raise OSError(errno.EIO, "has another hash than its manifest says", part.name)
-            with self._locks.held(_ROOM):
+            with held(self._room):
                 self._make_room(part.stat().st_size)
                 return self._entries.put(key, part, found)
         finally:
@@ -114,7 +116,7 @@ class NodeCache:
 
     def _remove_some(self) -> bool:
         """Remove a quarter of what is there; returns whether there was anything."""
-        with self._locks.held(_ROOM):
+        with held(self._room):
             entries = self._entries.all()
             for entry in entries[: -(-len(entries) // 4)]:
                 self._entries.remove(entry.key)

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.data.cache import entries, settings
+from spotrun_trainer.data.cache import entries, locks, settings
 from spotrun_trainer.data.cache.node_cache import NodeCache
 from spotrun_trainer.data.cache.settings import node_cache
 
@@ -187,6 +188,19 @@ def test_a_full_disk_takes_what_was_used_least(tmp_path: Path) -> None:
         cache.make(KEYS[7], make).close()
     assert len(kept(cache)) == 3
     assert KEYS[7] in kept(cache)
+
+
+def test_no_name_shares_its_lock_with_that_of_the_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_FILES", 1)  # so that all names share one
+    cache = NodeCache(tmp_path, 1000)
+
+    making = threading.Thread(target=lambda: get(cache, "a"), daemon=True)
+    making.start()
+    making.join(10)
+
+    assert kept(cache) == ["a"]
 
 
 def test_processes_that_want_the_same_make_it_once(tmp_path: Path) -> None:
