@@ -5,8 +5,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from spotrun.cli.cleanup import flags as cleanup_flags
 from spotrun.cli.console import CommandLine
+from spotrun.cli.operator_process import cleanup_flags
 from spotrun.cli.operator_process import flags as operator_flags
 from spotrun.cli.page import flags as page_flags
 from spotrun.cli.replay import simulate_flags
@@ -53,7 +53,7 @@ def _prepare_replay(chosen: Namespace) -> Callable[[], int]:
 
 def _prepare_cleanup(chosen: Namespace) -> Callable[[], int]:
     given = options.read(chosen)
-    from spotrun.cli.cleanup.command import run  # noqa: PLC0415
+    from spotrun.cli.operator_process.cleanup import run  # noqa: PLC0415
 
     return partial(run, given, chosen.stop_deployment)
 

@@ -236,6 +236,11 @@ class CapacityPoolStatus(Model):
     interruptions: Annotated[tuple[PoolInterruption, ...], Field(max_length=64)] | None = Field(
         None, description="These, oldest first, and the last one before them."
     )
+    interruptions_per_hour: Amount | None = Field(
+        None,
+        description="The rate at which a node is expected to be taken away, by what this pool and "
+        "those like it have shown; written anew when it has changed by a quarter.",
+    )
     lifetimes: LongText | None = Field(
         None,
         description="Lifetimes of nodes before they are taken away: for each age how many were "

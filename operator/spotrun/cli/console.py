@@ -44,7 +44,7 @@ class CommandLine:
         One that takes arguments gets what follows `--` as `after_dashes`, unread.
         """
         added = self._choices.add_parser(
-            name, help=text, description=f"{text.capitalize()}.", allow_abbrev=False
+            name, help=text, description=f"{text[:1].upper()}{text[1:]}.", allow_abbrev=False
         )
         self._commands[name] = added, prepare
         if takes_arguments:

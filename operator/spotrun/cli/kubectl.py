@@ -11,6 +11,7 @@ from spotrun.cli.console import CommandLine
 from spotrun.cli.doctor import flags as doctor_flags
 from spotrun.cli.jobs import flags as job_flags
 from spotrun.cli.jobs.tune import flags as tune_flags
+from spotrun.cli.nodepools import flags as nodepools_flags
 from spotrun.cli.page import flags as page_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
@@ -81,6 +82,11 @@ VERBS = {
         "a page in your browser: all jobs and pools, and the timeline of each job",
         page_flags.describe,
         "spotrun.cli.page.command",
+    ),
+    "nodepools": Verb(
+        "what Karpenter should know of your CapacityPools: its NodePools, and prices with losses",
+        nodepools_flags.describe,
+        "spotrun.cli.nodepools.command",
     ),
     "suspend": Verb(
         "save, and give all workers back",

@@ -18,6 +18,7 @@ from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.money import money_families
 from spotrun.metrics.per_job_numbers import by_phase
+from spotrun.metrics.pools import KnownPool, Pools
 from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
 from spotrun.metrics.scaling import scaling_families
@@ -45,10 +46,12 @@ class Meter:
         most_jobs: int = MOST_JOBS,
         deleted_jobs: DeletedJobs | None = None,
         searches: Callable[[], Iterable[TuningSnapshot]] = tuple,
+        pools: Callable[[], Iterable[KnownPool]] = tuple,
     ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Jobs(jobs, leads, most_jobs, deleted_jobs))
         self.registry.register(Searches(searches, leads, most_jobs))
+        self.registry.register(Pools(pools, leads, most_jobs))
         self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}

@@ -32,6 +32,7 @@ from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.exposition import Exposition
+from spotrun.metrics.pools import KnownPool
 from spotrun.metrics.registry import Meter
 from spotrun.observe.caches import Caches
 from spotrun.observe.prices.tables import NOBODY, PriceSources
@@ -169,6 +170,10 @@ class Controller:
             queues,
             deleted_jobs=self._deleted_jobs,
             searches=lambda: self._caches.tuning.known,
+            pools=lambda: (
+                KnownPool(pool.name, pool.spec.capacity, pool.status)
+                for pool in self._caches.pools.known
+            ),
         )
         metrics = Exposition(self._meter.registry, time.monotonic)
         server = plain_server(

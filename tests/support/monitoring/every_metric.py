@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.core import Metric
 
 from spotrun.agents.answers import Published
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import Cost, PoolCost, Waste
 from spotrun.api.field_types.amounts import Amount, Percent, SignedAmount
 from spotrun.api.meta import ConditionStatus, ReasonText
@@ -17,11 +18,14 @@ from spotrun.api.names import LABEL_TEAM, ConditionType, Pricing
 from spotrun.api.status_parts.storage_cost import StorageCost
 from spotrun.kube.errors import Forbidden
 from spotrun.kube.workqueue.queue import WorkQueue
+from spotrun.metrics.pools import KnownPool
 from spotrun.metrics.registry import Meter
-from spotrun.money.units import Usd
+from spotrun.money.price_history import NodePrice
+from spotrun.money.units import Usd, UsdPerHour
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
+from spotrun.state.stored.pools.pool_state import PoolState
 from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
@@ -65,6 +69,7 @@ def full_meter() -> Meter:
         lambda: True,
         {"trainingjobs": queue},
         searches=lambda: [full_search()],
+        pools=lambda: [_POOL],
     )
     meter.count_request("world", 200)
     meter.agent_connections.labels("known").set(1)
@@ -107,6 +112,15 @@ def full_job() -> Published:
     )
 
 
+_POOL = KnownPool(
+    "g5-spot",
+    Capacity.SPOT,
+    PoolState(
+        nodes=1,
+        price=NodePrice(usd_per_hour=UsdPerHour(Decimal("0.42"))),
+        interruptions_per_hour=Decimal("0.3"),
+    ),
+)
 _COST = Cost(
     usd=Amount("12.5"),
     usd_per_hour=Amount("3"),

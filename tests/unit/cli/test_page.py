@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from spotrun.cli.jobs.model import ObjectMeta
 from spotrun.cli.jobs.pool_model import Pool, PoolSpec
 from spotrun.cli.jobs.workers import Place
 from spotrun.cli.page.views.fleet import Fleet, difference, job_row, pool_row, taken_of
 from spotrun.cli.page.views.history import MOST, Sample, sample_of, with_sample
 from spotrun.cli.page.views.job import Seen, job_view
 from spotrun.cli.page.views.timeline import Life, Mark, ended, joined, life_of, lives_told
-from spotrun.kube.resource import Meta
 from spotrun.observe.kube_objects import EventObject, Regarding
 from spotrun.state.names import worker_name
 from tests.support.processes.typescript import TSC, type_errors
@@ -187,7 +187,7 @@ def test_the_last_loss_is_shown_though_its_event_was_lost() -> None:
 
 def test_the_capacity_of_a_lost_worker_is_that_of_its_pool_or_not_known() -> None:
     job = msgspec.structs.replace(shown_job())
-    pool = Pool(Meta(name="spot-a10g"), PoolSpec(capacity="OnDemand"))
+    pool = Pool(ObjectMeta(name="spot-a10g"), PoolSpec(capacity="OnDemand"))
     bare = msgspec.structs.replace(
         job,
         status=msgspec.structs.replace(job.status, accumulators=type(job.status.accumulators)()),

@@ -13,8 +13,8 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
     """Fields are read by their names in the API; all may be missing."""
 
 
-class JobMeta(Meta, frozen=True, rename="camel"):
-    """A TrainingJob's metadata."""
+class ObjectMeta(Meta, frozen=True, rename="camel"):
+    """The metadata of an object."""
 
     generation: int = 0
     creation_timestamp: str = ""
@@ -273,6 +273,6 @@ class Status(Part, frozen=True):
 class Job(msgspec.Struct, frozen=True):
     """A TrainingJob."""
 
-    metadata: JobMeta
+    metadata: ObjectMeta
     spec: Spec = Spec()
     status: Status = Status()

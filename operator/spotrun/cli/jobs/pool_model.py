@@ -2,8 +2,15 @@
 
 import msgspec
 
-from spotrun.cli.jobs.model import Part
-from spotrun.kube.resource import Meta
+from spotrun.cli.jobs.model import ObjectMeta, Part
+
+
+class Toleration(Part, frozen=True):
+    """A taint of the pool's nodes."""
+
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
 
 
 class PoolSpec(Part, frozen=True):
@@ -12,6 +19,10 @@ class PoolSpec(Part, frozen=True):
     capacity: str = ""
     instance_types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    usd_per_hour: str | None = None
+    max_workers: int | None = None
 
 
 class Price(Part, frozen=True):
@@ -43,12 +54,13 @@ class PoolStatus(Part, frozen=True):
     available: str = "Unknown"
     unpriced: str | None = None
     interruptions_24h: int = msgspec.field(default=0, name="interruptions24h")
+    interruptions_per_hour: str | None = None
     lifetimes: str = ""
 
 
 class Pool(msgspec.Struct, frozen=True):
     """A CapacityPool."""
 
-    metadata: Meta
+    metadata: ObjectMeta
     spec: PoolSpec = PoolSpec()
     status: PoolStatus = PoolStatus()

@@ -67,10 +67,15 @@ async def shown_pods(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
         return ()
 
 
+async def all_pools(cluster: Cluster) -> tuple[Pool, ...]:
+    """Read the CapacityPools where all is about them. Raises KubeError."""
+    return await _all(cluster, Selection(CAPACITY_POOLS), Pool)
+
+
 async def pools(cluster: Cluster) -> tuple[Pool, ...]:
     """Read the CapacityPools; none where that is not allowed, for they only explain more."""
     try:
-        return await _all(cluster, Selection(CAPACITY_POOLS), Pool)
+        return await all_pools(cluster)
     except (Forbidden, NotFound):
         return ()
 

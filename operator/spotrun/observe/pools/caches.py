@@ -29,7 +29,7 @@ from spotrun.observe.nodes.node_events import NodeEvents
 from spotrun.observe.pools.autoscaler_events import Autoscalers
 from spotrun.observe.pools.fit import Demand, Demands
 from spotrun.observe.pools.market import Markets
-from spotrun.observe.pools.objects import asked
+from spotrun.observe.pools.objects import Pool, asked
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.promised_capacity import Promises
 from spotrun.observe.pools.snapshot import offerings_of, pool_snapshot
@@ -121,6 +121,12 @@ class PoolCaches:
         self.pools.pod_changed(old, new)
         self.promises.pod_changed(old, new)
 
+    @property
+    def known(self) -> list[Pool]:
+        """All pools, also those that have yet to be made."""
+        found = (self.pools.get(name) for name in self.pools.names())
+        return [pool for pool in found if pool is not None]
+
     def names(self) -> list[str]:
         """The names of all pools, also of those that have yet to be made."""
         return self.pools.names()
@@ -154,6 +160,7 @@ class PoolCaches:
             self._demand_of,
             written_seconds,
             sees_all=self._sees_all,
+            interruptions_per_hour=self._markets.interruptions_per_hour(name),
             is_turned_down=self._is_turned_down,
         )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from spotrun.api.capacitypool import Capacity
 from spotrun.api.spec.placement import Placement
 from spotrun.kube.lru_map import LruMap
 from spotrun.money.price_history import NodePrice
@@ -15,6 +16,7 @@ from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.snapshot import node_of, quotes_of
+from spotrun.policies.pool.interruption_rate import interruptions_per_hour
 from spotrun.policies.pool.interruptions import DAY
 from spotrun.state.market import Market, PoolFacts
 
@@ -57,6 +59,14 @@ class Markets:
             tuple(facts for facts, base in bases if chosen.matches(dict(base.pool.labels))),
             view.market.strays,
         )
+
+    def interruptions_per_hour(self, name: str) -> float | None:
+        """Return the rate at which nodes of a spot pool are expected to be taken away."""
+        known = {name: base.facts for name in self._pools.names() if (base := self._base(name))}
+        one = known.get(name)
+        if one is None or one.capacity is not Capacity.SPOT:
+            return None
+        return interruptions_per_hour(one, list(known.values()))
 
     def _view(self, demand: Demand, namespace: str, where: dict[str, str]) -> "_View":
         known, now = self._views.get((demand, namespace)), self._wall()

@@ -34,6 +34,7 @@ def pool_snapshot(
     written_seconds: float,
     *,
     sees_all: bool = True,
+    interruptions_per_hour: float | None = None,
     is_turned_down: Callable[[PodObject], bool] = lambda _: False,
 ) -> PoolSnapshot:
     """Return the facts from which the next status of a pool is concluded.
@@ -59,6 +60,7 @@ def pool_snapshot(
         node=node_of(pools, pool),
         quote=quote,
         on_demand=on_demand,
+        interruptions_per_hour=interruptions_per_hour,
         provisioned=tuple(news.provisioned),
         waiting=tuple(_since(fitting)),
         turned_down=tuple(_since(filter(is_turned_down, fitting))),

@@ -5,9 +5,14 @@ one node. It is enough to tell a calm pool from a stormy one, which is all that 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.market import PoolFacts
+from spotrun.state.stored.pools.pool_state import PoolState
 
 PRIOR_PER_HOUR = 0.3
 """Interruptions per hour of a spot node that nothing is known of: the mean life in nine recorded
@@ -33,6 +38,17 @@ def interruptions_per_hour(pool: PoolFacts, market: Sequence[PoolFacts]) -> floa
     ]
     shared = _update(PRIOR_PER_HOUR, similar)
     return _update(shared, [pool])
+
+
+def learn_rate(pool: PoolSnapshot, status: PoolState, _now: datetime) -> PoolState:
+    """Note the rate in two digits, once it differs by a quarter: nodes that stay lower it slowly.
+
+    Others than this operator read it there: the ones that make nodes, and people.
+    """
+    rate, written = pool.interruptions_per_hour, status.interruptions_per_hour
+    if rate is None or (written is not None and abs(rate - float(written)) <= float(written) / 4):
+        return status
+    return replace(status, interruptions_per_hour=Decimal(f"{Decimal(f'{rate:.2g}'):f}"))
 
 
 def _update(prior_per_hour: float, pools: Iterable[PoolFacts]) -> float:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from spotrun.policies.pool.availability import dry_at, learn_availability, learn_provisioning
+from spotrun.policies.pool.interruption_rate import learn_rate
 from spotrun.policies.pool.interruptions import DAY, learn_interruptions
 from spotrun.policies.pool.lifetimes import add_lives, next_age_at
 from spotrun.policies.pool.price import learn_price
@@ -90,6 +91,7 @@ LESSONS: tuple[Learn, ...] = (
     learn_provisioning,  # how long does a new node take?
     learn_availability,  # are there more?
     learn_interruptions,  # what was taken away?
+    learn_rate,  # how often is a node taken?
     _ages,  # how old do nodes become?
 )
 

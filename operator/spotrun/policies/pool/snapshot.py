@@ -24,6 +24,7 @@ class PoolSnapshot:
     node: PoolNode | None = None  # what one of its nodes has
     quote: Quote | None = None
     on_demand: Quote | None = None
+    interruptions_per_hour: float | None = None  # expected of a node; None: not of this one
     provisioned: tuple[tuple[datetime, float], ...] = ()  # when, and for how long it was waited
     waiting: tuple[datetime, ...] = ()  # since when workers wait that would fit an empty node
     turned_down: tuple[datetime, ...] = ()  # of these, who gets no node from an autoscaler

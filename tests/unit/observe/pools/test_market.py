@@ -27,6 +27,7 @@ from spotrun.observe.pools.market import Markets
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.snapshot import pool_snapshot
 from spotrun.observe.prices.node_prices import Prices
+from spotrun.policies.pool.interruption_rate import PRIOR_PER_HOUR
 from spotrun.policies.pool.policy import next_pool
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.market import Market, PoolFacts
@@ -415,6 +416,25 @@ def test_jobs_choose_pools_by_label_and_pools_choose_namespaces(scene: Scene) ->
     assert allowed == {"a": True, "b": False, "c": True}
     chosen = scene.market(poolSelector={"matchLabels": {"tier": "1"}}).pools
     assert [pool.name for pool in chosen] == ["a"]
+
+
+def test_the_rate_of_a_pool_is_that_of_its_market(scene: Scene) -> None:
+    spec = {"instanceTypes": ["a"], "region": "here"}
+    taken = {"time": at(-60), "nodes": 1, "nodeHours": "1"}
+    storm = {"interruptions24h": 9, "interruptions": [taken], "asOf": at(-60)}
+    scene.pools.pool_changed(None, an_object("calm", {**spec, "capacity": "Spot"}))
+    calm = scene.markets.interruptions_per_hour("calm")
+    scene.pools.pool_changed(None, an_object("storm", {**spec, "capacity": "Spot"}, status=storm))
+    scene.pools.pool_changed(None, an_object("stable", {**spec, "capacity": "OnDemand"}))
+    rate_of = scene.markets.interruptions_per_hour
+
+    assert calm == PRIOR_PER_HOUR
+    storm_rate, calm_rate = rate_of("storm"), rate_of("calm")
+    assert storm_rate is not None
+    assert calm_rate is not None
+    assert storm_rate >= calm_rate > calm, "a pool like it is stormy"
+    assert rate_of("stable") is None
+    assert rate_of("none") is None
 
 
 # what happens to nodes ----------------------------------------------------------------------------

@@ -33,6 +33,7 @@ def read(status: api.CapacityPoolStatus) -> PoolState:
         provision_seconds=decimal_of(status.provision_seconds),
         interruptions_24h=status.interruptions_24h or 0,
         interruptions=tuple(map(_read_interruption, status.interruptions or ())),
+        interruptions_per_hour=decimal_of(status.interruptions_per_hour),
         lifetimes=read_lifetimes(status.lifetimes),
         as_of=moment_of(status.as_of),
     )
@@ -55,6 +56,7 @@ def write(state: PoolState) -> api.CapacityPoolStatus:
         provision_seconds=amount_of(state.provision_seconds),
         interruptions_24h=state.interruptions_24h,
         interruptions=tuple(map(_write_interruption, state.interruptions)) or None,
+        interruptions_per_hour=amount_of(state.interruptions_per_hour),
         lifetimes=write_lifetimes(state.lifetimes) or None,
         as_of=time_of(state.as_of),
     )

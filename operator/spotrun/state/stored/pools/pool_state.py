@@ -75,5 +75,6 @@ class PoolState:
     provision_seconds: Decimal | None = None
     interruptions_24h: int = 0
     interruptions: tuple[PoolInterruption, ...] = ()
+    interruptions_per_hour: Decimal | None = None  # expected of a node
     lifetimes: Lifetimes = field(default_factory=dict)
     as_of: datetime | None = None

@@ -1,1 +1,0 @@
-"""`spotrun cleanup`: release the pods that wait for the operator."""

@@ -1,0 +1,1 @@
+"""`kubectl tjob nodepools`: what Karpenter should know of the CapacityPools."""

@@ -1,0 +1,64 @@
+"""Metrics of CapacityPools, read from their status when Prometheus asks.
+
+Whoever makes nodes can avoid the pools that lose them: see docs/karpenter.md.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from spotrun.api.capacitypool import Capacity
+from spotrun.metrics.per_job_numbers import Figure, families
+from spotrun.state.stored.pools.pool_state import PoolState
+
+_PREFIX = "spotrun_capacitypool"
+_LABELS = ("pool", "capacity")
+
+
+@dataclass(frozen=True)
+class KnownPool:
+    """A pool, and the facts learned about it."""
+
+    name: str
+    capacity: Capacity
+    status: PoolState
+
+
+class Pools(Collector):
+    """Metrics of pools; on a standby there are none."""
+
+    def __init__(
+        self, pools: Callable[[], Iterable[KnownPool]], leads: Callable[[], bool], most: int
+    ) -> None:
+        self._pools = pools
+        self._leads = leads
+        self._most = most
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        if not self._leads():
+            return
+        shown = islice(sorted(self._pools(), key=lambda pool: pool.name), self._most)
+        known = [((pool.name, pool.capacity.value), pool.status) for pool in shown]
+        yield from families(_OF_POOLS, _LABELS, known, prefix=_PREFIX)
+
+
+def _node_usd_per_hour(status: PoolState) -> float | None:
+    price = status.price.usd_per_hour if status.price is not None else None
+    return None if price is None else float(price.decimal)
+
+
+_OF_POOLS: tuple[Figure[PoolState], ...] = (
+    Figure("nodes", "Nodes that are there.", False, lambda one: float(one.nodes)),
+    Figure("node_usd_per_hour", "Price of one node now.", False, _node_usd_per_hour),
+    Figure(
+        "interruptions_per_hour",
+        "Rate at which a spot node is expected to be taken away.",
+        False,
+        lambda one: one.interruptions_per_hour,
+    ),
+)
