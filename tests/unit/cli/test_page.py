@@ -15,6 +15,7 @@ from spotrun.cli.page.views.fleet import Fleet, difference, job_row, pool_row, t
 from spotrun.cli.page.views.history import MOST, Sample, sample_of, with_sample
 from spotrun.cli.page.views.job import Seen, job_view
 from spotrun.cli.page.views.timeline import Life, Mark, ended, joined, life_of, lives_told
+from spotrun.kube.resource import Meta
 from spotrun.observe.kube_objects import EventObject, Regarding
 from spotrun.state.names import worker_name
 from tests.support.processes.typescript import TSC, type_errors
