@@ -82,6 +82,10 @@ LABEL_REPLICA: Final = Name(
     "on worker pods if perReplica is above 1: the replica beside whose workers it is placed, named "
     "by the worker id of the first of them",
 )
+LABEL_LENT: Final = Name(
+    "spotrun.dev/lent",
+    "on worker pods: `true` where the place is lent, by placement.lend, to pods of higher priority",
+)
 LABEL_TUNING_JOB: Final = Name(
     "spotrun.dev/tuning-job", "on the TrainingJobs of trials: the name of their TuningJob"
 )

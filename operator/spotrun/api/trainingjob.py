@@ -41,6 +41,11 @@ def _deadline_fits_capacity(spec: "TrainingJobSpec") -> bool:
     return not wants_on_demand or spec.placement.capacity is not CapacityPolicy.SPOT
 
 
+def _keeps_whole_replicas(spec: "TrainingJobSpec") -> bool:
+    lend = spec.placement.lend
+    return lend is None or (lend.at_least or 0) % spec.workers.per_replica == 0
+
+
 class TrainingJobSpec(Model):
     """The wanted state of the job."""
 
@@ -135,6 +140,13 @@ class TrainingJobSpec(Model):
             cel="self.placement.onDemandBase <= self.workers.max",
             message="placement.onDemandBase must not be above workers.max, which defaults to 1",
             holds=lambda s: s.placement.on_demand_base <= s.workers.max,
+        ),
+        Rule(
+            cel="!has(self.placement.lend) || !has(self.placement.lend.atLeast)"
+            " || self.placement.lend.atLeast % self.workers.perReplica == 0",
+            message="placement.lend.atLeast must be a multiple of workers.perReplica: a replica "
+            "is kept or lent as a whole",
+            holds=_keeps_whole_replicas,
         ),
         *STAGE_RULES,
     )

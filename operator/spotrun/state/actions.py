@@ -40,6 +40,7 @@ class Create:
     place: Placed = Placed()
     slot: int = 0  # which part of a copy of the model it will hold
     replica: int | None = None  # beside whose workers; None: every worker holds a whole copy
+    lent: bool = False  # pods of higher priority may take its place
 
 
 @dataclass(frozen=True)

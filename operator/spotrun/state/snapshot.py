@@ -85,6 +85,7 @@ class Pod:
     injected: str = ""  # the image that brought the package; "": none did
     slot: int = 0  # which part of a copy of the model it holds
     replica: int | None = None  # beside whose workers it was placed; None: nobody's
+    lent: bool = False  # pods of higher priority may take its place
     interruption_usd: Usd | None = None  # what its annotation says that its loss would cost
 
     @cached_property

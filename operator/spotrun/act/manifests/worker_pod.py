@@ -91,6 +91,8 @@ def _metadata(job: JobSnapshot, worker: Create, injected: str) -> Manifest:
         labels[names.LABEL_CAPACITY] = place.capacity.value
     if job.spec.workers.per_replica > 1:
         labels[names.LABEL_SLOT] = str(worker.slot)
+    if worker.lent:
+        labels[names.LABEL_LENT] = "true"
     if worker.replica is not None:
         labels[names.LABEL_REPLICA] = str(worker.replica)
     trainer = job.spec.workers.template.spec.trainer
@@ -124,6 +126,7 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
         "terminationGracePeriodSeconds": max(grace_seconds, settings.grace_seconds),
         "automountServiceAccountToken": spec.get("automountServiceAccountToken") or False,
         **_flavored(job, spec),
+        **_lent(job, worker),
         "affinity": with_replica(
             affinity(
                 spec.get("affinity"),
@@ -179,6 +182,11 @@ def _flavored(job: JobSnapshot, spec: Manifest) -> Manifest:
     """Return the selector of the nodes that the queue has chosen, within the user's own."""
     labels = _flavor(job).node_labels
     return {"nodeSelector": {**(spec.get("nodeSelector") or {}), **labels}} if labels else {}
+
+
+def _lent(job: JobSnapshot, worker: Create) -> Manifest:
+    lend = job.spec.placement.lend
+    return {"priorityClassName": lend.priority_class_name} if worker.lent and lend else {}
 
 
 def _trainer_of(spec: Manifest) -> Manifest:

@@ -73,6 +73,20 @@ ONE_ZONE = ReplicaTopology(preferred=LabelKey(ZONE_LABELS[0]))
 """The default: traffic between zones is slow, and most clouds charge for it."""
 
 
+class Lend(Model):
+    """The workers that give their place to pods of higher priority, and come back after them."""
+
+    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
+        description="The PriorityClass of workers that are lent: lower than that of the pods that "
+        "may take their place. The scheduler takes it for them."
+    )
+    at_least: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        None,
+        description="The number of workers that are not lent; they have the PriorityClass of "
+        "workers.template. Default: workers.min.",
+    )
+
+
 class Placement(Model):
     """The nodes that workers may use."""
 
@@ -124,6 +138,11 @@ class Placement(Model):
         "given back when none has come for so long; later where nodes usually take longer, or work "
         "would have to be done again. All are asked for again as soon as enough nodes of the "
         "cluster are free, or after 10 min, and while that is in vain after up to 80.",
+    )
+    lend: Lend | None = Field(
+        None,
+        description="Workers beyond a number are lent to pods of higher priority. Default: none. "
+        "A change counts for workers that are made from then on.",
     )
     pool_selector: LabelSelector | None = Field(
         None, description="Use only CapacityPools with these labels. Default: all that fit."

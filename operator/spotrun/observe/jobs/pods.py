@@ -8,6 +8,7 @@ from spotrun.api.names import (
     FINALIZER_METERED,
     LABEL_CAPACITY,
     LABEL_JOB_UID,
+    LABEL_LENT,
     LABEL_REPLICA,
     LABEL_SLOT,
     LABEL_TEMPLATE,
@@ -78,6 +79,7 @@ def pod_facts(pod: PodObject, worker_id: int) -> Pod:
         injected=meta.annotations.injected,
         slot=_number(meta.labels.get(LABEL_SLOT, ""), _SLOT_DIGITS) or 0,
         replica=_number(meta.labels.get(LABEL_REPLICA, ""), _WORKER_ID_DIGITS),
+        lent=meta.labels.get(LABEL_LENT) == "true",
         interruption_usd=_usd(meta.annotations.interruption_usd),
     )
 

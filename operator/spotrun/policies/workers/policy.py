@@ -26,6 +26,7 @@ from spotrun.policies.placement.replica_moves import NO_MOVES
 from spotrun.policies.placement.withdrawals import withdrawals
 from spotrun.policies.policy import Policy
 from spotrun.policies.workers.device_claims import lacks_processes
+from spotrun.policies.workers.lending import lent
 from spotrun.policies.workers.node_avoidance import avoided, kept_away_in_vain
 from spotrun.policies.workers.settlement import owed
 from spotrun.policies.workers.volume_check import is_refused
@@ -37,7 +38,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View, holds_back, leaves_at, target_size
 from spotrun.state.world_members import counted_on, relied_on
 
-_Use = tuple[bool, bool, bool, int]
+_Use = tuple[bool, bool, bool, bool, int]
 _OF_NO_USE = "no others came with whom it could train"
 
 
@@ -88,7 +89,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
         if replica is not None and replica < 0:  # it is named by the first of its workers
             replica = begun.setdefault(replica, worker_id)
         made.append(Create(worker_id, nodes, place, part.slot, replica))
-    return tuple(made)
+    return lent(view, made)
 
 
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
@@ -185,7 +186,8 @@ def _is_going(view: View, remove: Remove) -> bool:
 
 def _use(worker: Worker) -> _Use:
     """Return a key by which the least useful worker comes first."""
-    return (worker.is_ready, worker.pod.node is not None, _is_spot(worker), -worker.worker_id)
+    pod = worker.pod
+    return (not pod.lent, worker.is_ready, pod.node is not None, _is_spot(worker), -pod.worker_id)
 
 
 def _is_spot(worker: Worker) -> bool:
