@@ -34,6 +34,7 @@ PRINTED = {
     },
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},
+    "lending": {"lending_seconds", "lending_stall_seconds", "lending_back_seconds"},
     "meter": {
         "meter_max_error_usd",
         "meter_final_error_usd",

@@ -69,6 +69,14 @@ RULES = (
         {"placement": {"capacity": "OnDemand", "maxPricePercent": 50}},
     ),
     Case(
+        "half a replica kept",
+        "placement.lend.atLeast must be a multiple of workers.perReplica",
+        {
+            "workers": {**job()["spec"]["workers"], "min": 2, "max": 4, "perReplica": 2},
+            "placement": {"lend": {"priorityClassName": "low", "atLeast": 1}},
+        },
+    ),
+    Case(
         "more on-demand than workers",
         "placement.onDemandBase must not be above workers.max",
         {"placement.onDemandBase": 2},

@@ -202,7 +202,8 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
         def script_for(pod: Manifest) -> Script:
             # What other tests have left in this cluster is scheduled to these nodes, too, or was
             # bound to nodes of the same names: it is none of this test's workers.
-            is_ours = pod["metadata"]["namespace"] == namespace
+            labels = pod["metadata"].get("labels", {})
+            is_ours = pod["metadata"]["namespace"] == namespace and "spotrun.dev/job" in labels
             return Script(play=container, containers=BESIDE) if is_ours else FOREVER
 
         nodes = Nodes(

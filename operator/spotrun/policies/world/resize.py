@@ -173,6 +173,7 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     staying, replaced = _parted(
         [w for w in members if w.worker_id in view.staying_worker_ids], going
     )
+    staying.sort(key=lambda worker: worker.pod.lent)  # lent ones go first where there are too many
     # A joining worker that is to go as well takes nobody's place: they would change it for ever.
     remaining, passing = _parted(joining, going)
     # Nor does one whose replica is not complete yet take a place in another replica.

@@ -509,3 +509,15 @@ def test_where_workers_share_a_model_each_has_the_number_of_its_part() -> None:
     assert "spotrun.dev/slot" not in alone
     job = a_job_of(workers={"min": 2, "max": 4, "perReplica": 2})
     assert pod_of(job, slot=1)["metadata"]["labels"]["spotrun.dev/slot"] == "1"
+
+
+def test_a_lent_worker_has_the_class_of_what_is_lent() -> None:
+    lend = {"priorityClassName": "low"}
+    template = {"spec": {"containers": [TRAINER], "priorityClassName": "normal"}}
+    job = a_job(2, template=template, placement={"lend": lend}).snapshot()
+    kept = worker_pod(job, Create(0), SETTINGS)
+    lent = worker_pod(job, Create(1, lent=True), SETTINGS)
+    assert kept["spec"]["priorityClassName"] == "normal"
+    assert "spotrun.dev/lent" not in kept["metadata"]["labels"]
+    assert lent["spec"]["priorityClassName"] == "low"
+    assert lent["metadata"]["labels"]["spotrun.dev/lent"] == "true"
