@@ -74,6 +74,7 @@ JOB = Dashboard(
                     [
                         Query(_mine("step"), "done"),
                         Query(_mine("checkpoint_step"), "saved"),
+                        Query(_mine("local_checkpoint_step"), "local tier"),
                     ],
                 ),
                 Panel(
@@ -94,8 +95,14 @@ JOB = Dashboard(
                 ),
                 Panel(
                     "Age of the newest checkpoint",
-                    "Times the rate it is what a loss of all workers costs.",
-                    [Query(f"time() - {_mine('checkpoint_timestamp_seconds')}", "age")],
+                    "Times the rate it is what a loss of all workers costs; where there is a local "
+                    "tier, a loss of one node costs only what came after its newest step.",
+                    [
+                        Query(f"time() - {_mine('checkpoint_timestamp_seconds')}", "age"),
+                        Query(
+                            f"time() - {_mine('local_checkpoint_timestamp_seconds')}", "local tier"
+                        ),
+                    ],
                     "s",
                 ),
             ],

@@ -51,8 +51,8 @@ LINES = (
     .map(lambda text: "".join(char for char in text if char.isprintable()))
     .map(str.strip)
 )
-SAVED = st.tuples(st.integers(0, 10**15), st.integers(0, 10**9)).map(
-    lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0])
+SAVED = st.tuples(st.integers(0, 10**15), st.integers(0, 10**9), st.none() | COUNTS).map(
+    lambda at: Checkpoint(f"step-{at[0]}.g{at[1]}", at[0], at[2])
 )
 VALUES = st.floats(-MOST_METRIC, MOST_METRIC) | st.sampled_from([math.nan, math.inf, -math.inf])
 
@@ -112,6 +112,7 @@ REPORTS = st.builds(
         checkpoint_seconds=st.none() | st.floats(0, 1e9),
         metrics=METRICS,
         restored=st.none() | SAVED.map(lambda saved: saved.name),
+        kept=st.none() | SAVED.map(lambda saved: saved.name),
         store=st.none() | USES,
         save_seconds=st.none() | st.floats(0, 86_400),
         save_failure=st.none() | LINES.filter(bool),
@@ -210,7 +211,17 @@ KEYS = (
         "stop",
         "orders",
     ),
-    *("broken", "stopAt", "switch", "restore", "restored", "reason", "leftOut", "needsBoundary"),
+    *(
+        "broken",
+        "stopAt",
+        "switch",
+        "restore",
+        "restored",
+        "kept",
+        "reason",
+        "leftOut",
+        "needsBoundary",
+    ),
 )
 HOSTILE = st.dictionaries(
     st.sampled_from(KEYS),

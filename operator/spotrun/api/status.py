@@ -13,6 +13,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
+from spotrun.api.status_parts.local_checkpoint import LocalCheckpoint
 from spotrun.api.status_parts.metric_course import MetricCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan
 from spotrun.api.status_parts.scaling import ScalingStatus
@@ -149,6 +150,11 @@ class CheckpointStatus(Model):
     name: ShortText = Field(description="The name of its directory, e.g. step-4200.g7.")
     step: Long = Field(description="The step it holds.")
     time: Time = Field(description="Time at which it was acknowledged.")
+    orders: Count | None = Field(
+        None,
+        description="Value of orders.checkpoint when it was begun: it answers these requests; "
+        "absent where its trainer does not say.",
+    )
 
 
 class Interruption(Model):
@@ -399,6 +405,11 @@ class TrainingJobStatus(Model):
     )
     checkpoint: CheckpointStatus | None = Field(
         None, description="The newest checkpoint the operator acknowledged; a world restores it."
+    )
+    local_checkpoint: LocalCheckpoint | None = Field(
+        None,
+        description="The newest step in the local tier (spec.checkpoint.local); a loss of one node "
+        "goes back to it.",
     )
     saving: SavingPlan | None = Field(
         None, description="How often is saved and how much is kept within checkpoint.budgetUsd."

@@ -42,6 +42,16 @@ def _checkpoint_step(job: Published) -> float | None:
     return 0 if job.saves else None
 
 
+def _local_step(job: Published) -> float | None:
+    kept = job.status.local_checkpoint
+    return kept.step if kept is not None else None
+
+
+def _local_time(job: Published) -> float | None:
+    kept = job.status.local_checkpoint
+    return kept.time.timestamp() if kept is not None else None
+
+
 def _checkpoint_time(job: Published) -> float | None:
     saved = job.status.checkpoint
     return saved.time.timestamp() if saved is not None else None
@@ -67,6 +77,18 @@ _FIGURES: tuple[Figure[Published], ...] = (
         "Time at which the newest checkpoint was acknowledged, in seconds since 1970.",
         False,
         _checkpoint_time,
+    ),
+    Figure(
+        "local_checkpoint_step",
+        "The newest step that the workers' local tier holds; none without one.",
+        False,
+        _local_step,
+    ),
+    Figure(
+        "local_checkpoint_timestamp_seconds",
+        "Time at which the operator heard of that step, in seconds since 1970.",
+        False,
+        _local_time,
     ),
 )
 

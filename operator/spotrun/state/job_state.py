@@ -21,6 +21,7 @@ from spotrun.state.stored.training import (
     NO_PROGRESS,
     AcknowledgedCheckpoint,
     BatchChange,
+    LocalCheckpoint,
     MetricCourse,
     Pace,
     Progress,
@@ -123,6 +124,7 @@ class JobState:
     stage: StageState | None = None  # None: the job has no stages, or was not looked at yet
     stop_when: MetricCourse = NO_COURSE
     checkpoint: AcknowledgedCheckpoint | None = None
+    local_checkpoint: LocalCheckpoint | None = None
     saving: SavingPlan | None = None
     pace: Pace = NO_PACE
     scaling: ScalingState = NO_SCALING

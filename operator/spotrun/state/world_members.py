@@ -1,7 +1,7 @@
 """Members of a world: who trains now, is gone, failed or late, and who holds the newest state."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from spotrun.api.status import Entry
 from spotrun.state.job_state import JobState
@@ -166,6 +166,20 @@ def can_be_asked_to_save(view: View, status: JobState) -> bool:
     members = world_members(view, status)
     agents = [worker.agent for worker in members if worker.agent is not None]
     return some_unheard(view, members) or any(one.report.can_be_asked_to_save for one in agents)
+
+
+def is_answered(status: JobState, since: datetime) -> bool:
+    """Whether the newest checkpoint was begun after the last order, one given from `since` on.
+
+    One that was in flight then holds an older state, and is acknowledged later all the same. A
+    trainer that does not say for which orders it saved is believed by the time.
+    """
+    saved, orders = status.checkpoint, status.orders
+    if saved is None or saved.time <= since:
+        return False
+    if saved.orders is None or orders.asked_at is None or orders.asked_at < since:
+        return True
+    return saved.orders >= orders.checkpoint
 
 
 def breaks_in_a_row(view: View, status: JobState) -> int:

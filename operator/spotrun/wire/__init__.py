@@ -18,14 +18,13 @@ from spotrun.wire.metrics import (
     value_of_text,
     value_text,
 )
+from spotrun.wire.progress import MOST_FAILURE_CHARACTERS, Progress
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
-    MOST_FAILURE_CHARACTERS,
     MOST_SUSPECTS,
     REPORT_BYTES,
     Checkpoint,
     Failure,
-    Progress,
     Report,
     Utilization,
     read_report,

@@ -1,29 +1,17 @@
 """An agent's report of its worker."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spotrun.wire.metrics import Metric, metrics_content, read_metrics
 from spotrun.wire.old_names import with_old_name, world_number
-from spotrun.wire.reading import (
-    as_object,
-    checkpoint_name,
-    message,
-    number,
-    object_of,
-    one_line,
-    whole,
-)
-from spotrun.wire.store_use import StoreUse, read_store_use, store_use_content
+from spotrun.wire.progress import Progress, present, progress_content, read_progress
+from spotrun.wire.reading import as_object, checkpoint_name, message, number, object_of, whole
 from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 
 REPORT_BYTES = 16_384
 MOST_SUSPECTS = 8
-MOST_FAILURE_CHARACTERS = 512  # of why saves fail
 MOST_EXIT_CODE = 255
-_MOST_SECONDS = 1e9  # thirty years
 
 
 @dataclass(frozen=True)
@@ -46,38 +34,13 @@ class Utilization:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """The progress of the training, by the trainer."""
-
-    world_number: int
-    step: int
-    total: int | None = None
-    samples: int = 0
-    step_seconds: float | None = None
-    signs: int = 0  # of life beside steps: grows while the trainer evaluates
-    # Shares of a step, whose sum is 1: who waits neither for data nor for others computes.
-    compute: float | None = None
-    data: float | None = None
-    communicate: float | None = None
-    microbatches: int | None = None  # of a step, of all workers together
-    # Of gradients that processes add up in a step; compressed, of an all-reduce that sends as much.
-    sync_bytes: int | None = None
-    epoch_samples: int | None = None  # in an epoch, where the dataset says
-    checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
-    metrics: tuple[Metric, ...] = ()  # the newest values of what the script measures
-    # What it went on from, where its world named none, or the local tier had a newer step.
-    restored: str | None = None
-    store: StoreUse | None = None  # None: checkpoints are in no object store
-    save_seconds: float | None = None  # of training, that the last save has cost
-    save_failure: str | None = None  # why saves fail since the last one that succeeded
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint that is durable: its name carries step and world number."""
 
     name: str
     step: int
+    # The orders to save that had come before it was begun; None: whoever saved it does not say.
+    orders: int | None = None
 
 
 @dataclass(frozen=True)
@@ -162,7 +125,7 @@ def read_report(body: bytes) -> Report:
         suspects=tuple(whole({"suspects": rank}, "suspects", most=1_000_000) for rank in suspects),
         store_port=whole(content, "storePort", most=65_535) if content.get("storePort") else None,
         utilization=_utilization(content.get("utilization")),
-        progress=_progress(content.get("progress")),
+        progress=read_progress(content.get("progress")),
         committed=_checkpoint(content.get("committed")),
         completed=content.get("completed") is True,
         in_process=content.get("inProcess") is True,
@@ -193,9 +156,9 @@ def _written(report: Report) -> bytes:
         "failed": failed and _written_failure(failed),
         "suspects": list(report.suspects[:MOST_SUSPECTS]) or None,
         "storePort": report.store_port,
-        "utilization": _present(used) or None,
-        "progress": progress and _written_progress(progress),
-        "committed": report.committed and {"checkpoint": report.committed.name},
+        "utilization": present(used) or None,
+        "progress": progress and progress_content(progress),
+        "committed": report.committed and _written_checkpoint(report.committed),
         "completed": report.completed,
         "inProcess": report.in_process,
         "needsBoundary": report.needs_boundary or None,
@@ -208,31 +171,13 @@ def _written(report: Report) -> bytes:
 
 
 def _written_failure(failure: Failure) -> dict[str, Any]:
-    content = _present(failure, world_number="worldNumber", exit_code="exitCode")
+    content = present(failure, world_number="worldNumber", exit_code="exitCode")
     return with_old_name(content, "worldNumber")
 
 
-def _written_progress(progress: Progress) -> dict[str, Any]:
-    content = _present(
-        progress,
-        world_number="worldNumber",
-        step_seconds="stepSeconds",
-        sync_bytes="syncBytes",
-        epoch_samples="epochSamples",
-        checkpoint_seconds="checkpointSeconds",
-        save_seconds="saveSeconds",
-        save_failure="saveFailure",
-    )
-    del content["metrics"]
-    content = {**with_old_name(content, "worldNumber"), **metrics_content(progress.metrics)}
-    if progress.store is not None:
-        content["store"] = store_use_content(progress.store)
-    return content
-
-
-def _present(part: object, **renamed: str) -> dict[str, Any]:
-    fields = vars(part).items()
-    return {renamed.get(key, key): value for key, value in fields if value is not None}
+def _written_checkpoint(saved: Checkpoint) -> dict[str, Any]:
+    content: dict[str, Any] = {"checkpoint": saved.name}
+    return content if saved.orders is None else {**content, "orders": saved.orders}
 
 
 def _flag(value: object) -> bool | None:
@@ -256,40 +201,6 @@ def _utilization(value: object) -> Utilization:
     return Utilization(*(number(content, name, 1.0) for name in ("gpu", "cpu", "memory")))
 
 
-def _progress(value: object) -> Progress | None:
-    if value is None:
-        return None
-    content = object_of(value, "progress")
-    return Progress(
-        world_number=world_number(content, "worldNumber", default=0),
-        step=whole(content, "step"),
-        total=_optional(content, "total"),
-        samples=whole(content, "samples", default=0),
-        step_seconds=number(content, "stepSeconds", 86_400.0),
-        signs=whole(content, "signs", default=0),
-        compute=number(content, "compute", 1.0),
-        data=number(content, "data", 1.0),
-        communicate=number(content, "communicate", 1.0),
-        microbatches=_optional(content, "microbatches"),
-        sync_bytes=_optional(content, "syncBytes"),
-        epoch_samples=_optional(content, "epochSamples"),
-        checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
-        metrics=read_metrics(content),
-        restored=checkpoint_name(content.get("restored")),
-        store=read_store_use(content.get("store")),
-        save_seconds=number(content, "saveSeconds", 86_400.0),
-        save_failure=_save_failure(content.get("saveFailure")),
-    )
-
-
-def _save_failure(value: object) -> str | None:
-    return one_line(value)[:MOST_FAILURE_CHARACTERS] or None if isinstance(value, str) else None
-
-
-def _optional(content: Mapping[str, Any], key: str) -> int | None:
-    return whole(content, key) if content.get(key) is not None else None
-
-
 def _checkpoint(value: object) -> Checkpoint | None:
     if value is None:
         return None
@@ -297,4 +208,5 @@ def _checkpoint(value: object) -> Checkpoint | None:
     name = checkpoint_name(content.get("checkpoint"))
     if name is None:
         raise ValueError("committed names a checkpoint")
-    return Checkpoint(name=name, step=step_of(name))
+    orders = whole(content, "orders") if content.get("orders") is not None else None
+    return Checkpoint(name=name, step=step_of(name), orders=orders)

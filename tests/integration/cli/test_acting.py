@@ -11,6 +11,7 @@ PLACE = {"volume": {"nfs": {"server": "10.0.0.1", "path": "/checkpoints"}}}
 async def test_a_job_is_scaled_saved_suspended_resumed_and_stopped(world: World) -> None:
     await add_node(world, "a", "36")
     world.play().step_times = lambda _: Times(0.05)
+    world.play().saves_often = True
     await world.create_job(
         workers={**workers(3), "replicas": 2}, scaling={"mode": "Manual"}, checkpoint=PLACE
     )

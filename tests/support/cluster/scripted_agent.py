@@ -219,7 +219,8 @@ class ScriptedAgent:
             return False
         self._saved = answer.orders.checkpoint
         self.report = replace(
-            self.report, committed=Checkpoint(f"step-{step}.g{self.report.arrived}", step)
+            self.report,
+            committed=Checkpoint(f"step-{step}.g{self.report.arrived}", step, self._saved),
         )
         return True
 

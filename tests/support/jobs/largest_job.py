@@ -20,7 +20,7 @@ from spotrun.state.actions import Create, Decision, Release
 from spotrun.state.job_state import JobState, World
 from spotrun.state.snapshot import Node, Worker
 from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Rejections, Restarts
-from spotrun.state.stored.training import AcknowledgedCheckpoint
+from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint
 from tests.support.jobs.builders import NOW, JobBuilder, a_job, a_worker
 from tests.support.jobs.large_jobs import arrived, with_all
 from tests.support.jobs.stored_state import stored, text_of
@@ -223,7 +223,8 @@ def _status(worker_ids: list[int], pods: dict[int, Worker]) -> JobState:
             nodes=tuple(names[:MOST_AVOIDED]),
             message="no GPU",
         ),
-        checkpoint=AcknowledgedCheckpoint(name="step-900.g7", step=900, time=NOW),
+        checkpoint=AcknowledgedCheckpoint(name="step-900.g7", step=900, time=NOW, orders=9),
+        local_checkpoint=LocalCheckpoint(step=910, time=NOW),
         next_worker_id=end,
         settled=Ranges.of(settled),
     )

@@ -28,7 +28,7 @@ from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.pools.pool_state import PoolState
 from spotrun.state.stored.scaling import ScalingState
 from spotrun.state.stored.statements import Condition
-from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
+from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from spotrun.wire import Metric as Measured
 from tests.support.jobs.published_jobs import job, peer, world
@@ -91,6 +91,7 @@ def full_job() -> Published:
         bare.status,
         progress=Progress(step=420, total_steps=1000, samples_per_second=Decimal("12.5")),
         checkpoint=AcknowledgedCheckpoint(name="step-400.g1", step=400, time=_MOMENT),
+        local_checkpoint=LocalCheckpoint(step=415, time=_MOMENT),
         interruptions=Interruptions(count=2, lost_steps=7),
         conditions=(_condition(ConditionType.WITHIN_BUDGET),),
         cost=read_cost(_COST),

@@ -14,7 +14,7 @@ from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import NoSuchJob, Refused
 from spotrun.cli.jobs import actions, watching
 from spotrun.cli.jobs.acting import _suspended_or_over
-from spotrun.cli.jobs.actions import checkpoint, is_suspended, until
+from spotrun.cli.jobs.actions import checkpoint, is_saved, is_suspended, until
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.reading import everything_of
 from spotrun.cli.jobs.watching import states_of
@@ -137,8 +137,13 @@ async def test_a_checkpoint_is_asked_for_by_the_time_of_the_api_server(
     told: list[Job | Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = shown_job()
-    saved = shown_job(status={"checkpoint": {"name": "new", "step": 1, "time": ""}})
-    told += [saved]
+    newest, order = {"name": "new", "step": 1, "time": ""}, {"time": "2026-03-01T00:00:01Z"}
+    for orders in (4, 5):
+        answered = {
+            "checkpoint": {**newest, "orders": orders},
+            "orders": {**order, "checkpoint": 5},
+        }
+        told.append(shown_job(status=answered))
     patched: list[dict[str, Any]] = []
 
     async def patch(_: Cluster, job: Job, change: dict[str, Any]) -> Job:
@@ -148,6 +153,29 @@ async def test_a_checkpoint_is_asked_for_by_the_time_of_the_api_server(
     server = SimpleNamespace(now=lambda: datetime(2026, 3, 1, tzinfo=UTC))
     cluster = cast("Cluster", SimpleNamespace(client=SimpleNamespace(clock=server)))
     monkeypatch.setattr(actions, "_patched", patch)
-    assert (await checkpoint(cluster, before, seconds=5)).name == "new"
+    assert (await checkpoint(cluster, before, seconds=5)).orders == 5
     [change] = patched
     assert list(change["metadata"]["annotations"].values()) == ["2026-03-01T00:00:00Z"]
+
+
+ASKED = "2026-03-01T08:00:00.5Z"
+
+
+@pytest.mark.parametrize(
+    ("orders", "newest", "saved"),
+    [
+        ({"checkpoint": 2, "time": "2026-03-01T08:00:01Z"}, {"orders": 1}, False),
+        ({"checkpoint": 2, "time": "2026-03-01T08:00:01Z"}, {"orders": 2}, True),
+        ({"checkpoint": 2, "time": "2026-03-01T08:00:01Z"}, {}, True),
+        ({"checkpoint": 2, "time": "2026-03-01T08:00:03Z"}, {}, False),
+        ({"checkpoint": 1, "time": "2026-03-01T07:00:00Z"}, {"orders": 1}, False),
+        ({}, {"orders": 0}, False),
+    ],
+    ids=["in flight", "begun since", "not said", "not said, and older", "not seen yet", "no order"],
+)
+def test_a_checkpoint_counts_that_was_begun_after_it_was_asked_for(
+    orders: dict[str, object], newest: dict[str, object], *, saved: bool
+) -> None:
+    newest = {"name": "step-9.g1", "step": 9, "time": "2026-03-01T08:00:02Z", **newest}
+    job = shown_job(status={"checkpoint": newest, "orders": orders})
+    assert is_saved(job, asked=ASKED) is saved

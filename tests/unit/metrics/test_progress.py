@@ -8,7 +8,7 @@ from spotrun.api.meta import ConditionStatus, ReasonText
 from spotrun.api.names import ConditionType
 from spotrun.metrics.registry import Meter
 from spotrun.state.stored.statements import Condition
-from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
+from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from spotrun.wire import Metric
 from tests.support.jobs.published_jobs import job
@@ -48,7 +48,14 @@ def test_progress_and_what_is_saved_of_it() -> None:
     assert found["samples_per_second"] == 12.5
     assert found["checkpoint_step"] == 400
     assert found["checkpoint_timestamp_seconds"] == 1772352000
+    assert "local_checkpoint_step" not in found
     assert found["redone_steps_total"] == 7
+
+
+def test_the_age_of_the_local_tier_is_beside_that_of_the_durable_checkpoint() -> None:
+    found = figures(with_status(job(), local_checkpoint=LocalCheckpoint(step=415, time=MOMENT)))
+    assert found["local_checkpoint_step"] == 415
+    assert found["local_checkpoint_timestamp_seconds"] == 1772352000
 
 
 def test_a_job_that_has_done_nothing_is_seen_to_have_done_nothing() -> None:

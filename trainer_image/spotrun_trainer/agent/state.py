@@ -297,7 +297,9 @@ class State:
             store_port=self._stores.spare_port,
             utilization=trained.utilization,
             progress=progress if trained.world_number else None,
-            committed=Checkpoint(saved, step_of(saved)) if saved else None,
+            committed=Checkpoint(saved, step_of(saved), trained.checkpoint_orders)
+            if saved
+            else None,
             completed=self._is_completed or trained.completed,
             in_process=trained.in_process and is_up,
             needs_boundary=trained.needs_boundary and is_up,

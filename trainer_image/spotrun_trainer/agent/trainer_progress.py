@@ -35,6 +35,8 @@ class CarriedProgress:
             step_seconds=last.step_seconds,
             signs=last.signs,
             checkpoint=last.checkpoint,
+            checkpoint_orders=last.checkpoint_orders,
+            kept=last.kept,
         )
         self._forget()
 

@@ -45,6 +45,7 @@ class LocalSaving:
             attempt=context.attempt(),
         )
         self._met_in = context.rank_info.world_number
+        self._report()
 
     def vote(self, step: int) -> Vote:
         """Return this process's vote at the end of a step."""
@@ -59,6 +60,7 @@ class LocalSaving:
         vote = Vote(votes.local, votes.local_busy, votes.local_failed)
         if (name := self._tier.conclude(vote)) is not None:
             self._context.trace.mark("kept", step=name.step)
+            self._report()
         return self._tier.is_wanted(vote)
 
     def begin(self, extra: dict[str, Any]) -> None:
@@ -110,11 +112,13 @@ class LocalSaving:
             return None
         extra, failure = self._try_load(self._tier, found)
         if failure is None:
+            self._report()
             return Restored(str(found.name), extra, _WHERE, is_durable=False)
         if isinstance(failure, UnreadableCheckpointError):
             raise failure
         say(f"{found.name} of {_WHERE} is not loaded: {failure}")
         self._tier.forget()
+        self._report()
         if not durable:
             raise DamagedCheckpointError(f"{found.name} of {_WHERE} cannot be loaded: {failure}")
         return None
@@ -122,6 +126,10 @@ class LocalSaving:
     @property
     def _has_met(self) -> bool:
         return self._met_in == self._context.rank_info.world_number
+
+    def _report(self) -> None:
+        """Report which step the tier has whole; the next report of progress carries it."""
+        self._context.reporter.update(kept=self.pack())
 
     def _newest_durable(self, checkpoints: Checkpoints) -> str:
         context, name = self._context, self._context.rank_info.restore

@@ -33,6 +33,7 @@ class Saving:
         self._in_flight: str | None = None
         self._begun: str | None = None  # the last one of this world
         self._begun_step = -1
+        self._orders: dict[str, int] = {}  # those that came before the last one was begun
         self._durable: str | None = None
         self._acknowledged: str | None = None
         self._pruning: threading.Thread | None = None
@@ -113,6 +114,7 @@ class Saving:
             return
         self._check_owner()
         name = f"step-{context.step}.g{context.rank_info.world_number}"
+        orders = context.orders()
         with context.meter.span("checkpoint"):
             context.checkpoints.save(
                 name,
@@ -123,6 +125,7 @@ class Saving:
                 parameters=context.tracked.parameters(),
             )
         self._in_flight, self._begun, self._begun_step = name, name, context.step
+        self._orders = {name: orders}
         self.has_failed = False
         self._schedule.begun()
 
@@ -231,7 +234,9 @@ class Saving:
             return
         self._durable, self._begun_step = found.name, step
         if named is None:  # the operator did not know of it
-            reporter.update(step=step, checkpoint=found.name, restored=found.name)
+            reporter.update(
+                step=step, checkpoint=found.name, checkpoint_orders=0, restored=found.name
+            )
 
     def what_is_durable(self) -> str:
         """Return a phrase for the log: the checkpoint that a next start goes on from."""
@@ -246,7 +251,10 @@ class Saving:
     def _note(self, saved: Saved) -> None:
         self._schedule.saved(saved)
         self._context.reporter.update(
-            checkpoint=saved.name, save_failure=None, save_seconds=self._schedule.cost_seconds
+            checkpoint=saved.name,
+            checkpoint_orders=self._orders.get(saved.name, 0),
+            save_failure=None,
+            save_seconds=self._schedule.cost_seconds,
         )
         self._durable = saved.name
         if saved.name == self._in_flight:

@@ -9,6 +9,8 @@ and the orders, in one file, so that they change together. `progress.json` (trai
 
 A script that saves whenever `orders.checkpoint` in world.json has grown says `"savesOnOrder": true`
 from its start: the operator orders a checkpoint before a change that was planned, and waits for it.
+It may say in `"checkpointOrders"` which number it had read when it began to save `"checkpoint"`:
+then a checkpoint that was begun before an order is not taken for the one that was ordered.
 Every other script is told by SIGTERM, and is given the pod's grace period to save.
 
 Where a worker has several processes under `Run`, the others write `progress-R.json`, and the first

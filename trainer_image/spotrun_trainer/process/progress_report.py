@@ -48,6 +48,8 @@ class TrainerProgress:
     checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
     metrics: tuple[wire.Metric, ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
+    checkpoint_orders: int | None = None  # `orders.checkpoint` when it was begun
+    kept: str | None = None  # the newest step that the local tier has whole, by name
     restored: str | None = None  # what training went on from, if its world did not name it
     store: wire.StoreUse | None = None  # requests and bytes in this world, of this process
     save_seconds: float | None = None  # of training, that the last save has cost
@@ -136,6 +138,8 @@ def parse_progress(body: bytes) -> TrainerProgress:
         checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
         metrics=wire.read_metrics(content),
         checkpoint=_checkpoint(content, "checkpoint"),
+        checkpoint_orders=_optional(content, "checkpointOrders"),
+        kept=_checkpoint(content, "kept"),
         restored=_checkpoint(content, "restored"),
         store=wire.read_store_use(content.get("store")),
         save_seconds=_number(content, "saveSeconds", most=86_400.0),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 
@@ -11,6 +12,7 @@ from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.model import Checkpoint, Job
 from spotrun.cli.jobs.watching import states_of
+from spotrun.cli.text.words import moment
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
 OVER = (Phase.SUCCEEDED, Phase.FAILED)
@@ -56,19 +58,30 @@ async def checkpoint(cluster: Cluster, job: Job, *, seconds: float) -> Checkpoin
         raise Refused("spec.checkpoint names no place: give one while the job is suspended")
     if job.status.phase != Phase.RUNNING:
         raise Refused(f"it is {job.status.phase or 'not seen yet'}: only who trains can save")
-    before = job.status.checkpoint
     # By the API server's clock, as the operator compares it with its own orders.
     asked = cluster.client.clock.now().isoformat().replace("+00:00", "Z")
     note: dict[str, object] = {"metadata": {"annotations": {ANNOTATION_CHECKPOINT_WANTED: asked}}}
     job = await _patched(cluster, job, note)
 
-    def is_saved(now: Job) -> bool:
-        saved = now.status.checkpoint
-        return saved is not None and saved != before
-
-    done = await until(cluster, job, is_saved, "saved", seconds=seconds)
+    done = await until(cluster, job, partial(is_saved, asked=asked), "saved", seconds=seconds)
     assert done.status.checkpoint is not None
     return done.status.checkpoint
+
+
+def is_saved(job: Job, *, asked: str) -> bool:
+    """Whether the newest checkpoint was begun after an order that was given for this request.
+
+    One that was in flight by then does not count. Where the trainer does not say for which orders
+    it saved, the time counts.
+    """
+    saved, orders = job.status.checkpoint, job.status.orders
+    asked_at, ordered_at = moment(asked), moment(orders.time)
+    if saved is None or asked_at is None or ordered_at is None or ordered_at < asked_at:
+        return False
+    if saved.orders is not None:
+        return saved.orders >= orders.checkpoint
+    saved_at = moment(saved.time)
+    return saved_at is not None and saved_at > ordered_at
 
 
 async def delete(cluster: Cluster, job: Job) -> None:

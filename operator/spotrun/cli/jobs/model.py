@@ -135,6 +135,21 @@ class Checkpoint(Part, frozen=True):
     name: str
     step: int
     time: str
+    orders: int | None = None  # that it answers
+
+
+class LocalCheckpoint(Part, frozen=True):
+    """The newest step in the workers' memory or on their disks."""
+
+    step: int
+    time: str
+
+
+class Orders(Part, frozen=True):
+    """The requests to save."""
+
+    checkpoint: int = 0
+    time: str = ""
 
 
 class Pace(Part, frozen=True):
@@ -256,6 +271,8 @@ class Status(Part, frozen=True):
     progress: Progress = Progress()
     stage: Stage | None = None
     checkpoint: Checkpoint | None = None
+    local_checkpoint: LocalCheckpoint | None = None
+    orders: Orders = Orders()
     pace: Pace = Pace()
     interruptions: Interruptions = Interruptions()
     restarts: Restarts = Restarts()

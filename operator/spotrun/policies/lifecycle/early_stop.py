@@ -16,7 +16,12 @@ from spotrun.state.conditions import read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.training import NO_COURSE
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import all_in_process, can_be_asked_to_save, world_members
+from spotrun.state.world_members import (
+    all_in_process,
+    can_be_asked_to_save,
+    is_answered,
+    world_members,
+)
 
 
 def stop_early(view: View, status: JobState) -> JobState:
@@ -62,11 +67,11 @@ def is_carried_out(view: View, status: JobState, since: datetime | None) -> bool
     """
     if since is None:
         return False
-    saved, has_place = status.checkpoint, view.job.spec.checkpoint is not None
+    has_place = view.job.spec.checkpoint is not None
     members = world_members(view, status)
     if members and not can_be_asked_to_save(view, status):
         return True
-    is_saved = not has_place or (saved is not None and saved.time > since)
+    is_saved = not has_place or is_answered(status, since)
     if members and must_be_asked_to_save(view, status) and has_place:
         return is_saved
     return is_saved and (seconds_to_wait(view, since) or 0.0) <= 0

@@ -2,13 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
 from spotrun.api.field_types.amounts import Percent
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import NO_WORLD, JobState
-from spotrun.state.stored.training import NO_PROGRESS, AcknowledgedCheckpoint, Progress
+from spotrun.state.stored.training import (
+    NO_PROGRESS,
+    AcknowledgedCheckpoint,
+    LocalCheckpoint,
+    Progress,
+)
 from spotrun.state.view import View
 from spotrun.state.world_members import training
 from spotrun.wire import Checkpoint, Report, step_of
@@ -31,11 +37,30 @@ def follow(view: View, status: JobState) -> JobState:
     names = [words.checkpoint for words in ended if words and words.checkpoint]
     reported = [report.committed for report in reports if report.committed]
     reported += [Checkpoint(name, step_of(name)) for name in names]
-    saved = max(reported, key=lambda checkpoint: checkpoint.step, default=None)
+    saved = max(reported, key=lambda one: (one.step, one.orders or 0), default=None)
     if saved is not None and _is_newer(saved, status):
-        known = AcknowledgedCheckpoint(name=saved.name, step=saved.step, time=view.now)
-        status = replace(status, checkpoint=known)
+        status = replace(status, checkpoint=_acknowledged(saved, status.checkpoint, view.now))
+    status = replace(status, local_checkpoint=_kept(view, status, reports))
     return _note_found(view, status, reports)
+
+
+def _kept(view: View, status: JobState, reports: Sequence[Report]) -> LocalCheckpoint | None:
+    """Return the newest step in the local tier, as those in the newest world report it.
+
+    Workers of an older world have parts of another state. The folders go with their pods.
+    """
+    told = [report.progress for report in reports if report.progress]
+    if not view.alive_worker_ids:
+        return None
+    if not told:
+        return status.local_checkpoint
+    newest = max(one.world_number for one in told)
+    names = [one.kept for one in told if one.kept and one.world_number == newest]
+    step = max(map(step_of, names), default=None)
+    known = status.local_checkpoint
+    if step is None or (known is not None and known.step == step):
+        return known if step is not None else None
+    return LocalCheckpoint(step=step, time=view.now)
 
 
 def _total(view: View, status: JobState, newest: Reported) -> int | None:
@@ -63,7 +88,18 @@ def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobS
 
 
 def _is_newer(saved: Checkpoint, status: JobState) -> bool:
-    return status.checkpoint is None or saved.step > status.checkpoint.step
+    known = status.checkpoint
+    if known is None or saved.step > known.step:
+        return True
+    # Workers hear of an order one after the other: the last one to report may know more.
+    return saved.name == known.name and (saved.orders or 0) > (known.orders or 0)
+
+
+def _acknowledged(
+    saved: Checkpoint, known: AcknowledgedCheckpoint | None, now: datetime
+) -> AcknowledgedCheckpoint:
+    time = known.time if known is not None and known.name == saved.name else now
+    return AcknowledgedCheckpoint(name=saved.name, step=saved.step, time=time, orders=saved.orders)
 
 
 def _is_known(reported: Reported, known: Progress) -> bool:

@@ -14,7 +14,7 @@ from spotrun.state.conditions import find, holds_since, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import can_be_asked_to_save, training
+from spotrun.state.world_members import can_be_asked_to_save, is_answered, training
 
 CHECKPOINT_SECONDS = 110.0
 """A checkpoint may take this long after the order; a pod's grace period is 120 s."""
@@ -113,10 +113,10 @@ def checkpoint_wake_after_seconds(view: View, status: JobState) -> float:
         return 0.0
     if not can_be_asked_to_save(view, status):
         return 0.0  # it is told when its pod is deleted, and has its time then
-    since, saved = holds_since(status, ConditionType.SUSPENDED), status.checkpoint
+    since = holds_since(status, ConditionType.SUSPENDED)
     if since is None or not any(n in view.alive_worker_ids for n in training(status)):
         return 0.0
-    if saved is not None and saved.time > since:
+    if is_answered(status, since):
         return 0.0
     return CHECKPOINT_SECONDS - (view.now - since).total_seconds()
 

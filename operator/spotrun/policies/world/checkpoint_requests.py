@@ -14,7 +14,12 @@ from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState, Orders
 from spotrun.state.replicas import holds_all, whole
 from spotrun.state.view import FINISHED, View
-from spotrun.state.world_members import can_be_asked_to_save, training, world_members
+from spotrun.state.world_members import (
+    can_be_asked_to_save,
+    is_answered,
+    training,
+    world_members,
+)
 
 AGAIN_SECONDS = 60.0
 """A notice that lasts longer is worth another checkpoint."""
@@ -71,9 +76,9 @@ def is_saved(view: View, status: JobState) -> bool:
         return False
     if saved.step >= (done.step or 0):
         return True
-    asked_at, saved_at = status.orders.asked_at, saved.time
-    is_fresh = view.now - saved_at < timedelta(seconds=AGAIN_SECONDS)
-    return is_fresh and asked_at is not None and saved_at >= asked_at
+    asked_at = status.orders.asked_at
+    is_fresh = view.now - saved.time < timedelta(seconds=AGAIN_SECONDS)
+    return is_fresh and asked_at is not None and is_answered(status, asked_at)
 
 
 def is_restart_planned(view: View, status: JobState) -> bool:

@@ -64,6 +64,15 @@ class AcknowledgedCheckpoint:
     name: str
     step: int
     time: datetime
+    orders: int | None = None  # the orders to save that came before it was begun; None: not said
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCheckpoint:
+    """The newest step that the local tier has whole; it is worth nothing once workers are gone."""
+
+    step: int
+    time: datetime
 
 
 @dataclass(frozen=True, slots=True)

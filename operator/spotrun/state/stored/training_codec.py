@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from spotrun.api import status as api
 from spotrun.api.field_types.amounts import Measured
 from spotrun.api.field_types.text_values import Time
+from spotrun.api.status_parts.local_checkpoint import LocalCheckpoint as StoredLocal
 from spotrun.api.status_parts.metric_course import MetricCourse as StoredCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan as StoredPlan
 from spotrun.api.status_parts.stage_status import StageStatus
@@ -16,6 +17,7 @@ from spotrun.state.stored.training import (
     NO_PROGRESS,
     AcknowledgedCheckpoint,
     BatchChange,
+    LocalCheckpoint,
     MetricCourse,
     Pace,
     Progress,
@@ -134,15 +136,28 @@ def read_checkpoint(stored: api.CheckpointStatus | None) -> AcknowledgedCheckpoi
     """Read which checkpoint was acknowledged."""
     if stored is None:
         return None
-    return AcknowledgedCheckpoint(stored.name, stored.step, stored.time.datetime)
+    return AcknowledgedCheckpoint(stored.name, stored.step, stored.time.datetime, stored.orders)
 
 
 def write_checkpoint(saved: AcknowledgedCheckpoint | None) -> api.CheckpointStatus | None:
     """Write which checkpoint was acknowledged."""
     if saved is None:
         return None
-    time = Time.of(saved.time)
-    return api.CheckpointStatus.model_construct(name=saved.name, step=saved.step, time=time)
+    return api.CheckpointStatus.model_construct(
+        name=saved.name, step=saved.step, time=Time.of(saved.time), orders=saved.orders
+    )
+
+
+def read_local_checkpoint(stored: StoredLocal | None) -> LocalCheckpoint | None:
+    """Read which step the local tier has."""
+    return None if stored is None else LocalCheckpoint(stored.step, stored.time.datetime)
+
+
+def write_local_checkpoint(kept: LocalCheckpoint | None) -> StoredLocal | None:
+    """Write which step the local tier has; None where it has none."""
+    if kept is None:
+        return None
+    return StoredLocal.model_construct(step=kept.step, time=Time.of(kept.time))
 
 
 def read_saving(stored: StoredPlan | None) -> SavingPlan | None:

@@ -134,3 +134,9 @@ def test_the_stage_is_said(why: str | None, line: str) -> None:
     job = shown_job(spec={"stages": stages}, status={"stage": stage})
     assert line in "\n".join(detail(Facts(job), LOOK))
     assert "Stage" not in screen()
+
+
+def test_the_age_of_the_local_tier_is_a_line_of_its_own() -> None:
+    kept = {"step": 41_190, "time": "2026-03-01T11:59:57Z"}
+    assert "\nLocal tier  step 41,190, 3s ago\n" in screen(localCheckpoint=kept)
+    assert "Local tier" not in screen()

@@ -4,10 +4,10 @@ import pytest
 
 from spotrun.api.field_types.amounts import Percent
 from spotrun.state.snapshot import PodEnd, PodPhase
-from spotrun.state.stored.training import Progress
+from spotrun.state.stored.training import LocalCheckpoint, Progress
 from spotrun.wire import Ending, LastWords
 from spotrun.wire import Progress as Reported
-from tests.support.jobs.builders import a_job
+from tests.support.jobs.builders import NOW, a_job, later
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,29 @@ def test_a_checkpoint_in_the_last_words_of_a_member_is_acknowledged() -> None:
 def test_an_older_checkpoint_is_no_news() -> None:
     job = a_job(1).training(0, committed="step-5.g1").with_checkpoint(7)
     assert job.decide().status.checkpoint == job.status.checkpoint
+
+
+def test_the_newest_step_in_the_local_tier_is_known_with_the_time_at_which_it_came() -> None:
+    job = a_job(2).training(0, 1, progress=Reported(1, 50, kept="step-48.g1"))
+    first = job.decide().status
+    assert first.local_checkpoint == LocalCheckpoint(step=48, time=NOW)
+    assert job.with_state(first).decide(later(9)).status.local_checkpoint == first.local_checkpoint
+    one = job.with_state(first).with_worker(
+        1, ready=True, arrived=1, progress=Reported(1, 51, kept="step-51.g1")
+    )
+    assert one.decide(later(9)).status.local_checkpoint == LocalCheckpoint(step=51, time=later(9))
+
+
+def test_what_an_older_world_kept_is_nothing_where_the_newest_keeps_none() -> None:
+    kept = LocalCheckpoint(step=48, time=NOW)
+    job = a_job(2).training(0, 1, progress=Reported(1, 50, kept="step-48.g1"))
+    restarted = job.with_worker(1, ready=True, arrived=1, progress=Reported(2, 40))
+    assert restarted.with_status(local_checkpoint=kept).decide().status.local_checkpoint is None
+
+
+def test_the_local_tier_ends_with_its_workers_and_not_with_their_silence() -> None:
+    kept = LocalCheckpoint(step=48, time=NOW)
+    gone = a_job(1, suspend=True).with_status(local_checkpoint=kept)
+    assert gone.decide().status.local_checkpoint is None
+    silent = a_job(1).training(0).with_worker(0).with_status(local_checkpoint=kept)
+    assert silent.decide().status.local_checkpoint == kept

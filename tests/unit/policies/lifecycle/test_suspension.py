@@ -1,3 +1,5 @@
+from typing import Any
+
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.policies.report.write_rate import refresh_seconds
 from spotrun.state.actions import Remove
@@ -52,3 +54,27 @@ def test_a_checkpoint_from_before_the_suspension_is_not_the_one_that_was_ordered
     job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0).with_checkpoint(100)
     assert job.decide().actions == ()
     assert job.with_state(job.decide().status).decide(later(3)).actions == ()
+
+
+def test_a_checkpoint_that_was_in_flight_when_one_was_ordered_is_not_the_one() -> None:
+    job = a_job(1, suspend=True, checkpoint=ON_CLAIM).training(0)
+    ordered = job.with_state(job.decide().status)
+    older = ordered.with_worker(
+        0, ready=True, arrived=1, committed="step-9.g1", committed_orders=0
+    ).decide(later(3))
+    assert (older.status.checkpoint is not None, older.actions) == (True, ())
+    answered = ordered.with_state(older.status).with_worker(
+        0, ready=True, arrived=1, committed="step-12.g1", committed_orders=1
+    )
+    assert [type(action) for action in answered.decide(later(5)).actions] == [Remove]
+
+
+def test_the_last_worker_to_report_a_checkpoint_may_know_that_it_was_ordered() -> None:
+    job = a_job(2, suspend=True, checkpoint=ON_CLAIM).training(0, 1)
+    saved: dict[str, Any] = {"ready": True, "arrived": 1, "committed": "step-9.g1"}
+    job = job.with_state(job.decide().status).with_worker(0, committed_orders=0, **saved)
+    first = job.decide(later(3))
+    assert first.actions == ()
+    both = job.with_state(first.status).with_worker(1, committed_orders=1, **saved).decide(later(4))
+    checkpoint = AcknowledgedCheckpoint("step-9.g1", 9, later(3), orders=1)
+    assert (both.status.checkpoint, len(both.actions)) == (checkpoint, 2)

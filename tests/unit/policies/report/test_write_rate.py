@@ -14,7 +14,7 @@ from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
-from spotrun.state.stored.training import AcknowledgedCheckpoint, Pace, Progress
+from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint, Pace, Progress
 from spotrun.state.stored.workers import Interruptions, WorkerCounts
 from spotrun.wire import Metric
 from tests.support.jobs.builders import ON_CLAIM, a_job
@@ -33,6 +33,7 @@ IN_WORLD_2 = Accumulators(world_number=2)
         ({"progress": Progress(step=0, total_steps=9)}, 59.0),
         ({"progress": Progress(step=3)}, 4.0),
         ({"checkpoint": SAVED}, 4.0),
+        ({"local_checkpoint": LocalCheckpoint(step=4, time=SAVED.time)}, 59.0),
         ({"metrics": (Metric("loss", 0.5, 3),)}, 4.0),
         ({"pace": Pace(changeovers=(90,))}, 1.0),
         ({"interruptions": Interruptions(lost_steps=9)}, 1.0),

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED
+from spotrun.policies.world.checkpoint_requests import is_saved
 from spotrun.state.job_state import NO_ORDERS, JobState, Orders
+from spotrun.state.stored.training import AcknowledgedCheckpoint, Progress
 from tests.support.jobs.builders import NOW, ON_CLAIM, a_job, ago, later
 
 
@@ -39,3 +43,14 @@ def test_what_is_no_past_time_asks_for_nothing(text: str) -> None:
 
 def test_nobody_is_asked_to_save_where_there_is_no_place() -> None:
     assert asked_at(str(Time.of(ago(1))), failures={"maxRestarts": 1}).orders is NO_ORDERS
+
+
+def test_a_checkpoint_begun_before_an_order_is_not_fresh_for_it() -> None:
+    job = a_job(2, min=2, checkpoint=ON_CLAIM).training(0, 1)
+    job = job.with_status(orders=Orders(3, ago(10)), progress=Progress(step=40))
+    saved = AcknowledgedCheckpoint("step-30.g1", 30, ago(5))
+
+    def is_fresh(orders: int | None) -> bool:
+        return is_saved(job.view(), replace(job.status, checkpoint=replace(saved, orders=orders)))
+
+    assert [is_fresh(orders) for orders in (2, 3, None)] == [False, True, True]

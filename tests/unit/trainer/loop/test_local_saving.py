@@ -8,10 +8,13 @@ import torch
 
 from spotrun_trainer.checkpoint import DamagedCheckpointError, UnreadableCheckpointError
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.tiers.tier import Vote
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.loop.local_saving import LocalSaving
+from spotrun_trainer.step.vote import StepVote
 
 FOUND = SimpleNamespace(name=Name(9, 1))
+REPORTED: dict[str, Any] = {}
 
 
 class Tier:
@@ -20,6 +23,7 @@ class Tier:
     def __init__(self, failure: Exception) -> None:
         self.failure = failure
         self.is_forgotten = False
+        self.complete: Name | None = FOUND.name
 
     def held(self) -> str:
         return "[]"
@@ -31,14 +35,28 @@ class Tier:
         raise self.failure
 
     def forget(self) -> None:
-        self.is_forgotten = True
+        self.is_forgotten, self.complete = True, None
+
+    def conclude(self, vote: Vote) -> Name | None:
+        self.complete = None if vote.busy or vote.failed else Name(12, 1)
+        return self.complete
+
+    def is_wanted(self, _vote: Vote) -> bool:
+        return False
 
 
 def starting_from(tier: Tier, durable: str) -> LocalSaving:
     rank_info = SimpleNamespace(restore=durable, local_rank=0, elastic=False)
     context = SimpleNamespace(
-        rank_info=rank_info, group=Group(), device=torch.device("cpu"), place=None, tracked=None
+        rank_info=rank_info,
+        group=Group(),
+        device=torch.device("cpu"),
+        place=None,
+        tracked=None,
+        reporter=SimpleNamespace(update=REPORTED.update),
+        trace=SimpleNamespace(mark=lambda *_, **__: None),
     )
+    REPORTED.clear()
     saving = LocalSaving(context)  # type: ignore[arg-type]
     saving._tier = tier  # type: ignore[assignment]
     return saving
@@ -55,7 +73,7 @@ def test_a_part_that_nobody_can_read_now_is_kept_and_no_older_step_is_taken(dura
 def test_a_damaged_step_is_deleted_and_the_checkpoint_counts() -> None:
     tier = Tier(DamagedCheckpointError("its hash differs"))
     assert starting_from(tier, "step-3.g1").restore(None) is None  # type: ignore[arg-type]
-    assert tier.is_forgotten
+    assert (tier.is_forgotten, REPORTED) == (True, {"kept": None})
 
 
 def test_a_damaged_step_without_a_checkpoint_is_an_error() -> None:
@@ -63,3 +81,11 @@ def test_a_damaged_step_without_a_checkpoint_is_an_error() -> None:
     with pytest.raises(DamagedCheckpointError, match="its hash differs"):
         starting_from(tier, "").restore(SimpleNamespace(newest=lambda: None))  # type: ignore[arg-type]
     assert tier.is_forgotten
+
+
+def test_a_step_is_reported_once_all_processes_have_it_and_not_while_one_is_busy() -> None:
+    saving = starting_from(Tier(ValueError()), "")
+    saving.is_wanted(StepVote(local_busy=1))
+    assert REPORTED == {}
+    saving.is_wanted(StepVote())
+    assert REPORTED == {"kept": "step-12.g1"}

@@ -162,6 +162,8 @@ def test_an_order_is_a_checkpoint_at_the_end_of_the_step(tmp_path: Path) -> None
     assert [one.error for one in run_under_spotrun(tmp_path, plan)] == ["", ""]
     names = {path.name for path in (tmp_path / "checkpoints").glob("step-*")}
     assert names == {"step-2.g5", "step-4.g5"}
+    told = [read_progress(tmp_path / f"worker-{rank}").checkpoint_orders for rank in range(2)]
+    assert told == [0, 1], "each tells which orders it had heard of"
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before_by_all(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def _summary(job: Job, look: Look) -> list[str]:
         ("Progress", _progress(job, look)),
         ("Stage", _stage(job)),
         ("Checkpoint", _checkpoint(job, look)),
+        ("Local tier", _local_checkpoint(job, look)),
         ("Cost", _cost(job)),
         ("Savings", _savings(job)),
         ("Deadline", _deadline(job, look)),
@@ -153,6 +154,11 @@ def _checkpoint(job: Job, look: Look) -> str:
     if saved is None:
         return "" if job.spec.checkpoint else "no place for any: a job without workers begins again"
     return f"step {count(saved.step)}, {age(saved.time, look.now)} ago ({saved.name})"
+
+
+def _local_checkpoint(job: Job, look: Look) -> str:
+    kept = job.status.local_checkpoint
+    return f"step {count(kept.step)}, {age(kept.time, look.now)} ago" if kept else ""
 
 
 def _cost(job: Job) -> str:

@@ -1,0 +1,14 @@
+"""The newest step that workers hold in their local tier, in a job's status."""
+
+from pydantic import Field
+
+from spotrun.api.field_types.bounded import Long
+from spotrun.api.field_types.text_values import Time
+from spotrun.api.model import Model
+
+
+class LocalCheckpoint(Model):
+    """The newest step of which all parts, and their copies, lie in the workers' local tier."""
+
+    step: Long = Field(description="The step it holds.")
+    time: Time = Field(description="Time at which the operator heard of it.")
