@@ -22,6 +22,9 @@ NICER = 10
 """Sending yields to training by as much as the thread that saves does."""
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_UNSIGNED = "AWS_UNSIGNED_PAYLOAD"
+"""With TLS the content need not be hashed for the signature, too: that takes as long as the hash in
+the manifest, beside training. Whoever wants it, as a bucket's policy may, sets this to false."""
 
 BESIDE: "RetryConfig" = {
     "max_retries": 20,
@@ -54,10 +57,18 @@ def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
     if address.prefix:
         options["prefix"] = address.prefix
     if address.scheme == "s3":
+        if not _is_plain() and _UNSIGNED not in os.environ:
+            options["unsigned_payload"] = True
         return S3Store(address.bucket, **options)
     if address.scheme == "gs":
         return GCSStore(address.bucket, **options)
     return AzureStore(address.bucket, account_name=address.account, **options)
+
+
+def _is_plain() -> bool:
+    """Whether what is sent to an S3 store is not protected by TLS."""
+    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+    return endpoint.startswith("http://")
 
 
 def _client(address: Address) -> "ClientConfig":
@@ -66,8 +77,7 @@ def _client(address: Address) -> "ClientConfig":
         "read_timeout": timedelta(seconds=20),  # of silence
         "timeout": timedelta(seconds=120),  # a part at 140 kB/s
     }
-    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
-    if address.scheme == "s3" and endpoint.startswith("http://"):
+    if address.scheme == "s3" and _is_plain():
         options["allow_http"] = True  # it says so itself, as MinIO within a cluster does
     return options
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from obstore.exceptions import AlreadyExistsError, GenericError, PermissionDeniedError
-from obstore.store import MemoryStore
+from obstore.store import MemoryStore, S3Store
 
 from spotrun_trainer.checkpoint.places import is_address, open_storage
 from spotrun_trainer.checkpoint.places.objects import MOST_PARTS, PART_BYTES, part_bytes
@@ -18,6 +18,7 @@ from spotrun_trainer.checkpoint.places.small_objects import create
 from spotrun_trainer.store.addresses import Address
 from spotrun_trainer.store.read_ahead import GAP_BYTES, PIECE_BYTES, cut
 from spotrun_trainer.store.store_errors import CutOffError, DeniedError, as_os_error
+from spotrun_trainer.store.stores import QUICKLY, connect
 
 ADDRESSES = {
     "s3://bucket": Address("s3", "", "bucket", ""),
@@ -181,3 +182,26 @@ def test_an_error_of_a_store_is_one_of_a_file_system_in_a_sentence(case: str) ->
     assert found.value.strerror is not None
     assert found.value.strerror.startswith(said)
     assert "AKIA1" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "is_unsigned"),
+    [
+        ({}, True),
+        ({"AWS_ENDPOINT_URL": "https://minio:9000"}, True),
+        ({"AWS_ENDPOINT_URL": "http://minio:9000"}, False),
+        ({"AWS_ENDPOINT_URL_S3": "http://minio:9000"}, False),
+        ({"AWS_UNSIGNED_PAYLOAD": "false"}, False),
+    ],
+    ids=["AWS", "TLS", "no TLS", "no TLS for S3", "refused"],
+)
+def test_content_is_hashed_for_the_signature_only_where_tls_does_not_protect_it(
+    env: dict[str, str], *, is_unsigned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_UNSIGNED_PAYLOAD"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"AWS_REGION": "us-east-1", **env}.items():
+        monkeypatch.setenv(name, value)
+    store = connect(Address.parse("s3://bucket"), QUICKLY)
+    assert isinstance(store, S3Store)
+    assert (store.config.get("unsigned_payload") == "true") is is_unsigned
