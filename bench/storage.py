@@ -7,6 +7,9 @@ in the same run, in turns: boto3's transfers, and torch's distributed checkpoint
 s3torchconnector where somebody has installed that (it is no dependency). `store_save_of_obstore`,
 `store_restore_of_obstore`: those of obstore alone, which neither hashes nor divides, over ours.
 
+`store_save_cpu_ms_per_mb_...`, `store_restore_cpu_ms_per_mb_...`: the CPU time of client and server
+together, which other work on the machine hardly changes; with how much of it is the server's.
+
 `store_lost`, `store_corrupt`: of saves behind a proxy that lets 10 % of all requests fail (503s,
 500s, connections that are reset before and after, answers that are cut off), by processes that are
 killed at random moments: acknowledged ones that were not found again, and those that differ.
@@ -50,19 +53,40 @@ WINDOW_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
+class Cpu:
+    """Seconds of CPU time, of this process and of the server."""
+
+    client: float
+    server: float
+
+    def __sub__(self, before: "Cpu") -> "Cpu":
+        return Cpu(self.client - before.client, self.server - before.server)
+
+
+def cpu_seconds(server_pid: int) -> Cpu:
+    """Return what was used so far."""
+    _, _, after_name = Path(f"/proc/{server_pid}/stat").read_text().rpartition(")")
+    user, system = after_name.split()[11:13]
+    server = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return Cpu(time.process_time(), server)
+
+
+@dataclass(frozen=True)
 class Way:
     """A way to save and to restore the same bytes."""
 
     save: Callable[[], object]
     restore: Callable[[], object]
     seconds: dict[str, list[float]] = field(default_factory=lambda: {"save": [], "restore": []})
+    cpu: dict[str, list[Cpu]] = field(default_factory=lambda: {"save": [], "restore": []})
 
-    def run(self) -> None:
+    def run(self, server_pid: int) -> None:
         """Do both, once."""
         for name, does in (("save", self.save), ("restore", self.restore)):
-            began = time.perf_counter()
+            began, before = time.perf_counter(), cpu_seconds(server_pid)
             does()
             self.seconds[name].append(time.perf_counter() - began)
+            self.cpu[name].append(cpu_seconds(server_pid) - before)
 
     def typical(self, what: str) -> float:
         """Return the median of what was measured."""
@@ -105,7 +129,7 @@ def measure(training: Training, server: Server, repeats: int) -> None:
     ways = ways_of(training, ours, server)
     for _ in range(repeats):
         for way in ways.values():
-            way.run()
+            way.run(server.pid)
     ours.checkpoints.close()
     megabytes = sum(one.nbytes for one in training.tracked.flatten().tensors.values()) / 1e6
     for what in ("save", "restore"):
@@ -117,6 +141,9 @@ def compare(what: str, ways: Mapping[str, Way], megabytes: float) -> None:
     for name, way in ways.items():
         speeds = [megabytes / one for one in way.seconds[what]]
         say(f"store_{what}_mb_per_second_{name}", speeds, "MB/s", megabytes=round(megabytes))
+        used = [(one.client + one.server) / megabytes * 1000 for one in way.cpu[what]]
+        of_server = statistics.median(one.server / megabytes * 1000 for one in way.cpu[what])
+        say(f"store_{what}_cpu_ms_per_mb_{name}", used, "ms", server=round(of_server, 2))
     peers = {name: way.typical(what) for name, way in ways.items() if name in {"boto3", "dcp"}}
     best = min(peers, key=lambda name: peers[name])
     own = ways["ours"].typical(what)

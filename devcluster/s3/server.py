@@ -25,6 +25,7 @@ class Server:
 
     url: str
     folder: Path  # a folder in it is a bucket
+    pid: int
 
     def make_bucket(self, name: str) -> None:
         """Make a bucket."""
@@ -59,7 +60,7 @@ def serving(folder: Path, env: Mapping[str, str] = {}) -> Iterator[Server]:
         )
     try:
         _wait_until_it_answers(f"http://{HOST}:{port}", process)
-        yield Server(f"http://{HOST}:{port}", buckets)
+        yield Server(f"http://{HOST}:{port}", buckets, process.pid)
     finally:
         process.kill()
         process.wait()
