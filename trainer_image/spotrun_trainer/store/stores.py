@@ -23,8 +23,8 @@ NICER = 10
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _UNSIGNED = "AWS_UNSIGNED_PAYLOAD"
-"""With TLS the content need not be hashed for the signature, too: that takes as long as the hash in
-the manifest, beside training. Whoever wants it, as a bucket's policy may, sets this to false."""
+"""The content need not be hashed for the signature where TLS protects it: that takes as long as the
+hash in the manifest, beside training. A user whose bucket asks for it sets this to false."""
 
 BESIDE: "RetryConfig" = {
     "max_retries": 20,
