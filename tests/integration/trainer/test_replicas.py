@@ -59,6 +59,8 @@ async def test_the_only_copy_goes_on_from_its_local_tier(place: Place) -> None:
     assert 1 < first <= done + 1, "it began anew"
     assert job["status"]["world"]["entry"] == "Restart"
     assert not any(place.checkpoints.rglob("COMPLETE")), "nothing is durable yet"
+    assert "checkpoint" not in job["status"]
+    assert job["status"]["localCheckpoint"]["step"] > 1, "its tier is said to have it"
     states = {(line["step"], line["part"], line["weights"]) for line in place.trace()}
     assert len(states) == len({(step, part) for step, part, _ in states}), "one state of each part"
 
