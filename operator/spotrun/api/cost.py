@@ -11,6 +11,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.model import Model
 from spotrun.api.names import Pricing
 from spotrun.api.old_names import reading
+from spotrun.api.status_parts.spend_limit import SpendBefore
 from spotrun.api.status_parts.storage_cost import StorageCost, StorageSums
 
 
@@ -310,4 +311,7 @@ class Accumulators(Model):
         None, description="Estimated traffic between zones up to asOf, in USD."
     )
     storage: StorageSums | None = Field(None, description="Sums of checkpoint storage.")
+    spend_before: SpendBefore | None = Field(
+        None, description="Spent before the present month and week; only under a SpendLimit."
+    )
     as_of: Time | None = Field(None, description="The moment up to which these count.")

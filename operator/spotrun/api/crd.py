@@ -12,9 +12,10 @@ from typing_extensions import override
 
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
-from spotrun.api.names import CAPACITY_POOL, GROUP, TRAINING_JOB, TUNING_JOB, VERSION
+from spotrun.api.names import CAPACITY_POOL, GROUP, SPEND_LIMIT, TRAINING_JOB, TUNING_JOB, VERSION
 from spotrun.api.schemas.reference import reference
 from spotrun.api.schemas.structural import JsonSchema, structural
+from spotrun.api.spec.spend_limit import SpendLimit
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 
@@ -121,6 +122,26 @@ KINDS: dict[str, Kind] = {
             Column("BEST-TRIAL", ".status.best.name", wide=True),
             Column("SAVED($)", ".status.cost.savedByPruningUsd", wide=True),
             Column("REASON", ".status.reason", wide=True),
+            _AGE,
+        ),
+    ),
+    SPEND_LIMIT: Kind(
+        model=SpendLimit,
+        plural="spendlimits",
+        short_name="spend",
+        scope="Namespaced",
+        categories=("spotrun",),
+        columns=(
+            Column("LIMIT($)", ".spec.limitUsd"),
+            Column("PERIOD", ".spec.period"),
+            Column("SPENT($)", ".status.spentUsd"),
+            Column("USED", ".status.usedPercent"),
+            Column("RESERVED($)", ".status.reservedUsd"),
+            Column("FORECAST($)", ".status.forecastUsd"),
+            Column("RUNNING", ".status.jobs.running", "integer"),
+            Column("HELD", ".status.jobs.held", "integer"),
+            Column("SUSPENDED", ".status.jobs.suspended", "integer"),
+            Column("ON-EXCEEDED", ".spec.onExceeded", wide=True),
             _AGE,
         ),
     ),

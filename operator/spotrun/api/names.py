@@ -50,6 +50,7 @@ API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "the apiVersion in manifests")
 TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
 CAPACITY_POOL: Final = Name("CapacityPool", "the kind that holds a line of the market")
 TUNING_JOB: Final = Name("TuningJob", "the kind that searches parameters by TrainingJobs")
+SPEND_LIMIT: Final = Name("SpendLimit", "the kind that limits what jobs of a namespace spend")
 
 # Labels of nodes that Kubernetes defines, the present name before the former one.
 HOST_LABEL: Final = "kubernetes.io/hostname"
@@ -192,6 +193,9 @@ ANNOTATION_DELETION_COST: Final = Name(
 FINALIZER_METERED: Final = Name(
     "spotrun.dev/metered", "on worker pods: kept until their cost is settled in the job's status"
 )
+FINALIZER_SPEND: Final = Name(
+    "spotrun.dev/spend", "on TrainingJobs under a SpendLimit: kept until it has their cost"
+)
 
 TOKEN_AUDIENCE: Final = Name("spotrun.dev", "the audience of the tokens that agents show us")
 SERVER_NAME: Final = Name(
@@ -281,6 +285,7 @@ class SuspendedBy(Choice):
     SCHEDULE = "Schedule", "now is outside the windows of the schedule"
     IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter; look, then resume it"
     QUEUE = "Queue", "Kueue has admitted no workers, or fewer than the smallest world needs"
+    SPEND_LIMIT = "SpendLimit", "a SpendLimit of the namespace has too little left for the job"
 
 
 class Pricing(Choice):
@@ -373,6 +378,7 @@ class Reason(Choice):
     BUDGET_WARNING = "BudgetWarning", "a level of budget.warnAtPercent was passed"
     BUDGET_EXCEEDED = "BudgetExceeded", "budget.maxCostUsd is used up"
     RATE_LIMITED = "RateLimited", "budget.maxUsdPerHour allows no more workers"
+    SPEND_LIMITED = "SpendLimited", "a SpendLimit of the namespace allows no (more) workers"
     OUTSIDE_SCHEDULE = "OutsideSchedule", "now is outside the windows of the schedule"
     DEADLINE_AT_RISK = "DeadlineAtRisk", "the deadline will be missed at the present pace"
     DEADLINE_MISSED = "DeadlineMissed", "the deadline has passed"

@@ -26,6 +26,7 @@ from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.orphans import Orphan, orphans_among
 from spotrun.observe.jobs.shared_nodes import shared_nodes, with_claimed_devices
 from spotrun.observe.jobs.snapshot import job_snapshot
+from spotrun.observe.jobs.spend_limits import SpendLimits
 from spotrun.observe.jobs.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
 from spotrun.observe.kube_objects import (
     CAPACITY_POOLS,
@@ -74,6 +75,7 @@ class Caches(Following):
         orphaned: Wake = lambda _: None,
         wake_pool: Callable[[str], None] = lambda _: None,
         wake_tuning: Wake = lambda _: None,
+        wake_spending: Callable[[str], None] = lambda _: None,
         price_sources: PriceSources = NOBODY,
         has_kueue: bool = False,
         clock: Callable[[], float],
@@ -103,7 +105,10 @@ class Caches(Following):
         self.tuning = TuningCaches(
             client, namespace=namespace, changed=feed.handler(TUNING_JOBS), jobs=jobs
         )
-        parts = (jobs, pools, self._tables, self.tuning)
+        self.spending = SpendLimits(
+            client, namespace=namespace, jobs=jobs, wake=wake, look=wake_spending, wall=wall
+        )
+        parts = (jobs, pools, self._tables, self.tuning, self.spending)
         super().__init__({name: one for part in parts for name, one in part.reflectors.items()})
         self._queues = QueueCaches(
             client,
@@ -123,7 +128,8 @@ class Caches(Following):
         self._uids: dict[Key, str] = {}
 
     async def __aenter__(self) -> Self:
-        for part in (self.jobs, self._tables, self.pools, self.tuning, self._queues):
+        parts = (self.jobs, self._tables, self.pools, self.tuning, self.spending, self._queues)
+        for part in parts:
             await self._stack.enter_async_context(part)
         return self
 
@@ -211,6 +217,7 @@ class Caches(Following):
             turned_down=self.pools.turned_down(seen),
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
         )
+        seen = self.spending.added_to(seen)
         return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
 
     def search(self, key: Key) -> TuningSnapshot | None:
@@ -309,6 +316,7 @@ class Caches(Following):
 
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
         self._feed_job(old, new)
+        self.spending.job_changed(old, new)
         for job in (old, new):
             if job is not None and job.metadata.owner_name:
                 self._wake_tuning(Key(job.metadata.namespace, job.metadata.owner_name))

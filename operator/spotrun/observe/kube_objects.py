@@ -40,6 +40,7 @@ NODES = Resource("", "v1", "nodes")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 CAPACITY_POOLS = Resource(GROUP, VERSION, "capacitypools")
 TUNING_JOBS = Resource(GROUP, VERSION, "tuningjobs")
+SPEND_LIMITS = Resource(GROUP, VERSION, "spendlimits")
 NAMESPACES = Resource("", "v1", "namespaces")
 EVENTS = Resource("events.k8s.io", "v1", "events")
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
@@ -121,6 +122,7 @@ class JobMeta(OwnedMeta, frozen=True, rename="camel"):
     deletion_timestamp: str | None = None
     annotations: JobAnnotations = JobAnnotations()
     labels: JobLabels = JobLabels()
+    finalizers: tuple[str, ...] = ()
 
 
 class JobObject(msgspec.Struct, frozen=True):
@@ -307,6 +309,20 @@ class TuningObject(msgspec.Struct, frozen=True):
     """A TuningJob; spec and status stay JSON until somebody needs them."""
 
     metadata: TuningMeta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class SpendLimitMeta(Meta, frozen=True, rename="camel"):
+    """A SpendLimit's metadata."""
+
+    generation: int = 0
+
+
+class SpendLimitObject(msgspec.Struct, frozen=True):
+    """A SpendLimit; spec and status stay JSON until somebody needs them."""
+
+    metadata: SpendLimitMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 

@@ -12,6 +12,11 @@ from spotrun.api.spec.placement import CapacityPolicy
 from spotrun.policies.budget.checkpoints import SAVING_PLAN
 from spotrun.policies.budget.limits import rate_limit
 from spotrun.policies.budget.policy import BUDGET
+from spotrun.policies.budget.spend.job_policies import (
+    SPEND_PERIODS,
+    SPEND_VERDICT,
+    spend_size_limit,
+)
 from spotrun.policies.cost.corrections import CORRECTIONS, ENDS_OF_LOST_WORKERS
 from spotrun.policies.cost.goodput.ratio import GOODPUT
 from spotrun.policies.cost.goodput.save_stalls import SAVE_STALLS
@@ -70,6 +75,7 @@ _SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was ask
 
 SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
     rate_limit,  # can they be paid?
+    spend_size_limit,  # and by all of the namespace together?
     queue_limit,  # does the queue admit them?
     capacity_limit,  # can they train?
 )
@@ -88,9 +94,11 @@ POLICIES: tuple[Policy, ...] = (
     STORAGE_COST,  # and what do its checkpoints cost?
     SAVING_PLAN,  # and how many of them are worth it?
     ENDS_OF_LOST_WORKERS,  # and which of the lost cost no more?
+    SPEND_PERIODS,  # what was spent before this month, and this week?
     BUDGET,  # is that too much?
     IDLE_SUSPENSION,  # does it do nothing for too long?
     SUSPENSION,  # does anybody hold it back?
+    SPEND_VERDICT,  # and is it the money of its namespace?
     STEPS,  # what did the money buy?
     GOODPUT,  # and how much of it did?
     SAVE_STALLS,  # what went into saving?

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from spotrun.act.executor import Executor
+from spotrun.act.jobs.spending import SpendKeeper
 from spotrun.act.manifests.worker_settings import Settings as WorkerSettings
 from spotrun.act.pools import PoolWriter
 from spotrun.act.tuning import TuningWriter
@@ -49,6 +50,8 @@ log = logging.getLogger(__name__)
 
 _ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
 _SEARCHES_AT_ONCE = 8  # they wait for answers, and for a search in a process of its own
+_SPEND_SECONDS, _NAMESPACES_AT_ONCE = 0.05, 4
+"""Jobs are made in crowds; what that makes of their namespace's limits is concluded for all."""
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 """Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
 
@@ -91,6 +94,7 @@ class Controller:
         self._orphan_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
         self._pool_queue: WorkQueue[str] = WorkQueue()
         self._search_queue: WorkQueue[Key] = WorkQueue(group_of=lambda key: key.namespace)
+        self._spend_queue: WorkQueue[str] = WorkQueue()
         self._caches = Caches(
             client,
             namespace=settings.watch_namespace,
@@ -100,6 +104,7 @@ class Controller:
             feed=feed,
             wake_pool=self.pool_changed,
             wake_tuning=self.search_changed,
+            wake_spending=lambda name: self._spend_queue.add_after(name, _SPEND_SECONDS),
             price_sources=settings.price_sources,
             has_kueue=settings.kueue,
             clock=time.monotonic,
@@ -114,6 +119,14 @@ class Controller:
             clock=time.monotonic,
             wall=client.clock.now,
             is_sure=lambda: client.clock.is_sure,
+        )
+        self._spend_keeper = SpendKeeper(
+            client,
+            self._caches,
+            self._horizon,
+            leads=lambda: self.leads,
+            clock=time.monotonic,
+            wall=client.clock.now,
         )
         self._has_identity = False
         self._stack = AsyncExitStack()
@@ -162,6 +175,7 @@ class Controller:
             "trainingjobs": self._queue,
             "capacitypools": self._pool_queue,
             "tuningjobs": self._search_queue,
+            "spendlimits": self._spend_queue,
         }
         self._deleted_jobs = DeletedJobs(time.monotonic)
         self._meter = Meter(
@@ -307,20 +321,24 @@ class Controller:
             self._orphan_queue.close()
             self._pool_queue.close()
             self._search_queue.close()
+            self._spend_queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
             self._caches.rewound.clear()
             await self._caches.synced()
             log.info("leading; %d jobs are known", self._caches.num_jobs)
+            self._caches.spending.forget_all()
             await self._caches.survey()
+            self._spend_keeper.begin()
             self._fill_queues()
             jobs = self._queue.run(self._work, workers=self._settings.workers)
             orphans = self._orphan_queue.run(self._let_go, workers=_ORPHANS_AT_ONCE)
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
             searches = self._search_queue.run(self._search, workers=_SEARCHES_AT_ONCE)
+            spending = self._spend_queue.run(self._keep_spending, workers=_NAMESPACES_AT_ONCE)
             usage = self._caches.usage.follow()
             async with AsyncExitStack() as work:
-                for one in (jobs, orphans, pools, searches, usage):
+                for one in (jobs, orphans, pools, searches, spending, usage):
                     await work.enter_async_context(running(one))
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
@@ -348,6 +366,9 @@ class Controller:
         self._search_queue.open()
         for key in self._caches.tuning.all_keys():
             self._search_queue.add(key)
+        self._spend_queue.open()
+        for name in self._caches.spending.namespaces():
+            self._spend_queue.add(name)
 
     async def _work(self, key: Key) -> float | None:
         """Look at one job, decide, act; returns when to look again."""
@@ -372,6 +393,9 @@ class Controller:
 
     async def _keep(self, pool: str) -> float | None:
         return await self._pool_writer.keep(pool) if self._election.leads else None
+
+    async def _keep_spending(self, namespace: str) -> float | None:
+        return await self._spend_keeper.keep(namespace) if self._election.leads else None
 
     async def _search(self, key: Key) -> float | None:
         return await self._searches.reconcile(key) if self._election.leads else None

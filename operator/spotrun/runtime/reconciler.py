@@ -150,6 +150,8 @@ class Reconciler:
         )
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
+        if self._caches.spending.must_ask(job, decision.status):
+            return float("inf")  # it is woken by the answer
         doubted = self._ask_for_signs_of_life(job)
         context.world_number = decision.status.world.number or None
         promises, key = self._caches.pools.promises, Key(job.namespace, job.name)

@@ -220,6 +220,17 @@ class Broken:
 
 
 @dataclass(frozen=True)
+class SpendVerdict:
+    """What the SpendLimits of the namespace say to a job."""
+
+    holds: str = ""  # why it may have no workers, and what to do; "": it may
+    code: str = ""  # what that rests on
+    workers: int | None = None  # no more than so many; None: any number
+    is_granted: bool = False  # money is reserved for it
+    numbers: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
 class JobSnapshot:
     """A job and all that belongs to it."""
 
@@ -247,6 +258,7 @@ class JobSnapshot:
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
     queue: Queue | None = None  # of Kueue, which has to admit its workers; None: it names none
+    spend: SpendVerdict | None = None  # None: no SpendLimit covers it
     turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere

@@ -46,7 +46,7 @@ class JobCaches:
             Selection(TRAINING_JOBS, namespace),
             JobObject,
             self._job_changed,
-            indices={"owner": _of_owner},
+            indices={"owner": _of_owner, "namespace": _of_namespace},
         )
         self._pods: Reflector[PodObject] = Reflector(
             client,
@@ -91,6 +91,10 @@ class JobCaches:
     def owned_by(self, uid: str) -> Iterable[JobObject]:
         """Return the jobs that an object controls, such as the trials of a search."""
         return self.objects.by_index("owner", uid)
+
+    def in_namespace(self, namespace: str) -> Iterable[JobObject]:
+        """Return the jobs of a namespace."""
+        return self.objects.by_index("namespace", namespace)
 
     def uid_of(self, key: Key) -> str | None:
         """Return the UID of the present job of a name; None if there is none."""
@@ -193,6 +197,10 @@ def _key_of(pod: PodObject) -> Key:
 def _of_owner(job: JobObject) -> Iterable[str]:
     owner = job.metadata.owner_uid
     return (owner,) if owner is not None else ()
+
+
+def _of_namespace(job: JobObject) -> Iterable[str]:
+    return (job.metadata.namespace,)
 
 
 def _of_job(pod: PodObject) -> Iterable[Key]:

@@ -46,6 +46,12 @@ def max_stable_workers(view: View, limit: UsdPerHour, size: int) -> int | None:
     return max(int(left.exact / more.exact), view.job.spec.placement.on_demand_base)
 
 
+def least_worker_rate(view: View) -> UsdPerHour | None:
+    """Return what a worker that is to come costs where it is cheapest; None: no price is known."""
+    rates = view.once_unlimited("least rates", (), lambda: _least_rates(view))
+    return min((rate for rate in rates if rate is not None), default=None)
+
+
 def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
     """Return what a worker costs where it is cheapest, on spot and on capacity that stays."""
     job, found = view.job, offered(view)

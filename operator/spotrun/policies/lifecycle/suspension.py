@@ -47,6 +47,7 @@ def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
         SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
         SuspendedBy.IDLE: SuspendedBy.IDLE in before,
         SuspendedBy.QUEUE: _waits_in_queue(view),
+        SuspendedBy.SPEND_LIMIT: view.job.spend is not None and bool(view.job.spend.holds),
     }
     return tuple(who for who in SuspendedBy if holds[who])
 
@@ -88,6 +89,8 @@ def what_holds(view: View, status: JobState) -> str:
         words[SuspendedBy.SCHEDULE] = f"{SuspendedBy.SCHEDULE.purpose}; {ends}"
     if view.job.queue is not None:
         words[SuspendedBy.QUEUE] = view.job.queue.words
+    if view.job.spend is not None and view.job.spend.holds:
+        words[SuspendedBy.SPEND_LIMIT] = view.job.spend.holds
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
 
 
@@ -125,6 +128,7 @@ _REASONS = {
     SuspendedBy.USER: Reason.SUSPENDED_BY_USER,
     SuspendedBy.SCHEDULE: Reason.OUTSIDE_SCHEDULE,
     SuspendedBy.IDLE: Reason.IDLE,
+    SuspendedBy.SPEND_LIMIT: Reason.SPEND_LIMITED,
 }
 _CONDITIONS = {
     SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,

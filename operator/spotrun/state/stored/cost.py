@@ -107,6 +107,16 @@ class StorageSums:
 
 
 @dataclass(frozen=True, slots=True)
+class SpendBefore:
+    """The sums that were spent before the present month and week; kept under a SpendLimit."""
+
+    month: datetime | None = None
+    month_usd: Usd | None = None
+    week: datetime | None = None
+    week_usd: Usd | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Accumulators:
     """The sums over settled workers and past times, each as exact as it is stored."""
 
@@ -138,6 +148,7 @@ class Accumulators:
     idle_as_of: datetime | None = None
     transfer_usd: Usd | None = None
     storage: StorageSums | None = None
+    spend_before: SpendBefore | None = None
     as_of: datetime | None = None
 
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from spotrun.api import cost as api
 from spotrun.api.field_types.amounts import Amount, SignedAmount
+from spotrun.api.status_parts.spend_limit import SpendBefore as StoredBefore
 from spotrun.api.status_parts.storage_cost import StorageCost as StoredStorage
 from spotrun.api.status_parts.storage_cost import StorageSums as StoredSums
 from spotrun.money.forecast import Mark
@@ -19,6 +20,7 @@ from spotrun.state.stored.cost import (
     Accumulators,
     Cost,
     PoolCost,
+    SpendBefore,
     StorageCost,
     StorageSums,
     Waste,
@@ -134,6 +136,7 @@ def read_sums(stored: api.Accumulators | None) -> Accumulators:
         idle_as_of=moment_of(stored.idle_as_of),
         transfer_usd=_usd(stored.transfer_usd),
         storage=_read_storage_sums(stored.storage),
+        spend_before=_read_before(stored.spend_before),
         as_of=moment_of(stored.as_of),
     )
 
@@ -172,7 +175,30 @@ def write_sums(sums: Accumulators) -> api.Accumulators | None:
         idle_as_of=time_of(sums.idle_as_of),
         transfer_usd=_amount(sums.transfer_usd),
         storage=_write_storage_sums(sums.storage),
+        spend_before=_write_before(sums.spend_before),
         as_of=time_of(sums.as_of),
+    )
+
+
+def _read_before(stored: StoredBefore | None) -> SpendBefore | None:
+    if stored is None or stored == StoredBefore():
+        return None
+    return SpendBefore(
+        month=moment_of(stored.month),
+        month_usd=_usd(stored.month_usd),
+        week=moment_of(stored.week),
+        week_usd=_usd(stored.week_usd),
+    )
+
+
+def _write_before(before: SpendBefore | None) -> StoredBefore | None:
+    if before is None:
+        return None
+    return StoredBefore.model_construct(
+        month=time_of(before.month),
+        month_usd=_amount(before.month_usd),
+        week=time_of(before.week),
+        week_usd=_amount(before.week_usd),
     )
 
 

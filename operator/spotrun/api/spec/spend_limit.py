@@ -1,0 +1,104 @@
+"""The SpendLimit: what the jobs of a namespace, or those with some labels, may spend together."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from spotrun.api.field_types.amounts import PositiveAmount
+from spotrun.api.field_types.bounded import PercentOf
+from spotrun.api.meta import ObjectMeta
+from spotrun.api.model import Model, Rule
+from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM, Choice
+from spotrun.api.spec.selector import Labels
+from spotrun.api.status_parts.spend_limit import SpendLimitStatus
+
+COST_LABELS = (str(LABEL_TEAM), str(LABEL_COST_CENTER), str(LABEL_PROJECT))
+
+
+class SpendPeriod(Choice):
+    """The time over which spending is added up."""
+
+    MONTH = "Month", "a calendar month, in UTC"
+    WEEK = "Week", "a week that begins on Monday, in UTC"
+    TOTAL = "Total", "all the time"
+
+
+class OnLimit(Choice):
+    """The reaction to a limit that is used up."""
+
+    WARN = "Warn", "say so, and go on"
+    HOLD = "Hold", "start no job for which too little is left; those that run go on"
+    SUSPEND = (
+        "Suspend",
+        "the same, and suspend running jobs, each after a checkpoint, so that the limit is kept",
+    )
+
+
+class SpendSelector(Model):
+    """The jobs that a limit is about."""
+
+    match_labels: Annotated[Labels, Field(min_length=1)] = Field(
+        description="Labels a TrainingJob must have, each with exactly this value: team, "
+        "cost-center or project.",
+    )
+
+    rules = (
+        Rule(
+            cel=f"self.matchLabels.all(k, k in {list(COST_LABELS)})",
+            message="selector.matchLabels takes the labels by which costs are grouped: team, "
+            "cost-center and project",
+            holds=lambda s: all(key in COST_LABELS for key in s.match_labels),
+        ),
+    )
+
+
+class SpendLimitSpec(Model):
+    """The wanted limit."""
+
+    limit_usd: PositiveAmount = Field(
+        description="The most that these jobs may spend in a period, in USD: nodes and checkpoint "
+        "storage, as in status.cost of each job."
+    )
+    period: SpendPeriod = Field(
+        SpendPeriod.MONTH,
+        description=f"Default Month: the time over which is added up. {SpendPeriod.explained()}",
+    )
+    selector: SpendSelector | None = Field(
+        None, description="The jobs that count. Default: all TrainingJobs of the namespace."
+    )
+    on_exceeded: OnLimit = Field(
+        OnLimit.HOLD,
+        description="Default Hold: the reaction when the limit is, or is about to be, used up. "
+        f"{OnLimit.explained()}",
+    )
+    warn_at_percent: PercentOf = Field(
+        80,
+        description="Default 80. The share of limitUsd, in percent, from which on the condition "
+        "BelowWarning is False, and an alert of the chart fires.",
+    )
+
+
+class SpendLimit(Model):
+    """A limit on what jobs of a namespace spend together in a month, a week or in total."""
+
+    api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
+    kind: Literal["SpendLimit"] = Field(description="The kind of object.")
+    metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
+    spec: SpendLimitSpec = Field(description="The wanted limit.")
+    status: SpendLimitStatus | None = Field(
+        None, description="What is spent and held; only the operator writes here."
+    )
+
+    rules = (
+        Rule(
+            cel="size(self.metadata.name) <= 63",
+            message="metadata.name must be at most 63 characters, for the messages of jobs name it",
+            holds=lambda one: len(one.metadata.name or "") <= 63,
+        ),
+        Rule(
+            cel="self.spec.period == oldSelf.spec.period",
+            message="spec.period cannot change, for what deleted jobs have spent is known of one "
+            "period only: make another SpendLimit",
+            holds=None,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""SpendLimits: what jobs of a namespace may spend together, and which of them may start."""

@@ -1,0 +1,178 @@
+"""The facts about limits and jobs on which the decision for a namespace rests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from spotrun.api.names import Phase, SuspendedBy
+from spotrun.api.spec.spend_limit import OnLimit, SpendLimitSpec
+from spotrun.api.trainingjob import TrainingJobSpec
+from spotrun.money.budget import HEADROOM
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
+from spotrun.policies.budget.policy import end_usd
+from spotrun.policies.budget.spend.period import Period, period_of
+from spotrun.policies.budget.spend.state import SpendState
+from spotrun.state.job_state import JobState
+from spotrun.state.sizes import smallest, wanted
+from spotrun.state.snapshot import grace_seconds_of
+from spotrun.state.stored.cost import Cost, SpendBefore
+from spotrun.state.view import FINISHED
+
+USEFUL_SECONDS = 600
+"""A start takes minutes: a job that could not train for ten would spend its money on starting."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A SpendLimit, and what is stored about it."""
+
+    name: str
+    spec: SpendLimitSpec
+    version: str = ""
+    generation: int = 0
+    state: SpendState = field(default_factory=SpendState)
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether it keeps jobs from starting."""
+        return self.spec.on_exceeded is not OnLimit.WARN
+
+    @property
+    def usd(self) -> Usd:
+        """The limit itself."""
+        return Usd.of(self.spec.limit_usd)
+
+    def covers(self, job: "JobFacts") -> bool:
+        """Whether the job counts."""
+        selector = self.spec.selector
+        labels = selector.match_labels if selector is not None else {}
+        return all(job.labels.get(key) == value for key, value in labels.items())
+
+    def period(self, now: datetime) -> Period:
+        """Return the present period."""
+        return period_of(self.spec.period, now)
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """A job as far as limits are concerned with it; `usd` and `rate` are of now."""
+
+    name: str
+    uid: str
+    version: str
+    created_at: datetime
+    spec: TrainingJobSpec = field(hash=False, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    finalizers: tuple[str, ...] = ()
+    usd: Usd = NO_USD
+    rate: UsdPerHour = NO_RATE
+    before: SpendBefore = field(default_factory=SpendBefore)
+    forecast_usd: Usd | None = None
+    interruption_usd: Usd = NO_USD
+    workers: int = 0  # that are not settled: they cost something, or will
+    worker_rate: UsdPerHour | None = None  # of one that is to come, where it is cheapest
+    is_stopping: bool = False  # something holds it back, and workers are left
+    is_held: bool = False  # by a SpendLimit, as its status says
+    asks: bool = False  # it would start if it may
+    is_granted: bool = False  # it may, and its workers are on their way
+    is_deleting: bool = False
+    is_over: bool = False
+
+    @property
+    def least(self) -> int:
+        """The fewest workers that train."""
+        return smallest(self.spec.workers)
+
+    @property
+    def wanted(self) -> int:
+        """The workers that are asked for."""
+        return wanted(self.spec.workers)
+
+    @property
+    def present_rate(self) -> UsdPerHour:
+        """The rate of its workers, those included that have no node yet."""
+        if not self.workers:
+            return NO_RATE
+        return max(self.rate, (self.worker_rate or NO_RATE) * self.workers)
+
+    @property
+    def order(self) -> tuple[bool, int, datetime, str]:
+        """The order in which jobs start."""
+        return (not self.is_granted, -self.spec.priority, self.created_at, self.name)
+
+    def end_usd(self, rate: UsdPerHour) -> Usd:
+        """Return what a checkpoint and the end of workers of this rate cost at most."""
+        return end_usd(self.spec, rate)
+
+    def spent_in(self, period: Period) -> Usd:
+        """Return what the job has spent in a period.
+
+        Of a job that is older than the period, and of which it is not known what it had spent
+        before, nothing counts until that is noted: it does not run, or is about to be looked at.
+        """
+        if period.start is None or self.created_at >= period.start:
+            return self.usd
+        known = {
+            self.before.month: self.before.month_usd,
+            self.before.week: self.before.week_usd,
+        }.get(period.start)
+        return NO_USD if known is None else max(self.usd - known, NO_USD)
+
+    def closing_usd(self, period: Period) -> Usd:
+        """Return what a deleted job has spent, and may still spend while its workers end."""
+        return self.spent_in(period) + self.rate.over(grace_seconds_of(self.spec))
+
+
+def useful_usd(rate: UsdPerHour) -> Usd:
+    """Return the money for the shortest work that is worth a start."""
+    return (rate * HEADROOM).over(USEFUL_SECONDS)
+
+
+def spent_by(cost: Cost, now: datetime) -> Usd:
+    """Return what a job has spent by now: its status is as old as a minute."""
+    storage = cost.storage.usd if cost.storage is not None else None
+    spent = (cost.usd or NO_USD) + (storage or NO_USD)
+    if not cost.usd_per_hour or cost.as_of is None:
+        return spent
+    return spent + cost.usd_per_hour.over(max(seconds_between(cost.as_of, now), Decimal(0)))
+
+
+def facts_of(
+    spec: TrainingJobSpec,
+    status: JobState,
+    now: datetime,
+    *,
+    name: str,
+    uid: str,
+    version: str,
+    created_at: datetime,
+    is_deleting: bool = False,
+    labels: Mapping[str, str] | None = None,
+    finalizers: tuple[str, ...] = (),
+) -> JobFacts:
+    """Return the facts that a job's spec and status give."""
+    cost, by = status.cost, status.suspended_by or ()
+    is_over = status.phase in FINISHED
+    workers = max((status.next_worker_id or 0) - status.settled.size, 0)
+    return JobFacts(
+        name=name,
+        uid=uid,
+        version=version,
+        created_at=created_at,
+        spec=spec,
+        labels=labels or {},
+        finalizers=finalizers,
+        usd=spent_by(cost, now),
+        rate=cost.usd_per_hour or NO_RATE,
+        before=status.accumulators.spend_before or SpendBefore(),
+        forecast_usd=cost.forecast_usd,
+        interruption_usd=cost.interruption_usd or NO_USD,
+        workers=workers,
+        is_stopping=bool(by) or is_over or is_deleting,
+        is_held=SuspendedBy.SPEND_LIMIT in by,
+        asks=by == (SuspendedBy.SPEND_LIMIT,)
+        and not (workers or spec.suspend or is_over or is_deleting),
+        is_deleting=is_deleting,
+        is_over=is_over or status.phase is Phase.FAILED,
+    )
