@@ -36,7 +36,7 @@ QUICK = Terms(lease_seconds=3, renew_seconds=2, retry_seconds=0.3)
 def install_crds(cluster: Cluster) -> None:
     """Teach a cluster what a TrainingJob is, kubectl and the garbage collector included."""
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    for kind in ("trainingjobs", "capacitypools", "tuningjobs"):
+    for kind in ("trainingjobs", "capacitypools", "tuningjobs", "spendlimits"):
         # It is established, then found by discovery; its schema, which kubectl reads, is last.
         end = time.monotonic() + PATIENCE_SECONDS
         while "FIELDS" not in cluster.kubectl("explain", f"{kind}.spotrun.dev", check=False).stdout:
@@ -229,6 +229,10 @@ async def leave_nothing(kube: Client, namespace: str) -> None:
     Pods that stay bound to a node count against the next one of its name.
     """
     await kube.delete(at("namespaces", None, namespace))
+    for job in await kube.list(at("trainingjobs", namespace, group=GROUP)):
+        if job["metadata"].get("finalizers"):
+            path = at("trainingjobs", namespace, job["metadata"]["name"], group=GROUP)
+            await kube.patch(path, {"metadata": {"finalizers": None}})
     for pool in await kube.list(at("capacitypools", group=GROUP)):
         await kube.delete(at("capacitypools", None, pool["metadata"]["name"], group=GROUP))
     for pod in await kube.list(at("pods", namespace)):

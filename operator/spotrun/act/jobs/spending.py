@@ -76,12 +76,13 @@ class SpendKeeper:
             for name, one in decision.verdicts.items()
         }
         self._caches.spending.publish(namespace, verdicts)
-        waits = [decision.wake_after_seconds, SOON_SECONDS if late else float("inf")]
-        for limit in self._caches.spending.limits_of(namespace):
-            waits.append(await self._store(namespace, limit, decision.states.get(limit.name)))
+        stored = [
+            await self._store(namespace, limit, decision.states.get(limit.name))
+            for limit in self._caches.spending.limits_of(namespace)
+        ]
         for job in decision.release:
             await self._release(namespace, job)
-        again = min(waits)
+        again = min(decision.wake_after_seconds, SOON_SECONDS if late else float("inf"), *stored)
         return again if again < float("inf") else None
 
     def _decide(self, namespace: str) -> SpendDecision:
