@@ -143,7 +143,7 @@ class Rig:
         self.cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
         enter = self._stack.enter_async_context
         await enter(self.kube)
-        for kind in ("trainingjobs", "capacitypools", "tuningjobs"):
+        for kind in ("trainingjobs", "capacitypools", "tuningjobs", "spendlimits"):
             await self.kube.until(KINDS, f"{kind}.spotrun.dev", _is_established)
         transport = Transport(
             Credentials(from_kubeconfig(self.cluster.kubeconfig)), user_agent="bench"

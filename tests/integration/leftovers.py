@@ -16,6 +16,7 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NAMESPACES = at("namespaces")
 _OF_NO_FIXTURE = "default"
 _VISIBLE = {
+    "spendlimits": GROUP,
     "tuningjobs": GROUP,
     "trainingjobs": GROUP,
     "pods": "v1",

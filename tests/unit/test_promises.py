@@ -10,11 +10,12 @@ from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.crd import KINDS
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, ConditionType, Name, Phase, Reason, ScalingReason, SuspendedBy
+from spotrun.api.spec.spend_limit import SpendLimit
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TuningReason
 from spotrun.state.queue import Queue
-from spotrun.state.snapshot import PodPhase
+from spotrun.state.snapshot import PodPhase, SpendVerdict
 from spotrun.wire import Ending
 from tests.support.api.field_writers import Code, Module, models
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later
@@ -32,6 +33,7 @@ CODECS = (
     "state/stored/workers_codec.py",
     "state/stored/pools/pool_codec.py",
     "policies/tuning/codec.py",
+    "policies/budget/spend/codec.py",
 )
 DECIDING = Code.within("policies", "state", "money", "act", "observe").without(*CODECS)
 ALL = Code.within("")
@@ -49,7 +51,9 @@ def fields(root: type[Model]) -> list[tuple[str, str]]:
 
 STATUS = [one for kind in (TrainingJob, CapacityPool) for one in fields(part(kind, "Status"))]
 SPEC = [
-    one for kind in (TrainingJob, CapacityPool, TuningJob) for one in fields(part(kind, "Spec"))
+    one
+    for kind in (TrainingJob, CapacityPool, TuningJob, SpendLimit)
+    for one in fields(part(kind, "Spec"))
 ]
 
 
@@ -68,6 +72,8 @@ IN_STATE = {
     "TuningJobStatus": "TuningState",
     "TrialCounts": "Counts",
     "BestTrial": "Best",
+    "SpendLimitStatus": "SpendState",
+    "SpendCounts": "SpendState",
 }
 """The classes as which decisions carry a model."""
 NAMED_IN_STATE: dict[tuple[str, str], str] = {
@@ -159,6 +165,7 @@ HELD = {
     SuspendedBy.SCHEDULE: (a_job(1, schedule=WINDOWS, checkpoint=ON_CLAIM), 0.0),
     SuspendedBy.IDLE: (an_idle_job(), 7200.0),
     SuspendedBy.QUEUE: (a_job(1).with_facts(queue=Queue("team")), 0.0),
+    SuspendedBy.SPEND_LIMIT: (a_job(1).with_facts(spend=SpendVerdict("too little left")), 0.0),
 }
 
 

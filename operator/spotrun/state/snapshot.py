@@ -221,7 +221,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class SpendVerdict:
-    """What the SpendLimits of the namespace say to a job."""
+    """The answer of the namespace's SpendLimits to a job."""
 
     holds: str = ""  # why it may have no workers, and what to do; "": it may
     code: str = ""  # what that rests on

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from tests.e2e.existing.settings import Settings
 from tests.e2e.installation import RELEASE, SYSTEM
 
-DEFINITIONS = ("trainingjobs.spotrun.dev", "capacitypools.spotrun.dev", "tuningjobs.spotrun.dev")
+DEFINITIONS = tuple(
+    f"{plural}.spotrun.dev"
+    for plural in ("trainingjobs", "capacitypools", "tuningjobs", "spendlimits")
+)
 
 
 @dataclass(frozen=True)

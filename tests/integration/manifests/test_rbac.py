@@ -25,6 +25,7 @@ GROUPS = {
     "trainingjobs": "spotrun.dev",
     "capacitypools": "spotrun.dev",
     "tuningjobs": "spotrun.dev",
+    "spendlimits": "spotrun.dev",
     "poddisruptionbudgets": "policy",
     "networkpolicies": "networking.k8s.io",
     "events": "events.k8s.io",

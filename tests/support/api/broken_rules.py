@@ -1,5 +1,6 @@
 """Bad manifests, each with what is said about it: what breaks a rule between fields."""
 
+from tests.support.api.limit_cases import BAD_LIMITS
 from tests.support.api.malformed_values import FORMS, SHAPES
 from tests.support.api.manifest_cases import (
     BUDGET,
@@ -296,4 +297,4 @@ RULES = (
     ),
 )
 
-INVALID = RULES + FORMS + SHAPES + BAD_SEARCHES
+INVALID = RULES + FORMS + SHAPES + BAD_SEARCHES + BAD_LIMITS

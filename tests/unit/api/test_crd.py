@@ -70,7 +70,7 @@ def test_every_field_says_what_it_is_for() -> None:
         path for path, text in said.items() if not re.match(r'["A-Z].{9,}\.$', text, re.DOTALL)
     ]
     assert [
-        path for path in silent if not path.endswith(("[]", "Job.metadata", "Pool.metadata"))
+        path for path in silent if not path.endswith(("[]", "Job.metadata", "Pool.metadata", "Limit.metadata"))
     ] == []
 
 
@@ -117,9 +117,10 @@ def test_fields_contain_only_what_a_structural_schema_may() -> None:
 
 
 def test_a_definition_has_its_names_scope_and_subresources() -> None:
-    trainingjob, capacitypool, tuningjob = (crd(kind)["spec"] for kind in KINDS)
+    trainingjob, capacitypool, tuningjob, spendlimit = (crd(kind)["spec"] for kind in KINDS)
     assert (trainingjob["scope"], capacitypool["scope"]) == ("Namespaced", "Cluster")
     assert (tuningjob["scope"], tuningjob["names"]["shortNames"]) == ("Namespaced", ["tune"])
+    assert (spendlimit["scope"], spendlimit["names"]["shortNames"]) == ("Namespaced", ["spend"])
     assert trainingjob["names"]["shortNames"] == ["tjob"]
     assert capacitypool["names"]["shortNames"] == ["cpool"]
     assert trainingjob["versions"][0]["subresources"] == {

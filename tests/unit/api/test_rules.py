@@ -9,11 +9,12 @@ from spotrun.api.crd import KINDS, openapi
 from spotrun.api.model import Model
 from spotrun.api.schemas.structural import JsonSchema
 from tests.support.api.broken_rules import INVALID
+from tests.support.api.limit_cases import GOOD_LIMITS
 from tests.support.api.manifest_cases import VALID, Case, Manifest, job, pool, refusal
 from tests.support.api.random_manifests import manifests
 from tests.support.api.search_cases import GOOD_SEARCHES
 
-GOOD = VALID | GOOD_SEARCHES
+GOOD = VALID | GOOD_SEARCHES | GOOD_LIMITS
 
 
 @pytest.mark.parametrize("manifest", GOOD.values(), ids=GOOD.keys())

@@ -20,8 +20,7 @@ from spotrun.observe.caches import Caches
 from spotrun.observe.kube_objects import SPEND_LIMITS, TRAINING_JOBS
 from spotrun.policies.budget.spend.codec import write
 from spotrun.policies.budget.spend.decide import SpendDecision, decide
-from spotrun.policies.budget.spend.facts import JobFacts, Limit
-from spotrun.policies.budget.spend.state import SpendState
+from spotrun.policies.budget.spend.facts import JobFacts, Limit, SpendState
 from spotrun.state.snapshot import SpendVerdict
 
 log = logging.getLogger(__name__)

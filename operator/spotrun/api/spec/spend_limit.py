@@ -1,6 +1,6 @@
 """The SpendLimit: what the jobs of a namespace, or those with some labels, may spend together."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -37,17 +37,18 @@ class OnLimit(Choice):
 class SpendSelector(Model):
     """The jobs that a limit is about."""
 
-    match_labels: Annotated[Labels, Field(min_length=1)] = Field(
+    match_labels: Labels = Field(
         description="Labels a TrainingJob must have, each with exactly this value: team, "
-        "cost-center or project.",
+        "cost-center or project."
     )
 
     rules = (
         Rule(
-            cel=f"self.matchLabels.all(k, k in {list(COST_LABELS)})",
-            message="selector.matchLabels takes the labels by which costs are grouped: team, "
-            "cost-center and project",
-            holds=lambda s: all(key in COST_LABELS for key in s.match_labels),
+            cel="self.matchLabels.size() > 0 && "
+            f"self.matchLabels.all(k, k in {list(COST_LABELS)})",
+            message="selector.matchLabels takes one or more of the labels by which costs are "
+            "grouped: team, cost-center and project",
+            holds=lambda s: bool(s.match_labels) and all(k in COST_LABELS for k in s.match_labels),
         ),
     )
 

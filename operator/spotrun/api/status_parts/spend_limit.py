@@ -15,7 +15,7 @@ MOST_NAMED = 20
 
 
 class SpendBefore(Model):
-    """What the job had spent before the present month and week; only under a SpendLimit."""
+    """The sums that the job had spent before the present month and week."""
 
     month: Time | None = Field(None, description="The beginning of the month.")
     month_usd: Amount | None = Field(None, description="Spent before it, in USD.")
@@ -35,7 +35,7 @@ _Names = Annotated[tuple[ShortText, ...], Field(max_length=MOST_NAMED)]
 
 
 class SpendLimitStatus(Model):
-    """What is spent and held; only the operator writes here."""
+    """The sums that are spent and held; only the operator writes here."""
 
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this status was concluded from."

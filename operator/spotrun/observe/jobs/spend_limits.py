@@ -40,7 +40,7 @@ NOT_ASKED = SpendVerdict()
 
 @dataclass
 class _Known:
-    """What is known of a job besides its object."""
+    """The knowledge of a job besides its object."""
 
     asks: bool = False
     worker_rate: UsdPerHour | None = None

@@ -1,1 +1,1 @@
-"""SpendLimits: what jobs of a namespace may spend together, and which of them may start."""
+"""SpendLimits: the money that jobs of a namespace share, and which of them may start."""

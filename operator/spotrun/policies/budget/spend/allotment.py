@@ -38,7 +38,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Allotment:
-    """What each job may do; those in no list may go on as they are."""
+    """The share of each job; those in no list may go on as they are."""
 
     granted: frozenset[str] = frozenset()
     refused: Mapping[str, Refused] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Allotment:
 
 
 class _Room:
-    """What is left of one limit while jobs are gone through."""
+    """The rest of one limit while jobs are gone through."""
 
     def __init__(self, limit: Limit, spent: Usd, jobs: Iterable[JobFacts]) -> None:
         self.limit = limit

@@ -2,7 +2,7 @@
 
 from spotrun.api.status_parts import spend_limit as api
 from spotrun.money.units import Usd
-from spotrun.policies.budget.spend.state import SpendState
+from spotrun.policies.budget.spend.facts import SpendState
 from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.statements_codec import read_conditions, write_conditions
 

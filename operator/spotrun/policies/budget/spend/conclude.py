@@ -10,9 +10,14 @@ from spotrun.api.spec.spend_limit import OnLimit
 from spotrun.api.status_parts.spend_limit import MOST_CLOSING, MOST_NAMED
 from spotrun.money.budget import used_percent
 from spotrun.money.units import NO_USD, Usd, seconds_between
-from spotrun.policies.budget.spend.facts import JobFacts, Limit
+from spotrun.policies.budget.spend.facts import (
+    JobFacts,
+    Limit,
+    SpendCondition,
+    SpendReason,
+    SpendState,
+)
 from spotrun.policies.budget.spend.period import Period
-from spotrun.policies.budget.spend.state import SpendCondition, SpendReason, SpendState
 from spotrun.state.conditions import with_condition
 
 

@@ -8,8 +8,7 @@ from spotrun.api.names import FINALIZER_SPEND
 from spotrun.policies.budget.spend import words
 from spotrun.policies.budget.spend.allotment import Allotment, allot, spent_in_period
 from spotrun.policies.budget.spend.conclude import Names, closed, conclude
-from spotrun.policies.budget.spend.facts import JobFacts, Limit
-from spotrun.policies.budget.spend.state import SpendState
+from spotrun.policies.budget.spend.facts import JobFacts, Limit, SpendState
 from spotrun.state.snapshot import SpendVerdict
 
 _LOOK_SECONDS = 30.0
@@ -19,7 +18,7 @@ _LEAST_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class SpendDecision:
-    """What follows for a namespace."""
+    """The outcome for a namespace."""
 
     verdicts: Mapping[str, SpendVerdict] = field(default_factory=dict)  # by job
     states: Mapping[str, SpendState] = field(default_factory=dict)  # by limit

@@ -4,23 +4,65 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 
-from spotrun.api.names import Phase, SuspendedBy
+from spotrun.api.field_types.amounts import Percent
+from spotrun.api.names import Choice, SuspendedBy
 from spotrun.api.spec.spend_limit import OnLimit, SpendLimitSpec
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.money.budget import HEADROOM
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
 from spotrun.policies.budget.policy import end_usd
 from spotrun.policies.budget.spend.period import Period, period_of
-from spotrun.policies.budget.spend.state import SpendState
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest, wanted
 from spotrun.state.snapshot import grace_seconds_of
 from spotrun.state.stored.cost import Cost, SpendBefore
+from spotrun.state.stored.statements import Condition
 from spotrun.state.view import FINISHED
 
 USEFUL_SECONDS = 600
 """A start takes minutes: a job that could not train for ten would spend its money on starting."""
+
+
+class SpendCondition(Choice):
+    """The conditions of a SpendLimit."""
+
+    WITHIN_LIMIT = "WithinLimit", "less is spent than limitUsd"
+    BELOW_WARNING = "BelowWarning", "less is spent than warnAtPercent of limitUsd"
+    STARTS_ALLOWED = "StartsAllowed", "no job is held or stopped by this limit"
+
+
+class SpendReason(StrEnum):
+    """The reasons in these conditions."""
+
+    WITHIN = "Within"
+    EXCEEDED = "Exceeded"
+    WARNING = "Warning"
+    HOLDS = "HoldsJobs"
+
+
+@dataclass(frozen=True, slots=True)
+class SpendState:
+    """Everything that is stored about a SpendLimit."""
+
+    observed_generation: int | None = None
+    message: str | None = None
+    period_start: datetime | None = None
+    period_end: datetime | None = None
+    spent_usd: Usd = NO_USD
+    deleted_usd: Usd = NO_USD
+    reserved_usd: Usd = NO_USD
+    forecast_usd: Usd | None = None
+    used_percent: Percent | None = None
+    running: int = 0
+    held: int = 0
+    suspended: int = 0
+    held_jobs: tuple[str, ...] = ()
+    suspended_jobs: tuple[str, ...] = ()
+    closing: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -174,5 +216,5 @@ def facts_of(
         asks=by == (SuspendedBy.SPEND_LIMIT,)
         and not (workers or spec.suspend or is_over or is_deleting),
         is_deleting=is_deleting,
-        is_over=is_over or status.phase is Phase.FAILED,
+        is_over=is_over,
     )

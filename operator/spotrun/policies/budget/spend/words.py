@@ -1,4 +1,4 @@
-"""What a job and a SpendLimit say in plain words: what happened, why, and what to do."""
+"""The plain words for a job that a SpendLimit holds: what happened, why, and what to do."""
 
 from datetime import datetime
 
