@@ -10,8 +10,9 @@ from pydantic_core import ErrorDetails
 
 from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.model import Model
-from spotrun.api.names import API_VERSION, CAPACITY_POOL, TRAINING_JOB, TUNING_JOB
+from spotrun.api.names import API_VERSION, CAPACITY_POOL, SPEND_LIMIT, TRAINING_JOB, TUNING_JOB
 from spotrun.api.schemas.structural import JsonSchema, structural
+from spotrun.api.spec.spend_limit import SpendLimit
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 
@@ -34,7 +35,7 @@ _WORDS = {
 _Kind = TypeVar("_Kind", bound=Model)
 
 
-def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool | TuningJob:
+def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool | TuningJob | SpendLimit:
     """Return the object a manifest describes; a ValueError names every field that is wrong."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
     if version != API_VERSION:
@@ -45,7 +46,9 @@ def load(manifest: dict[str, Any]) -> TrainingJob | CapacityPool | TuningJob:
         return _validated(CapacityPool, manifest)
     if kind == TUNING_JOB:
         return _validated(TuningJob, manifest)
-    known = f"{TRAINING_JOB}, {CAPACITY_POOL} and {TUNING_JOB}"
+    if kind == SPEND_LIMIT:
+        return _validated(SpendLimit, manifest)
+    known = f"{TRAINING_JOB}, {CAPACITY_POOL}, {TUNING_JOB} and {SPEND_LIMIT}"
     raise ValueError(f"kind is {kind!r}; spotrun reads {known}")
 
 

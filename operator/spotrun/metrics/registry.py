@@ -23,6 +23,7 @@ from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
 from spotrun.metrics.scaling import scaling_families
 from spotrun.metrics.searches import Searches
+from spotrun.metrics.spending import NamespacedLimit, Spending
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.view import FINISHED
 
@@ -47,11 +48,13 @@ class Meter:
         deleted_jobs: DeletedJobs | None = None,
         searches: Callable[[], Iterable[TuningSnapshot]] = tuple,
         pools: Callable[[], Iterable[KnownPool]] = tuple,
+        limits: Callable[[], Iterable[NamespacedLimit]] = tuple,
     ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_Jobs(jobs, leads, most_jobs, deleted_jobs))
         self.registry.register(Searches(searches, leads, most_jobs))
         self.registry.register(Pools(pools, leads, most_jobs))
+        self.registry.register(Spending(limits, leads, most_jobs))
         self.registry.register(Queues(queues or {}, leads))
         Info("spotrun_build", "The operator's version.", registry=self.registry).info(
             {"version": importlib.metadata.version("spotrun")}

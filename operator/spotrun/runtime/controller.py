@@ -188,6 +188,7 @@ class Controller:
                 KnownPool(pool.name, pool.spec.capacity, pool.status)
                 for pool in self._caches.pools.known
             ),
+            limits=lambda: self._caches.spending.known,
         )
         metrics = Exposition(self._meter.registry, time.monotonic)
         server = plain_server(

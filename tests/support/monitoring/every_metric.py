@@ -22,6 +22,7 @@ from spotrun.metrics.pools import KnownPool
 from spotrun.metrics.registry import Meter
 from spotrun.money.price_history import NodePrice
 from spotrun.money.units import Usd, UsdPerHour
+from spotrun.policies.budget.spend.facts import Limit, SpendState
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
@@ -32,6 +33,7 @@ from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoin
 from spotrun.state.stored.workers import Interruptions
 from spotrun.wire import Metric as Measured
 from tests.support.jobs.published_jobs import job, peer, world
+from tests.support.money.shared_limits import a_limit
 from tests.support.tuning.searches import a_search
 
 _MOMENT = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -70,12 +72,19 @@ def full_meter() -> Meter:
         {"trainingjobs": queue},
         searches=lambda: [full_search()],
         pools=lambda: [_POOL],
+        limits=lambda: [("ml", full_limit())],
     )
     meter.count_request("world", 200)
     meter.agent_connections.labels("known").set(1)
     with pytest.raises(Forbidden), meter.reconciling():
         raise Forbidden("no")
     return meter
+
+
+def full_limit() -> Limit:
+    """A SpendLimit of which everything is known."""
+    state = SpendState(spent_usd=Usd(5), reserved_usd=Usd(1), forecast_usd=Usd(9))
+    return replace(a_limit(), state=state)
 
 
 def full_search() -> TuningSnapshot:

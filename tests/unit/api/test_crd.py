@@ -70,7 +70,9 @@ def test_every_field_says_what_it_is_for() -> None:
         path for path, text in said.items() if not re.match(r'["A-Z].{9,}\.$', text, re.DOTALL)
     ]
     assert [
-        path for path in silent if not path.endswith(("[]", "Job.metadata", "Pool.metadata", "Limit.metadata"))
+        path
+        for path in silent
+        if not path.endswith(("[]", "Job.metadata", "Pool.metadata", "Limit.metadata"))
     ] == []
 
 

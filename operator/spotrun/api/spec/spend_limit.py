@@ -44,8 +44,7 @@ class SpendSelector(Model):
 
     rules = (
         Rule(
-            cel="self.matchLabels.size() > 0 && "
-            f"self.matchLabels.all(k, k in {list(COST_LABELS)})",
+            cel=f"self.matchLabels.size() > 0 && self.matchLabels.all(k, k in {list(COST_LABELS)})",
             message="selector.matchLabels takes one or more of the labels by which costs are "
             "grouped: team, cost-center and project",
             holds=lambda s: bool(s.match_labels) and all(k in COST_LABELS for k in s.match_labels),
