@@ -81,7 +81,8 @@ on a cluster that is there already:
     context  {facts.context}
     server   {facts.server} (Kubernetes {facts.version})
 These tests will
-  - install the CRDs {_listed(DEFINITIONS)}
+  - install the CRDs {_listed(DEFINITIONS[:2])},
+    {_listed(DEFINITIONS[2:])}
   - install {settings.operator_image} as release {RELEASE} in the new namespace {SYSTEM},
     with rights to the jobs and pods of all namespaces; kill its pods, upgrade it, uninstall it, and
     install it again

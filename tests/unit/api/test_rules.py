@@ -82,7 +82,10 @@ def test_several_broken_rules_are_all_named() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "Pod"}, "kind is 'Pod'; spotrun reads TrainingJob, CapacityPool and TuningJob"),
+        (
+            {"kind": "Pod"},
+            "kind is 'Pod'; spotrun reads TrainingJob, CapacityPool, TuningJob and SpendLimit",
+        ),
         ({"apiVersion": "v1"}, "apiVersion is 'v1'; spotrun reads spotrun.dev/v1alpha1"),
         ({"extra": 1}, 'unknown field "extra": known are apiVersion, kind, metadata, spec, status'),
     ],

@@ -77,7 +77,8 @@ on a cluster that is there already:
     context  team
     server   https://10.0.0.1 (Kubernetes v1.37.0)
 These tests will
-  - install the CRDs trainingjobs.spotrun.dev, capacitypools.spotrun.dev, tuningjobs.spotrun.dev, spendlimits.spotrun.dev
+  - install the CRDs trainingjobs.spotrun.dev, capacitypools.spotrun.dev,
+    tuningjobs.spotrun.dev, spendlimits.spotrun.dev
   - install registry/operator:1 as release spotrun in the new namespace spotrun-system,
     with rights to the jobs and pods of all namespaces; kill its pods, upgrade it, uninstall it, and
     install it again

@@ -26,6 +26,7 @@ from spotrun.observe.kube_objects import SPEND_LIMITS, CostLabels, JobObject, Sp
 from spotrun.policies.budget.projected_rate import least_worker_rate
 from spotrun.policies.budget.spend.codec import read
 from spotrun.policies.budget.spend.facts import JobFacts, Limit, facts_of
+from spotrun.policies.budget.spend.job_policies import must_ask
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, SpendVerdict
 from spotrun.state.view import FINISHED, View
@@ -161,10 +162,8 @@ class SpendLimits:
         return replace(job, spend=known.verdict or NOT_ASKED)
 
     def must_ask(self, job: JobSnapshot, status: JobState) -> bool:
-        """Whether a decision gives a job its first workers before money is reserved for them."""
-        if job.spend is None or job.spend.is_granted or _unsettled(job.status):
-            return False
-        if not _unsettled(status):
+        """Whether a decision has to wait for the answer to a question that is asked hereby."""
+        if not must_ask(job, status):
             return False
         self._known.setdefault(job.namespace, {}).setdefault(job.uid, _Known()).asks = True
         self._look(job.namespace)
@@ -235,10 +234,6 @@ def _covers(limit: Limit, labels: Mapping[str, str]) -> bool:
     selector = limit.spec.selector
     wanted = selector.match_labels if selector is not None else {}
     return all(labels.get(key) == value for key, value in wanted.items())
-
-
-def _unsettled(status: JobState) -> int:
-    return (status.next_worker_id or 0) - status.settled.size
 
 
 def _labels(labels: CostLabels) -> dict[str, str]:

@@ -171,6 +171,11 @@ def useful_usd(rate: UsdPerHour) -> Usd:
     return (rate * HEADROOM).over(USEFUL_SECONDS)
 
 
+def unsettled(status: JobState) -> int:
+    """Return the number of workers that cost something, or will."""
+    return max((status.next_worker_id or 0) - status.settled.size, 0)
+
+
 def spent_by(cost: Cost, now: datetime) -> Usd:
     """Return what a job has spent by now: its status is as old as a minute."""
     storage = cost.storage.usd if cost.storage is not None else None
@@ -196,7 +201,7 @@ def facts_of(
     """Return the facts that a job's spec and status give."""
     cost, by = status.cost, status.suspended_by or ()
     is_over = status.phase in FINISHED
-    workers = max((status.next_worker_id or 0) - status.settled.size, 0)
+    workers = unsettled(status)
     return JobFacts(
         name=name,
         uid=uid,

@@ -7,13 +7,14 @@ from fractions import Fraction
 from spotrun.api.names import Reason, SuspendedBy
 from spotrun.api.spec.spend_limit import SpendPeriod
 from spotrun.money.units import NO_USD, Usd, seconds_between
-from spotrun.policies.budget.spend.facts import spent_by
+from spotrun.policies.budget.spend.facts import spent_by, unsettled
 from spotrun.policies.budget.spend.period import period_of
 from spotrun.policies.cost.bill import bill
 from spotrun.policies.policy import Policy
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import SizeLimit
+from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.stored.cost import SpendBefore
 from spotrun.state.view import FINISHED, View
 
@@ -25,6 +26,13 @@ def spend_size_limit(view: View) -> SizeLimit | None:
         return None
     why = f"the SpendLimits of the namespace hold {verdict.workers} workers"
     return SizeLimit(Reason.SPEND_LIMITED, workers=verdict.workers, why=why)
+
+
+def must_ask(job: JobSnapshot, status: JobState) -> bool:
+    """Whether a decision gives a job its first workers before money is reserved for them."""
+    if job.spend is None or job.spend.is_granted or unsettled(job.status):
+        return False
+    return unsettled(status) > 0
 
 
 def note_periods(view: View, status: JobState) -> JobState:
