@@ -20,15 +20,15 @@ ALLOWED_USD = 0.01
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="2 lives")
+    parser.add_argument("--quick", action="store_true", help="one life")
     parser.add_argument("--lives", type=how_many, default=20)
     parser.add_argument("--jobs", type=how_many, default=50)
     arguments = parser.parse_args()
-    lives = 2 if arguments.quick else arguments.lives
+    lives = 1 if arguments.quick else arguments.lives
     overruns, used, running = [], [], []
     for seed in range(lives):
         random = Random(seed)  # noqa: S311 - a bench that can be run again
-        limit = f"{random.uniform(2, 40):.2f}"
+        limit = f"{random.uniform(1, 12):.2f}"
         life = a_shared_life(arguments.jobs, limit, random, crashes=bool(seed % 2))
         overruns.append(float(life.overrun_usd))
         used.append(float(life.metered_usd() / life.limit.usd.exact))

@@ -1,7 +1,8 @@
 """Clean-up of a cluster that the operator leaves, so that nothing waits for it for ever.
 
 Pods of workers carry our finalizer until their cost is in their job's status. Once nobody writes
-there any more, they would never go away, and neither would their namespaces.
+there any more, they would never go away, and neither would their namespaces. The same holds for the
+finalizer of jobs that a SpendLimit covers.
 """
 
 import asyncio
@@ -13,12 +14,12 @@ import msgspec
 
 from spotrun.act.pods import finalizer
 from spotrun.act.writes import AT_ONCE, Written
-from spotrun.api.names import FINALIZER_METERED, LABEL_JOB
+from spotrun.api.names import FINALIZER_METERED, FINALIZER_SPEND, LABEL_JOB
 from spotrun.kube.errors import Conflict, Invalid, NotFound
 from spotrun.kube.lease import LEASES, Lease
 from spotrun.kube.resource import Key, Meta, Resource
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.observe.kube_objects import PODS
+from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 
@@ -34,13 +35,13 @@ class UndoneError(Exception):
     """An obstacle to the clean-up; the message names it."""
 
 
-class _PodMeta(Meta, frozen=True, rename="camel"):
+class _HeldMeta(Meta, frozen=True, rename="camel"):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
 
 
-class _Pod(msgspec.Struct, frozen=True):
-    metadata: _PodMeta
+class _Held(msgspec.Struct, frozen=True):
+    metadata: _HeldMeta
 
 
 async def stop(client: Client, deployment: Key) -> None:
@@ -87,23 +88,43 @@ async def let_go_of_pods(client: Client, namespace: str | None) -> Counter[Key]:
 
     Raises KubeError, and UndoneError if some are left after several rounds.
     """
-    released: Counter[Key] = Counter()
+    released = await _let_go_of_all(client, Selection(PODS, namespace), FINALIZER_METERED)
+    return Counter(_job_of(pod) for pod in released)
+
+
+async def let_go_of_jobs(client: Client, namespace: str | None) -> list[Key]:
+    """Take our finalizer off the jobs that a SpendLimit covers; return their names.
+
+    Raises KubeError, and UndoneError if some are left after several rounds.
+    """
+    jobs = Selection(TRAINING_JOBS, namespace)
+    try:
+        released = await _let_go_of_all(client, jobs, FINALIZER_SPEND)
+    except NotFound:
+        return []  # the API is gone, and all jobs with it
+    return [Key(job.metadata.namespace, job.metadata.name) for job in released]
+
+
+async def _let_go_of_all(client: Client, selection: Selection, finalizer_name: str) -> list[_Held]:
+    released: list[_Held] = []
     found = 0
     slots = asyncio.Semaphore(AT_ONCE)
     for _ in range(_ROUNDS):
         found = 0
-        async with aclosing(_held_back(client, namespace)) as pages:
-            async for pods in pages:
-                found += len(pods)
-                done = await asyncio.gather(*(_let_go(client, pod, slots) for pod in pods))
-                released.update(
-                    _job_of(pod) for pod, is_done in zip(pods, done, strict=True) if is_done
+        async with aclosing(_held_back(client, selection, finalizer_name)) as pages:
+            async for page in pages:
+                found += len(page)
+                patches = (
+                    _let_go(client, selection.resource, one, finalizer_name, slots=slots)
+                    for one in page
                 )
+                done = await asyncio.gather(*patches)
+                released += [one for one, is_done in zip(page, done, strict=True) if is_done]
         if not found:
             return released
     raise UndoneError(
-        f"{found} pods changed each time their finalizer was to be taken off: something else "
-        "writes to them; run this again"
+        f"{found} {selection.resource.plural} changed each time their finalizer was to be taken "
+        "off: something else writes to them; run this again"
     )
 
 
@@ -114,24 +135,34 @@ async def _lease(client: Client, namespace: str) -> Lease | None:
         return None
 
 
-async def _held_back(client: Client, namespace: str | None) -> AsyncGenerator[list[_Pod], None]:
-    """Yield pages of pods with our finalizer; not by label, for labels can be taken off."""
-    async with aclosing(client.pages(Selection(PODS, namespace))) as pages:
+async def _held_back(
+    client: Client, selection: Selection, finalizer_name: str
+) -> AsyncGenerator[list[_Held], None]:
+    """Yield pages of objects with a finalizer; not by label, for labels can be taken off."""
+    async with aclosing(client.pages(selection)) as pages:
         async for page in pages:
-            pods = [msgspec.json.decode(item, type=_Pod) for item in page.items or ()]
-            yield [pod for pod in pods if FINALIZER_METERED in pod.metadata.finalizers]
+            found = [msgspec.json.decode(item, type=_Held) for item in page.items or ()]
+            yield [one for one in found if finalizer_name in one.metadata.finalizers]
 
 
-async def _let_go(client: Client, pod: _Pod, slots: asyncio.Semaphore) -> bool:
-    meta = pod.metadata
-    patch = finalizer.release(meta.uid, meta.finalizers.index(FINALIZER_METERED))
+async def _let_go(
+    client: Client,
+    resource: Resource,
+    one: _Held,
+    finalizer_name: str,
+    *,
+    slots: asyncio.Semaphore,
+) -> bool:
+    meta = one.metadata
+    at = meta.finalizers.index(finalizer_name)
+    patch = finalizer.release(meta.uid, at, finalizer_name)
     async with slots:
         try:
-            await client.patch(PODS, meta.name, patch, Written, namespace=meta.namespace)
+            await client.patch(resource, meta.name, patch, Written, namespace=meta.namespace)
         except (Invalid, Conflict, NotFound):
             return False  # it has changed, or is gone: the next round looks again
     return True
 
 
-def _job_of(pod: _Pod) -> Key:
+def _job_of(pod: _Held) -> Key:
     return Key(pod.metadata.namespace, pod.metadata.labels.get(LABEL_JOB, ""))

@@ -25,6 +25,7 @@ PRINTED = {
     "formation": {"formation_100_seconds"},
     "kopf_front": {"front_reflector_us", "front_fed_us", "front_own_us"},
     "pods_per_second": {"pods_vs_job_controller_200x8", "pods_vs_job_controller_1x1000"},
+    "limits": {"limit_overrun_usd"},
     "large_job": {
         "large_status_kb",
         "large_undecided",

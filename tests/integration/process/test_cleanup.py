@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.client import at
-from spotrun.api.names import FINALIZER_METERED
+from spotrun.api.names import FINALIZER_METERED, FINALIZER_SPEND
 from tests.integration.process.helpers import Launcher
 from tests.support.cluster.operator_world import World
 
@@ -83,6 +83,21 @@ async def test_what_runs_goes_on_and_finalizers_of_others_stay(
     assert (await world.job())["status"]["phase"] == "Running"
     again = await clean_up(account, "--watch-namespace", world.namespace)
     assert again == (0, f"{WATCHING}\nno pod waits for spotrun\n")
+
+
+async def test_a_deleted_job_that_a_spend_limit_kept_goes_away(
+    abandoned: World, account: Path
+) -> None:
+    world = abandoned
+    await world.kube.patch(world.jobs("job"), {"metadata": {"finalizers": [str(FINALIZER_SPEND)]}})
+    await world.kube.delete(world.jobs("job"))
+    assert "deletionTimestamp" in (await world.job())["metadata"]
+
+    code, said = await clean_up(account, "--watch-namespace", world.namespace)
+    assert code == 0
+    assert f"{world.namespace}/job: released, no SpendLimit counts it any more" in said
+    await world.kube.until(world.jobs(), "job", lambda one: one is None)
+    await world.until_no_pods()
 
 
 async def test_another_namespace_is_left_alone(abandoned: World, account: Path) -> None:

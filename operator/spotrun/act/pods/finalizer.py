@@ -1,4 +1,4 @@
-"""Our finalizer on pods, and the patch that removes it, no other, from that very pod."""
+"""The finalizers of ours, and the patch that removes one, no other, from that very object."""
 
 import msgspec
 
@@ -30,11 +30,11 @@ class Released(msgspec.Struct, frozen=True):
         return meta.version + 1 if is_gone else meta.version
 
 
-def release(uid: str, at: int) -> list[dict[str, object]]:
+def release(uid: str, at: int, name: str = FINALIZER_METERED) -> list[dict[str, object]]:
     """Return a JSON patch that removes our finalizer at this index; Invalid if another is there."""
     path = f"/metadata/finalizers/{at}"
     return [
         {"op": "test", "path": "/metadata/uid", "value": uid},
-        {"op": "test", "path": path, "value": str(FINALIZER_METERED)},
+        {"op": "test", "path": path, "value": str(name)},
         {"op": "remove", "path": path},
     ]

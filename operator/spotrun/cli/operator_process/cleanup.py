@@ -4,7 +4,13 @@ import asyncio
 import sys
 from importlib.metadata import version
 
-from spotrun.act.uninstall import UndoneError, let_go_of_pods, stop, until_nobody_leads
+from spotrun.act.uninstall import (
+    UndoneError,
+    let_go_of_jobs,
+    let_go_of_pods,
+    stop,
+    until_nobody_leads,
+)
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.access import AccessError, Credentials
@@ -32,8 +38,8 @@ def run(options: Options, deployment: str | None) -> int:
     except (KubeError, OSError) as error:
         print(
             f"spotrun cleanup: not done, {error}. It may be run again; it needs the rights to get "
-            "the Lease, to list and patch pods and, with --stop-deployment, to patch "
-            "deployments/scale",
+            "the Lease, to list and patch pods and trainingjobs and, with --stop-deployment, to "
+            "patch deployments/scale",
             file=sys.stderr,
         )
         return UNDONE
@@ -52,6 +58,9 @@ async def _clean_up(options: Options, deployment: str | None) -> None:
         print(f"checking for some seconds that no operator renews the Lease in {home}", flush=True)
         await until_nobody_leads(client, home, attempts=_ATTEMPTS if deployment else 1)
         released = await let_go_of_pods(client, options.watch_namespace)
+        jobs = await let_go_of_jobs(client, options.watch_namespace)
     for job, number in sorted(released.items()):
         print(f"{job.namespace}/{job.name}: {number} pods released")
+    for job in sorted(jobs):
+        print(f"{job.namespace}/{job.name}: released, no SpendLimit counts it any more")
     print("no pod waits for spotrun")

@@ -16,10 +16,11 @@ examples:
       spotrun cleanup
 
 The pods of workers have a finalizer: they stay until the operator has written what they cost into
-the status of their job. This command removes the finalizer from all of them, and changes nothing
-else: no job and no pod is deleted, and what runs goes on. What a worker costs after the operator's
-last look is in no status. The command does nothing while an operator leads, and may be run again.
-Exit codes: 0 no pod has the finalizer any more, 1 that could not be done, 2 the flags are wrong.
+the status of their job. So do jobs under a SpendLimit, until that has what they cost. This command
+removes both finalizers from all of them, and changes nothing else: no job and no pod is deleted,
+and what runs goes on. What a worker costs after the operator's last look is in no status. The
+command does nothing while an operator leads, and may be run again.
+Exit codes: 0 nothing has a finalizer of ours, 1 that could not be done, 2 the flags are wrong.
 """
 
 
