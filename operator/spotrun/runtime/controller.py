@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 _ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
 _SEARCHES_AT_ONCE = 8  # they wait for answers, and for a search in a process of its own
-_SPEND_SECONDS, _NAMESPACES_AT_ONCE = 0.05, 4
+_SPEND_SECONDS, _NAMESPACES_AT_ONCE = 0.2, 4
 """Jobs are made in crowds; what that makes of their namespace's limits is concluded for all."""
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
 """Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""

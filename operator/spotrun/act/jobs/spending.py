@@ -69,10 +69,10 @@ class SpendKeeper:
                 self._caches.relist(resource)
             return max(SOON_SECONDS, self._horizon.waited_seconds(here) / 4)
         decision = self._decide(namespace)
-        late = [job.name for job in decision.protect if not await self._protect(namespace, job)]
+        late = [job.uid for job in decision.protect if not await self._protect(namespace, job)]
         verdicts = {
-            name: replace(one, is_granted=False) if name in late else one
-            for name, one in decision.verdicts.items()
+            uid: replace(one, is_granted=False) if uid in late else one
+            for uid, one in decision.verdicts.items()
         }
         self._caches.spending.publish(namespace, verdicts)
         stored = [
@@ -91,7 +91,7 @@ class SpendKeeper:
             return decide(limits, jobs, self._wall(), spending.verdicts_of(namespace))
         except Exception:
             log.exception("spendlimits of %s could not be decided", namespace)
-            asking = (job.name for job in jobs if job.asks)
+            asking = (job.uid for job in jobs if job.asks)
             return SpendDecision(dict.fromkeys(asking, _UNDECIDED), wake_after_seconds=60.0)
 
     async def _protect(self, namespace: str, job: JobFacts) -> bool:

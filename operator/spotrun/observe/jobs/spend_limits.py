@@ -127,21 +127,16 @@ class SpendLimits:
         return found
 
     def verdicts_of(self, namespace: str) -> dict[str, SpendVerdict]:
-        """Return what was said last, by the names of jobs."""
+        """Return what was said last, by the UIDs of jobs."""
         known = self._known.get(namespace, {})
-        uids = {job.metadata.uid: job.metadata.name for job in self._jobs.in_namespace(namespace)}
-        return {
-            uids[uid]: one.verdict
-            for uid, one in known.items()
-            if one.verdict is not None and uid in uids
-        }
+        return {uid: one.verdict for uid, one in known.items() if one.verdict is not None}
 
     def publish(self, namespace: str, verdicts: Mapping[str, SpendVerdict]) -> None:
         """Say something to the jobs of a namespace, and wake those for which it is new."""
         known = self._known.setdefault(namespace, {})
         for job in self._jobs.in_namespace(namespace):
             one = known.setdefault(job.metadata.uid, _Known())
-            verdict = verdicts.get(job.metadata.name)
+            verdict = verdicts.get(job.metadata.uid)
             if verdict != one.verdict:
                 one.verdict = verdict
                 self._wake(Key(namespace, job.metadata.name))

@@ -20,7 +20,7 @@ _LEAST_SECONDS = 1.0
 class SpendDecision:
     """The outcome for a namespace."""
 
-    verdicts: Mapping[str, SpendVerdict] = field(default_factory=dict)  # by job
+    verdicts: Mapping[str, SpendVerdict] = field(default_factory=dict)  # by a job's UID
     states: Mapping[str, SpendState] = field(default_factory=dict)  # by limit
     protect: tuple[JobFacts, ...] = ()  # they get our finalizer before they start
     release: tuple[JobFacts, ...] = ()  # their spending is stored, or no limit covers them
@@ -41,7 +41,7 @@ def decide(
     live = [job for job in jobs if not job.is_deleting]
     found = allot(present, spent, live)
     verdicts = {
-        job.name: verdict
+        job.uid: verdict
         for job in live
         if (verdict := _verdict(present, job, found, now, before or {})) is not None
     }
@@ -79,7 +79,7 @@ def _verdict(
     """Return what limits say to a job; None if none covers it."""
     if job.is_over or not any(limit.covers(job) for limit in limits):
         return None
-    said = before.get(job.name)
+    said = before.get(job.uid)
     if job.is_held and job.workers and said is not None and said.holds:
         return said  # it is on its way out
     if job.name in found.stopped:

@@ -16,9 +16,9 @@ def stored(limit: Limit, decision: SpendDecision) -> Limit:
 
 def test_each_job_hears_what_holds_it_or_that_it_may_start() -> None:
     decision = decide([a_limit("5")], [asking("a", age=9), asking("b", age=5)], NOW)
-    assert decision.verdicts["a"].is_granted
-    assert not decision.verdicts["a"].holds
-    assert "smallest useful piece" in decision.verdicts["b"].holds
+    assert decision.verdicts["uid-a"].is_granted
+    assert not decision.verdicts["uid-a"].holds
+    assert "smallest useful piece" in decision.verdicts["uid-b"].holds
     state = decision.states["team"]
     assert (state.held, state.held_jobs, state.reserved_usd) == (1, ("b",), usd("2.6"))
 
@@ -33,17 +33,17 @@ def test_words_are_not_written_anew_at_each_look() -> None:
     limits, jobs = [a_limit("1")], [asking("a")]
     first = decide(limits, jobs, NOW).verdicts
     second = decide(limits, [replace(jobs[0], usd=usd("0.3"))], later(60), first).verdicts
-    assert second["a"] is first["a"]
+    assert second["uid-a"] is first["uid-a"]
 
 
 def test_a_stopped_job_is_held_until_its_workers_are_gone() -> None:
     limit = a_limit("0.5", onExceeded="Suspend")
     first = decide([limit], [running("a", price="2")], NOW).verdicts
-    assert "this job was the cheapest to stop" in first["a"].holds
+    assert "this job was the cheapest to stop" in first["uid-a"].holds
     leaving = running("a", is_held=True, is_stopping=True)
     assert decide([a_limit("50", onExceeded="Suspend")], [leaving], NOW, first).verdicts == first
     new_leader = decide([limit], [leaving], NOW).verdicts
-    assert "its workers leave" in new_leader["a"].holds
+    assert "its workers leave" in new_leader["uid-a"].holds
     gone = asking("a", spent="0.1", is_held=True)
     state = decide([limit], [gone], NOW).states["team"]
     assert (state.held, state.suspended_jobs) == (0, ("a",))
