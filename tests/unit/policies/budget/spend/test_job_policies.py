@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.api.spec.spend_limit import SpendPeriod
-from spotrun.policies.budget.spend.job_policies import note_periods, spend_size_limit
+from spotrun.policies.budget.spend.job_policies import must_ask, note_periods, spend_size_limit
 from spotrun.policies.budget.spend.period import period_of
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import SpendVerdict
@@ -97,3 +97,16 @@ def test_money_for_fewer_workers_limits_the_size() -> None:
     assert job.decide().status.next_worker_id == 2
     assert spend_size_limit(a_job(4).view()) is None
     assert spend_size_limit(a_job(2).with_facts(spend=SpendVerdict(workers=2)).view()) is None
+
+
+def test_the_first_workers_have_to_be_asked_for() -> None:
+    unasked = a_job(1).with_facts(spend=SpendVerdict())
+    assert must_ask(unasked.snapshot(), unasked.decide().status)
+    granted = a_job(1).with_facts(spend=COVERED)
+    assert not must_ask(granted.snapshot(), granted.decide().status)
+    free = a_job(1)
+    assert not must_ask(free.snapshot(), free.decide().status)
+    suspended = a_job(1, suspend=True).with_facts(spend=SpendVerdict())
+    assert not must_ask(suspended.snapshot(), suspended.decide().status)
+    runs = a_job(1).training(0).with_facts(spend=SpendVerdict())
+    assert not must_ask(runs.snapshot(), runs.decide().status)
