@@ -169,7 +169,7 @@ def test_no_start_and_no_growth_reserves_more_than_there_is(
     given_jobs: list[dict[str, object]], limit: int, on: str
 ) -> None:
     jobs = [
-        a_job(f"j{n}", **{**one, "spec": dict(one["spec"])})  # type: ignore[arg-type, call-overload]
+        a_job(f"j{n}", **{**one, "spec": dict(one["spec"])})  # type: ignore[call-overload]
         for n, one in enumerate(given_jobs)
     ]
     one = a_limit(str(limit + 1), onExceeded=on)
@@ -188,7 +188,7 @@ def test_the_order_in_which_jobs_were_looked_at_does_not_matter(
     given_jobs: list[dict[str, object]], limit: int
 ) -> None:
     jobs = [
-        a_job(f"j{n}", **{**one, "spec": dict(one["spec"])})  # type: ignore[arg-type, call-overload]
+        a_job(f"j{n}", **{**one, "spec": dict(one["spec"])})  # type: ignore[call-overload]
         for n, one in enumerate(given_jobs[:4])
     ]
     one = a_limit(str(limit + 1), onExceeded="Suspend")

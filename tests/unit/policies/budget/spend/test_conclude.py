@@ -35,7 +35,7 @@ def deleted(name: str = "gone", **facts: object) -> JobFacts:
     ],
 )
 def test_conditions_say_when_it_gets_tight(spent: str, within: bool, below: bool) -> None:
-    stated = {one.type: one.status for one in concluded(a_limit(), spent=spent).conditions}
+    stated = {str(one.type): one.status for one in concluded(a_limit(), spent=spent).conditions}
     assert (stated["WithinLimit"] is ConditionStatus.TRUE) is within
     assert (stated["BelowWarning"] is ConditionStatus.TRUE) is below
 

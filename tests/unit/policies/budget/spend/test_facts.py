@@ -3,7 +3,7 @@ from dataclasses import replace
 from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.spec.spend_limit import SpendPeriod
 from spotrun.money.units import UsdPerHour
-from spotrun.policies.budget.spend.facts import facts_of, spent_by
+from spotrun.policies.budget.spend.facts import JobFacts, facts_of, spent_by
 from spotrun.policies.budget.spend.period import period_of
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.cost import Cost, SpendBefore, StorageCost
@@ -14,7 +14,7 @@ MONTH = period_of(SpendPeriod.MONTH, NOW)
 OLD = 40 * 86_400
 
 
-def facts(status: JobState, **spec: object):  # noqa: ANN201 - as in the module under test
+def facts(status: JobState, **spec: object) -> JobFacts:
     return facts_of(
         a_spec(1, **spec), status, NOW, name="a", uid="u", version="1", created_at=ago(60)
     )
