@@ -159,6 +159,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
         await world.create_job("claims", workers=sized(2), checkpoint=place)
         await world.create_job("ends", workers=sized(1), finished={"deleteAfter": "1s"})
         await world.create_search(trials={"max": 1})
+        await world.create_limit(limitUsd="100", onExceeded="Warn")
         await world.until_phase("Running", "ends")
         world.play("ends").may_finish.set()
 

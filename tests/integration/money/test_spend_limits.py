@@ -13,10 +13,6 @@ from tests.support.cluster.operator_world import GROUP, World
 TWO_FIT = "5"
 
 
-def limits(world: World, name: str | None = None) -> str:
-    return at("spendlimits", world.namespace, name, group=GROUP)
-
-
 async def add_priced_node(world: World) -> None:
     """A node for four workers, in a pool whose price is known before anybody runs there."""
     labels = {"node.kubernetes.io/instance-type": "g5.xl"}
@@ -30,21 +26,11 @@ async def add_priced_node(world: World) -> None:
     await world.kube.create(at("capacitypools", group=GROUP), pool)
 
 
-async def create_limit(world: World, **spec: Any) -> None:
-    body = {
-        "apiVersion": GROUP,
-        "kind": "SpendLimit",
-        "metadata": {"name": "team"},
-        "spec": spec,
-    }
-    await world.kube.create(limits(world), body)
-
-
 async def until_limit(world: World, holds: Any) -> Manifest:
     """Wait until the limit's status satisfies a predicate; return the status."""
 
     async def look() -> Manifest | None:
-        found = await world.kube.get(limits(world, "team"))
+        found = await world.kube.get(world.limits("team"))
         status: Manifest = found.get("status", {})
         return status if status and holds(status) else None
 
@@ -60,7 +46,7 @@ async def phases(world: World) -> dict[str, str]:
 async def test_jobs_that_start_together_share_what_a_limit_has(world: World) -> None:
     """Of four jobs two fit; a deleted one stays counted; a raised limit lets the others start."""
     await add_priced_node(world)
-    await create_limit(world, limitUsd=TWO_FIT, period="Month")
+    await world.create_limit(limitUsd=TWO_FIT, period="Month")
     async with world.operator():
         names = [f"job-{number}" for number in range(4)]
         await asyncio.gather(*(world.create_job(name, workers=workers(1)) for name in names))
@@ -91,7 +77,7 @@ async def test_jobs_that_start_together_share_what_a_limit_has(world: World) -> 
         status = await until_limit(world, lambda s: not s.get("closing"))
         assert Decimal(status["spentUsd"]) >= Decimal(status["deletedUsd"]) > 0
 
-        await world.kube.patch(limits(world, "team"), {"spec": {"limitUsd": "50"}})
+        await world.kube.patch(world.limits("team"), {"spec": {"limitUsd": "50"}})
         for name in held:
             job = await world.until_phase("Running", name)
             assert "Start" in [one["what"] for one in job["status"]["decisions"]]
@@ -101,7 +87,7 @@ async def test_jobs_that_start_together_share_what_a_limit_has(world: World) -> 
     async with world.operator():
         again = await until_limit(world, lambda s: s["jobs"].get("running") == 3)
         assert again["deletedUsd"] == status["deletedUsd"]
-        await world.kube.delete(limits(world, "team"))
+        await world.kube.delete(world.limits("team"))
 
         async def is_free() -> bool:
             jobs = await world.kube.list(world.jobs())
@@ -114,11 +100,11 @@ async def test_a_limit_that_suspends_stops_a_job_after_its_checkpoint(world: Wor
     await add_priced_node(world)
     kept = {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}}
     # Its end alone is reckoned at $0.87, and ten minutes at $1.80.
-    await create_limit(world, limitUsd="2.69", onExceeded="Suspend", period="Total")
+    await world.create_limit(limitUsd="2.69", onExceeded="Suspend", period="Total")
     async with world.operator():
         await world.create_job(workers=workers(1), checkpoint=kept)
         await world.until_phase("Running")
-        await world.kube.patch(limits(world, "team"), {"spec": {"limitUsd": "0.88"}})
+        await world.kube.patch(world.limits("team"), {"spec": {"limitUsd": "0.88"}})
         job = await world.until_phase("Suspended")
         assert job["status"]["reason"] == "SpendLimited"
         assert "this job was the cheapest to stop" in job["status"]["message"]
@@ -142,4 +128,4 @@ async def test_what_cannot_be_meant_is_refused(
     world: World, spec: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ApiError, match=words):
-        await create_limit(world, **spec)
+        await world.create_limit(**spec)

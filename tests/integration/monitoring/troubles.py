@@ -38,6 +38,7 @@ async def all_troubles(world: World, proxy: FaultProxy, prometheus: Prometheus) 
     """One after the other, so that two cores are enough."""
     await a_price_that_nobody_knows(world)
     await a_budget_nearly_used_up(world)
+    await world.create_limit(limitUsd="0.0001", onExceeded="Warn", period="Total")
     await a_budget_that_cannot_be_kept(world)
     await saves_that_fail(world)
     await workers_that_are_taken_away(world, prometheus)

@@ -125,6 +125,19 @@ class World:
         }
         return await self.kube.create(self.searches(), body)
 
+    async def create_limit(self, name: str = "team", **spec: Any) -> Manifest:
+        """Create a SpendLimit."""
+        body = {
+            "apiVersion": GROUP,
+            "kind": "SpendLimit",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        return await self.kube.create(self.limits(), body)
+
+    def limits(self, name: str | None = None) -> str:
+        return at("spendlimits", self.namespace, name, group=GROUP)
+
     def searches(self, name: str | None = None) -> str:
         return at("tuningjobs", self.namespace, name, group=GROUP)
 
