@@ -286,6 +286,7 @@ class SuspendedBy(Choice):
     IDLE = "Idle", "the workers used next to nothing for idle.suspendAfter; look, then resume it"
     QUEUE = "Queue", "Kueue has admitted no workers, or fewer than the smallest world needs"
     SPEND_LIMIT = "SpendLimit", "a SpendLimit of the namespace has too little left for the job"
+    PREEMPTION = "Preemption", "a job of higher priority has its room; it goes on by itself later"
 
 
 class Pricing(Choice):
@@ -350,6 +351,8 @@ class Reason(Choice):
     NODE_LOST = "NodeLost", "a node went away without a notice"
     DRAINED = "Drained", "somebody drained a node"
     PREEMPTED = "Preempted", "a pod of higher priority took a worker's place"
+    GIVES_WAY = "GivesWay", "a job of higher priority that preempts needs the room of its workers"
+    MAKES_ROOM = "MakesRoom", "jobs of lower priority give it workers, or why none does"
     REJECTED = "Rejected", "a node did not take a worker that was bound to it; the message says why"
     OOM_KILLED = "OOMKilled", "a worker used more memory than its limit"
     EVICTED = "Evicted", "a node evicted a worker for what the worker itself used"

@@ -13,6 +13,7 @@ from spotrun.api.meta import Condition
 from spotrun.api.model import Model
 from spotrun.api.names import Choice, Phase, SuspendedBy
 from spotrun.api.old_names import reading
+from spotrun.api.status_parts.gives_way import GivesWay
 from spotrun.api.status_parts.local_checkpoint import LocalCheckpoint
 from spotrun.api.status_parts.metric_course import MetricCourse
 from spotrun.api.status_parts.saving_plan import SavingPlan
@@ -381,7 +382,7 @@ class TrainingJobStatus(Model):
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this status was concluded from."
     )
-    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=5)] | None = Field(
+    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=6)] | None = Field(
         None,
         description="The causes of the suspension; each is cleared by its own rule. "
         f"{SuspendedBy.explained()}",
@@ -429,6 +430,9 @@ class TrainingJobStatus(Model):
     rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
     unused: Unused | None = Field(
         None, description="Nodes that no allowed size of the job could use."
+    )
+    gives_way: GivesWay | None = Field(
+        None, description="The room that the job gave to one of higher priority."
     )
     cost: Cost | None = Field(
         None,

@@ -1,7 +1,7 @@
-"""The share of a node that a worker pays for."""
+"""What workers request of nodes, and the share of a node that a worker pays for."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
@@ -29,6 +29,36 @@ class Resources:
     def devices(self) -> int:
         """The number of devices that training processes drive."""
         return self.gpus + self.claimed
+
+
+NOTHING = Resources()
+
+
+def total(many: Iterable[Resources]) -> Resources:
+    """Return the sum."""
+    result = NOTHING
+    for one in many:
+        result = Resources(result.cpu + one.cpu, result.memory + one.memory, result.gpus + one.gpus)
+    return result
+
+
+def left(of: Resources, taken: Resources) -> Resources:
+    """Return the rest after use; negative where more was taken than there is."""
+    return Resources(of.cpu - taken.cpu, of.memory - taken.memory, of.gpus - taken.gpus)
+
+
+def times_in(one: Resources, free: Resources) -> int:
+    """Return how many of these fit into what is free; one that requests nothing fits once."""
+    shares = [
+        have // need
+        for have, need in (
+            (free.cpu, one.cpu),
+            (free.memory, one.memory),
+            (free.gpus, one.gpus),
+        )
+        if need > 0
+    ]
+    return max(int(min(shares)), 0) if shares else 1
 
 
 @functools.lru_cache(maxsize=4096)  # workers and nodes are of few kinds, and asked for often

@@ -24,9 +24,11 @@ from spotrun.observe.jobs.device_claims import (
 from spotrun.observe.jobs.gang_lines import Gangs
 from spotrun.observe.jobs.leader_memory import Memory
 from spotrun.observe.jobs.orphans import Orphan, orphans_among
+from spotrun.observe.jobs.preemptions import Preemptions
 from spotrun.observe.jobs.shared_nodes import shared_nodes, with_claimed_devices
 from spotrun.observe.jobs.snapshot import job_snapshot
 from spotrun.observe.jobs.spend_limits import SpendLimits
+from spotrun.observe.jobs.victims import Victims
 from spotrun.observe.jobs.volumes import NO_CLAIMS, UNKNOWN, Claims, Storage, claims_of
 from spotrun.observe.kube_objects import (
     CAPACITY_POOLS,
@@ -125,6 +127,8 @@ class Caches(Following):
             jobs.node, clock=clock, wall=wall, place=pools.place, events=pools.events_of
         )
         self._gangs = Gangs(wake, wall)
+        victims = Victims(jobs, pools, self.agents.facts, wall)
+        self._preemptions = Preemptions(jobs, victims, wake, wall)
         self._uids: dict[Key, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -195,6 +199,7 @@ class Caches(Following):
         seen = with_claimed_devices(seen, self.jobs.pods_on, self.jobs.is_worker)
         if seen.broken is not None or seen.deleting:
             self._gangs.forget(key)
+            self._preemptions.forget(key)
             self.usage.forget(
                 key
             )  # else the metrics server is queried until somebody repairs the job
@@ -218,7 +223,8 @@ class Caches(Following):
             shared_nodes=shared_nodes(seen, self.jobs.pods_on),
         )
         seen = self.spending.added_to(seen)
-        return replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
+        seen = replace(seen, may_hold_nodes=self._gangs.may_hold_nodes(seen))
+        return replace(seen, precedence=self._preemptions.look_at(seen))
 
     def search(self, key: Key) -> TuningSnapshot | None:
         """Return a search and what is known of its trials and of the market for them."""
@@ -238,6 +244,7 @@ class Caches(Following):
         trains or is gone by now, would have the others give their nodes back.
         """
         self._gangs.forget_all()
+        self._preemptions.forget_all()
         self.usage.forget_all()
         self.pools.promises.take_all_back()
         for key in self.all_keys():
@@ -261,7 +268,8 @@ class Caches(Following):
         """
         names = {pod.spec.node_name for pod in self.jobs.pods_of(key)}
         waits = (self._nodes.wake_after_seconds(name) for name in names if name)
-        return min(self._gangs.wake_after_seconds(key), *waits, float("inf"))
+        lines = (self._gangs, self._preemptions)
+        return min(*(one.wake_after_seconds(key) for one in lines), *waits)
 
     def orphans(self, key: Key) -> Iterator[Orphan]:
         """Return the pods of that name's deleted jobs that still have our finalizer."""
@@ -270,6 +278,7 @@ class Caches(Following):
     def forget(self, key: Key) -> None:
         """Forget a deleted job."""
         self._gangs.forget(key)
+        self._preemptions.forget(key)
         self.usage.forget(key)
         self.pools.promises.take_back(key)
         self._renamed(key, None)

@@ -1,18 +1,17 @@
 """Resources of pods and nodes as numbers: Kubernetes writes them as text. Pure."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from spotrun.api.field_types.amounts import Quantity
 from spotrun.api.spec.template import PodTemplate
-from spotrun.money.shares import Resources
+from spotrun.money.shares import Resources, total
 from spotrun.observe.kube_objects import ContainerSpec, PodObject
 from spotrun.observe.template_defaults import GPUS, NVIDIA_SLICE
 
-NOTHING = Resources()
 _DEVICES_DIGITS = 4  # a claim is for 32 devices at most
 
 _LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
@@ -55,33 +54,6 @@ def requests_of_template(template: PodTemplate) -> Resources:
     inits = (spec.model_extra or {}).get("initContainers") or ()
     running = total(_wanted(one.model_extra or {}) for one in spec.containers)
     return _most([running, *(_wanted(one) for one in inits if isinstance(one, dict))])
-
-
-def total(many: Iterable[Resources]) -> Resources:
-    """Return the sum."""
-    result = NOTHING
-    for one in many:
-        result = Resources(result.cpu + one.cpu, result.memory + one.memory, result.gpus + one.gpus)
-    return result
-
-
-def left(of: Resources, taken: Resources) -> Resources:
-    """Return the rest after use; negative where more was taken than there is."""
-    return Resources(of.cpu - taken.cpu, of.memory - taken.memory, of.gpus - taken.gpus)
-
-
-def times_in(one: Resources, free: Resources) -> int:
-    """Return how many of these fit into what is free; one that requests nothing fits once."""
-    shares = [
-        have // need
-        for have, need in (
-            (free.cpu, one.cpu),
-            (free.memory, one.memory),
-            (free.gpus, one.gpus),
-        )
-        if need > 0
-    ]
-    return max(int(min(shares)), 0) if shares else 1
 
 
 def _asked(container: ContainerSpec) -> Resources:

@@ -40,6 +40,11 @@ from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.stages import STAGES
 from spotrun.policies.lifecycle.suspension import CHECKPOINT_BEFORE_SUSPENSION, SUSPENSION
 from spotrun.policies.placement.pool_choice import has_just_lost
+from spotrun.policies.placement.queueing.giving_way import (
+    GIVING_WAY,
+    ROOM_MADE,
+    precedence_limit,
+)
 from spotrun.policies.placement.queueing.kueue import QUEUE, queue_limit
 from spotrun.policies.placement.supply import staying_workers
 from spotrun.policies.policy import Policy, Wakes
@@ -77,6 +82,7 @@ SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
     rate_limit,  # can they be paid?
     spend_size_limit,  # and by all of the namespace together?
     queue_limit,  # does the queue admit them?
+    precedence_limit,  # does a job of higher priority need their room?
     capacity_limit,  # can they train?
 )
 """Limits on the workers that are asked for; all policies see them, and each limit those before."""
@@ -97,6 +103,7 @@ POLICIES: tuple[Policy, ...] = (
     SPEND_PERIODS,  # what was spent before this month, and this week?
     BUDGET,  # is that too much?
     IDLE_SUSPENSION,  # does it do nothing for too long?
+    GIVING_WAY,  # does another one need its room?
     SUSPENSION,  # does anybody hold it back?
     SPEND_VERDICT,  # and is it the money of its namespace?
     STEPS,  # what did the money buy?
@@ -116,6 +123,7 @@ POLICIES: tuple[Policy, ...] = (
     WORLD,  # who trains with whom?
     FAILED_WORKERS,  # who has failed, and is still there?
     INTERRUPTION_END,  # is that made good?
+    ROOM_MADE,  # who makes room for it?
     CAPACITY,  # is there room for all?
     DEADLINE_CONDITION,  # will it be in time?
     ETA,  # and when is it done?

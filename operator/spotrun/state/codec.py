@@ -50,8 +50,10 @@ from spotrun.state.stored.training_codec import (
     write_stage,
 )
 from spotrun.state.stored.workers_codec import (
+    read_given_way,
     read_interruptions,
     read_workers,
+    write_given_way,
     write_interruptions,
     write_workers,
 )
@@ -82,6 +84,7 @@ def read(status: TrainingJobStatus) -> JobState:
         batch_change=read_batch_change(status.batch_change),
         rejections=read_rejections(status.rejections),
         unused=_read_unused(status.unused),
+        gives_way=read_given_way(status.gives_way),
         cost=read_cost(status.cost),
         decisions=read_decisions(status.decisions),
         conditions=read_conditions(status.conditions),
@@ -138,6 +141,7 @@ def write(state: JobState) -> TrainingJobStatus:
         batch_change=write_batch_change(state.batch_change),
         rejections=write_rejections(state.rejections),
         unused=_write_unused(state.unused),
+        gives_way=write_given_way(state.gives_way),
         cost=write_cost(state.cost),
         decisions=write_decisions(state.decisions),
         conditions=write_conditions(state.conditions),

@@ -31,6 +31,7 @@ from spotrun.state.stored.training import (
 from spotrun.state.stored.workers import (
     NO_COUNTS,
     NO_INTERRUPTIONS,
+    GivenWay,
     Interruptions,
     WorkerCounts,
 )
@@ -134,6 +135,7 @@ class JobState:
     batch_change: BatchChange | None = None
     rejections: Rejections | None = None
     unused: Unused = NOTHING_UNUSED
+    gives_way: GivenWay | None = None
     cost: Cost = NO_COST
     decisions: tuple[RecordedDecision, ...] = ()
     conditions: tuple[Condition, ...] = ()

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
 
 from spotrun.api.names import Reason
 from spotrun.api.spec.workers import Workers
@@ -15,6 +17,50 @@ class SizeLimit:
     workers: int | None = None  # no more than so many; None: as many as are asked for
     stable_workers: int | None = None  # of these on demand or reserved; None: any number
     why: str = ""
+
+
+class Preemptor(Enum):
+    """The state of the job of higher priority to which another one gave way."""
+
+    WAITS = auto()
+    """It lacks nodes, and holds those that become free for it."""
+    HAS_ROOM = auto()
+    IS_GONE = auto()
+    """It is over, deleted or suspended, or has waited too long in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a job is to give to one of higher priority; it carries that out by itself."""
+
+    to: str  # namespace/name
+    uid: str
+    workers: int  # the most that it keeps; 0: it is suspended
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoomMade:
+    """What others give to a job that preempts, or why they give nothing; it tells that."""
+
+    at: datetime
+    words: str
+    workers: int = 0  # that find room by it
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """The jobs that come before a job or after it, as far as that concerns its size."""
+
+    order: Order | None = None
+    preemptor: Preemptor = Preemptor.IS_GONE  # of `status.gives_way`
+    free_strays: int = 0  # so many of its workers fit on nodes that are in no pool
+    grows_after: str = ""  # the job of higher priority that has to find its nodes first
+    made: RoomMade | None = None
+
+
+NO_PRECEDENCE = Precedence()
+"""The facts of a job that neither preempts nor gives way."""
 
 
 def allowed(workers: Workers) -> tuple[int, ...] | range:

@@ -18,7 +18,7 @@ from spotrun.money.units import Usd, UsdPerHour
 from spotrun.state.job_state import JobState
 from spotrun.state.market import Market
 from spotrun.state.queue import Queue
-from spotrun.state.sizes import allowed
+from spotrun.state.sizes import NO_PRECEDENCE, Precedence, allowed
 from spotrun.wire import LastWords, Report, Utilization
 
 _GRACE_SECONDS = 120  # that every worker has at least, to end
@@ -257,6 +257,7 @@ class JobSnapshot:
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
     restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
     may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
+    precedence: Precedence = NO_PRECEDENCE  # what jobs of other priorities give it, or take
     queue: Queue | None = None  # of Kueue, which has to admit its workers; None: it names none
     spend: SpendVerdict | None = None  # None: no SpendLimit covers it
     turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node

@@ -5,13 +5,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from spotrun.money.shares import Resources
+from spotrun.money.shares import Resources, times_in
 from spotrun.observe.kube_objects import PodAnnotations, PodObject
 from spotrun.observe.resources import (
     requests_of,
     requests_of_template,
     resources_of,
-    times_in,
 )
 from tests.support.jobs.builders import a_spec
 

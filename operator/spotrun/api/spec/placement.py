@@ -8,6 +8,7 @@ from spotrun.api.field_types.bounded import LabelKey, PercentOf
 from spotrun.api.field_types.text_values import Duration
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import ZONE_LABELS, Choice
+from spotrun.api.spec.preempts import Preempts
 from spotrun.api.spec.selector import LabelSelector
 
 
@@ -146,6 +147,12 @@ class Placement(Model):
     )
     pool_selector: LabelSelector | None = Field(
         None, description="Use only CapacityPools with these labels. Default: all that fit."
+    )
+
+    preempts: Preempts = Field(
+        Preempts.NEVER,
+        description="Default Never: what the job may take while its smallest world lacks nodes. "
+        f"{Preempts.explained()} Jobs of Kueue's queues neither take nor give.",
     )
 
     rules = (

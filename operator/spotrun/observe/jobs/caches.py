@@ -144,6 +144,10 @@ class JobCaches:
         """A node's object."""
         return self._nodes.get("", name)
 
+    def nodes(self) -> Iterable[NodeObject]:
+        """All nodes."""
+        return self._nodes.store
+
     def wake_all(self) -> None:
         """Wake every job."""
         for key in self.objects.store.names():

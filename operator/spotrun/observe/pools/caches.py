@@ -24,10 +24,11 @@ from spotrun.observe.kube_objects import (
     PodObject,
     PoolObject,
 )
-from spotrun.observe.nodes.interruption_notices import EventTimes
+from spotrun.observe.nodes.facts import is_ready
+from spotrun.observe.nodes.interruption_notices import EventTimes, has_notice
 from spotrun.observe.nodes.node_events import NodeEvents
 from spotrun.observe.pools.autoscaler_events import Autoscalers
-from spotrun.observe.pools.fit import Demand, Demands
+from spotrun.observe.pools.fit import Demand, Demands, suits
 from spotrun.observe.pools.market import Markets
 from spotrun.observe.pools.objects import Pool, asked
 from spotrun.observe.pools.pools import Pools
@@ -147,6 +148,16 @@ class PoolCaches:
     def requests_of(self, spec: TrainingJobSpec, template: str) -> Resources:
         """Return the resources that one worker of a job requests, by its template."""
         return self._demands.of(spec, template).requests
+
+    def lets_in(self, job: JobSnapshot, node: NodeObject) -> bool:
+        """Whether a node takes workers of a job, room aside: it is well, stays and fits them."""
+        place = self.pools.place(node)
+        pool = self.pools.get(place[0]) if place is not None else None
+        further = pool.spec.tolerations or () if pool is not None else ()
+        demand = self._demands.of(job.spec, job.template)
+        if not is_ready(node) or has_notice(node):
+            return False
+        return suits(demand, node.metadata.labels, node.spec.taints, further)
 
     def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
         """A pool and what was seen of it; None if there is neither an object nor a node."""

@@ -8,10 +8,10 @@ from spotrun.api.capacitypool import Toleration
 from spotrun.api.field_types.amounts import whole
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.lru_map import LruMap
-from spotrun.money.shares import Resources
+from spotrun.money.shares import NOTHING, Resources
 from spotrun.observe.kube_objects import Taint
 from spotrun.observe.nodes.cloud_labels import SPOT_TAINTS, Labels
-from spotrun.observe.resources import NOTHING, requests_of_template
+from spotrun.observe.resources import requests_of_template
 from spotrun.observe.template_defaults import gpu_limits
 
 MOST_TEMPLATES = 10_000

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 
 from spotrun.api.capacitypool import Toleration
 from spotrun.api.names import HOST_LABEL
-from spotrun.money.shares import Resources
+from spotrun.money.shares import Resources, left, times_in
 from spotrun.observe.kube_objects import Taint
 from spotrun.observe.nodes.cloud_labels import Labels
 from spotrun.observe.pools.fit import Demand, suits
-from spotrun.observe.resources import left, times_in
 
 _ITS_OWN = frozenset({HOST_LABEL})
 

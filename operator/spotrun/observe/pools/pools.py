@@ -11,6 +11,7 @@ from datetime import datetime
 from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
 from spotrun.kube.resource import Key
 from spotrun.money.price_history import NodePrice
+from spotrun.money.shares import left, total
 from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.nodes.cloud_labels import Labels, identity_of
 from spotrun.observe.nodes.facts import created_at, is_ready
@@ -23,7 +24,7 @@ from spotrun.observe.nodes.interruption_notices import (
 from spotrun.observe.pools.free_capacity import Kind, Room, Slot
 from spotrun.observe.pools.membership import declared_for, discovered_spec, other_name, pool_name
 from spotrun.observe.pools.objects import Member, News, Pool, asked, is_over, read_pool
-from spotrun.observe.resources import left, requests_of, resources_of, total
+from spotrun.observe.resources import requests_of, resources_of
 from spotrun.policies.pool.lifetimes import Life
 
 MOST_EVENTS = 1_000  # of one pool, until its status holds them

@@ -8,6 +8,7 @@ from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.price_history import Quote, remembered
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import FROM_NODE, Catalog
+from spotrun.money.shares import times_in
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.nodes.cloud_labels import accelerator_of
 from spotrun.observe.pools.fit import Demand
@@ -15,7 +16,7 @@ from spotrun.observe.pools.free_capacity import Kind, lets_in
 from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool, asked, is_unschedulable
 from spotrun.observe.pools.pools import Pools
-from spotrun.observe.resources import resources_of, times_in
+from spotrun.observe.resources import resources_of
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolNode

@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 
-from spotrun.money.shares import Resources
+from spotrun.money.shares import NOTHING, Resources
 from spotrun.observe.containers import trainer_of
 from spotrun.observe.kube_objects import ContainerSpec, PodMetricsObject, PodObject
-from spotrun.observe.resources import NOTHING, resources_of
+from spotrun.observe.resources import resources_of
 from spotrun.wire import Utilization
 
 

@@ -13,6 +13,7 @@ from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.conditions import find, holds_since, read_reason, state
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest
+from spotrun.state.stored.workers import GivenWay
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import can_be_asked_to_save, is_answered, training
 
@@ -48,6 +49,7 @@ def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
         SuspendedBy.IDLE: SuspendedBy.IDLE in before,
         SuspendedBy.QUEUE: _waits_in_queue(view),
         SuspendedBy.SPEND_LIMIT: view.job.spend is not None and bool(view.job.spend.holds),
+        SuspendedBy.PREEMPTION: SuspendedBy.PREEMPTION in before,
     }
     return tuple(who for who in SuspendedBy if holds[who])
 
@@ -87,11 +89,17 @@ def what_holds(view: View, status: JobState) -> str:
     if schedule is not None and not is_open(schedule, view.now):
         ends = opens(schedule, view.now)
         words[SuspendedBy.SCHEDULE] = f"{SuspendedBy.SCHEDULE.purpose}; {ends}"
+    if status.gives_way is not None:
+        words[SuspendedBy.PREEMPTION] = _who_has_its_room(status.gives_way)
     if view.job.queue is not None:
         words[SuspendedBy.QUEUE] = view.job.queue.words
     if view.job.spend is not None and view.job.spend.holds:
         words[SuspendedBy.SPEND_LIMIT] = view.job.spend.holds
     return "; ".join(f"{who}: {words.get(who, who.purpose)}" for who in status.suspended_by or ())
+
+
+def _who_has_its_room(given: GivenWay) -> str:
+    return f"job {given.to} of higher priority needs the room; this one goes on when there is some"
 
 
 def schedule_wake_after_seconds(view: View, _status: JobState) -> float | None:
@@ -129,6 +137,7 @@ _REASONS = {
     SuspendedBy.SCHEDULE: Reason.OUTSIDE_SCHEDULE,
     SuspendedBy.IDLE: Reason.IDLE,
     SuspendedBy.SPEND_LIMIT: Reason.SPEND_LIMITED,
+    SuspendedBy.PREEMPTION: Reason.GIVES_WAY,
 }
 _CONDITIONS = {
     SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from spotrun.money.units import NO_USD, Usd
+from spotrun.money.units import NO_USD, Usd, UsdPerHour
 from spotrun.policies.cost.bill import to_show
 from spotrun.policies.deadline.course import changeovers
 from spotrun.policies.policy import Policy
@@ -76,6 +76,21 @@ def _loss_seconds(view: View, status: JobState) -> LossSeconds | None:
     return LossSeconds(pace.step_seconds + _seconds(wait), restart, last)
 
 
+def shrink_usd(status: JobState, *, in_process: bool) -> Usd:
+    """Return what a change to fewer workers costs: nothing is lost, and nobody trains meanwhile."""
+    return _rate(status).over(_seconds(CHANGE_SECONDS if in_process else RESTART_SECONDS))
+
+
+def suspension_usd(status: JobState) -> Usd:
+    """Return what the loss of all workers costs: the work that is not saved, and the restart."""
+    return _rate(status).over(_seconds(_unsaved_seconds(status) + RESTART_SECONDS))
+
+
+def _rate(status: JobState) -> UsdPerHour:
+    """Return the rate of the job; a worker of unknown price counts as a dollar an hour."""
+    return status.cost.usd_per_hour or UsdPerHour(max(len(training(status)), 1))
+
+
 def show_interruption(view: View, status: JobState) -> JobState:
     """Say in the status what the loss of the most expensive worker would cost."""
     lost, rate = loss_seconds(view, status), status.cost.usd_per_hour
@@ -128,10 +143,14 @@ def _is_news(said: Usd, usd: Usd) -> bool:
 
 def _restart_seconds(view: View, status: JobState) -> float:
     """Return the time that a loss costs with which all start again from the last checkpoint."""
+    wait = 0.0 if _goes_on_with_fewer(view, status) else changeovers(status.pace)[0]
+    return _unsaved_seconds(status) + max(wait, RESTART_SECONDS)
+
+
+def _unsaved_seconds(status: JobState) -> float:
     saved = status.checkpoint.step if status.checkpoint is not None else 0
     unsaved = max((status.progress.step or 0) - saved, 0)
-    wait = 0.0 if _goes_on_with_fewer(view, status) else changeovers(status.pace)[0]
-    return unsaved * float(status.pace.step_seconds or 0) + max(wait, RESTART_SECONDS)
+    return unsaved * float(status.pace.step_seconds or 0)
 
 
 def _goes_on_with_fewer(view: View, status: JobState) -> bool:

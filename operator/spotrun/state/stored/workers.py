@@ -53,3 +53,14 @@ class Interruptions:
 
 NO_INTERRUPTIONS = Interruptions()
 """The state while no worker was taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenWay:
+    """The room that a job gave, or gives, to one of higher priority."""
+
+    to: str
+    uid: str
+    workers: int  # it keeps no more; 0: it is suspended
+    since: datetime
+    until: datetime | None = None  # it got its room back then

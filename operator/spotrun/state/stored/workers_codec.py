@@ -2,10 +2,13 @@
 
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Time
+from spotrun.api.status_parts.gives_way import GivesWay
+from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.workers import (
     NO_COUNTS,
     NO_INTERRUPTIONS,
     Allowed,
+    GivenWay,
     Interruption,
     Interruptions,
     WorkerCounts,
@@ -63,6 +66,32 @@ def write_interruptions(interruptions: Interruptions) -> api.Interruptions | Non
         count=interruptions.count or None,
         lost_steps=interruptions.lost_steps or None,
         last=_write_interruption(interruptions.last),
+    )
+
+
+def read_given_way(stored: GivesWay | None) -> GivenWay | None:
+    """Read which room was given to a job of higher priority."""
+    if stored is None:
+        return None
+    return GivenWay(
+        to=stored.to,
+        uid=stored.uid,
+        workers=stored.workers,
+        since=stored.since.datetime,
+        until=moment_of(stored.until),
+    )
+
+
+def write_given_way(given: GivenWay | None) -> GivesWay | None:
+    """Write which room was given to a job of higher priority."""
+    if given is None:
+        return None
+    return GivesWay.model_construct(
+        to=given.to,
+        uid=given.uid,
+        workers=given.workers,
+        since=Time.of(given.since),
+        until=time_of(given.until),
     )
 
 

@@ -10,11 +10,10 @@ import pytest
 from spotrun.act.manifests.worker_pod import worker_pod
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.shares import Resources
+from spotrun.money.shares import Resources, times_in
 from spotrun.observe.jobs.device_claims import device_claims_of
 from spotrun.observe.jobs.template_check import wrong_type
 from spotrun.observe.pools.fit import demand_of, suits
-from spotrun.observe.resources import times_in
 from spotrun.observe.template_defaults import processes
 from spotrun.policies.pool.eligibility import offers
 from spotrun.state.actions import Create

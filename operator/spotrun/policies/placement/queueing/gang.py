@@ -83,7 +83,7 @@ def fits_nowhere(job: JobSnapshot) -> bool:
     market = job.market
     if not market.pools or not wants_nodes(job.spec, job.status):
         return False
-    if any(worker.pod.node is not None for worker in _there(job)):
+    if any(worker.pod.node is not None for worker in present(job)):
         return False
     found = offers(job)
     return not (found.spot or found.stable or any(holds(one, job) for one in market.strays))
@@ -94,7 +94,7 @@ def lacks_nodes(job: JobSnapshot) -> bool:
     if not is_incomplete(job):
         return False
     has_waited = job.status.reason == Reason.WAITING_FOR_GANG and not is_over_quota(job)
-    return has_waited or any(w.pod.unschedulable and w.pod.node is None for w in _there(job))
+    return has_waited or any(w.pod.unschedulable and w.pod.node is None for w in present(job))
 
 
 def lacks_quota(job: JobSnapshot) -> bool:
@@ -102,7 +102,7 @@ def lacks_quota(job: JobSnapshot) -> bool:
     return (
         is_over_quota(job)
         and is_incomplete(job)
-        and len(_there(job)) < smallest(job.effective_workers)
+        and len(present(job)) < smallest(job.effective_workers)
     )
 
 
@@ -117,15 +117,19 @@ def only_asks(job: JobSnapshot, now: datetime) -> bool:
 
 def gives_back(job: JobSnapshot, now: datetime) -> bool:
     """Whether a gang that only asks was given a part of what it asked for."""
-    return bool(_there(job)) and only_asks(job, now)
+    return bool(present(job)) and only_asks(job, now)
 
 
 def is_incomplete(job: JobSnapshot) -> bool:
     """Whether a job wants to train, and does not have the nodes for its smallest world yet."""
     if job.deleting or not wants_nodes(job.spec, job.status):
         return False
-    placed = sum(worker.pod.node is not None for worker in _there(job))
-    return placed < smallest(job.effective_workers)
+    return placed(job) < smallest(job.effective_workers)
+
+
+def placed(job: JobSnapshot) -> int:
+    """Return how many workers have a node."""
+    return sum(worker.pod.node is not None for worker in present(job))
 
 
 def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:
@@ -149,5 +153,6 @@ def must_wait(view: View, status: JobState) -> bool:
     return relied_on(status).isdisjoint(view.alive_worker_ids)
 
 
-def _there(job: JobSnapshot) -> list[Worker]:
+def present(job: JobSnapshot) -> list[Worker]:
+    """Return the workers that have not ended, and are not about to."""
     return [w for w in job.workers if w.pod.end is None and not w.pod.deleting]

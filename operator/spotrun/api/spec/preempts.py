@@ -1,0 +1,13 @@
+"""Whether a job takes workers from jobs of lower priority."""
+
+from spotrun.api.names import Choice
+
+
+class Preempts(Choice):
+    """What a job may take while it lacks nodes."""
+
+    NEVER = "Never", "nothing: it waits until nodes are free"
+    LOWER_PRIORITY = (
+        "LowerPriority",
+        "workers of the cheapest to interrupt of lower priority, which shrink, or are suspended",
+    )

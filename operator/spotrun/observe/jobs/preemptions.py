@@ -1,0 +1,228 @@
+"""Preemptions: who gives way to whom; it follows from all jobs, and each job stores its own part.
+
+A gang that lacks nodes makes one choice at a time. The next follows only when all who were chosen
+have given what was asked, and the scheduler had time to use it. So a price that changes meanwhile
+makes nobody else give as well. A new leader finds those who give by what they have stored.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from spotrun.kube.resource import Key
+from spotrun.observe.jobs.caches import JobCaches
+from spotrun.observe.jobs.victims import Candidate, Victims, name_of
+from spotrun.policies.placement.queueing.gang import PATIENCE
+from spotrun.policies.placement.queueing.giving_way import claimed_workers, waits_for_room
+from spotrun.policies.placement.queueing.preemption import (
+    SUSPENDED,
+    Preemption,
+    Victim,
+    most_room,
+    preempt,
+)
+from spotrun.state.sizes import NO_PRECEDENCE, Order, Precedence, Preemptor, RoomMade
+from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.workers import GivenWay
+from spotrun.state.view import holds_back
+
+SETTLED = timedelta(seconds=15)
+"""The scheduler tries a pod again within 10 s of the moment at which a node becomes free."""
+AGAIN = timedelta(seconds=10)
+"""A choice that came to nothing is made anew after this: jobs come, and prices change."""
+LOOK_SECONDS = 2.0
+
+
+@dataclass
+class _Claim:
+    key: Key
+    uid: str
+    priority: int
+    orders: dict[Key, Order] = field(default_factory=dict)
+    made: RoomMade | None = None
+    chosen_at: datetime | None = None
+    given_at: datetime | None = None  # since when all have given what they were asked for
+    begun_at: datetime | None = None
+    in_vain_at: datetime | None = None
+
+
+class Preemptions:
+    """The claims of gangs that preempt; `wake` is called with the jobs that are to give way."""
+
+    def __init__(
+        self,
+        jobs: JobCaches,
+        victims: Victims,
+        wake: Callable[[Key], None],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._jobs = jobs
+        self._victims = victims
+        self._wake = wake
+        self._wall = wall
+        self._claims: dict[Key, _Claim] = {}
+
+    def look_at(self, job: JobSnapshot) -> Precedence:
+        """Note what a job claims, and return what it has to give, or is given."""
+        key = Key(job.namespace, job.name)
+        if waits_for_room(job):
+            self._claim(key, job)
+        else:
+            self.forget(key)
+        claim, given = self._claims.get(key), job.status.gives_way
+        if not self._claims and given is None:
+            return NO_PRECEDENCE
+        is_held = given is not None and given.until is None
+        return Precedence(
+            free_strays=self._victims.free_strays(job) if is_held else 0,
+            order=next((c.orders[key] for c in self._claims.values() if key in c.orders), None),
+            preemptor=self._preemptor(given) if given is not None else Preemptor.IS_GONE,
+            grows_after=self._grows_after(job),
+            made=claim.made if claim is not None else None,
+        )
+
+    def wake_after_seconds(self, key: Key) -> float:
+        """Return when a claim is looked at again."""
+        return LOOK_SECONDS if key in self._claims else float("inf")
+
+    def forget(self, key: Key) -> None:
+        """Forget the claim of a job; those who gave way for it may look for room."""
+        claim = self._claims.pop(key, None)
+        if claim is not None:
+            self._wake_all(claim.orders)
+
+    def forget_all(self) -> None:
+        """Forget all claims."""
+        self._claims.clear()
+
+    def _claim(self, key: Key, job: JobSnapshot) -> None:
+        claim = self._claims.get(key)
+        if claim is None or claim.uid != job.uid:
+            claim = self._claims[key] = _Claim(key, job.uid, job.spec.priority)
+        claim.priority = job.spec.priority
+        missing, now = claimed_workers(job), self._wall()
+        if not missing or self._is_in_vain(claim, now) or self._is_under_way(claim, now):
+            return
+        if claim.chosen_at is not None and now - claim.chosen_at < AGAIN:
+            return
+        claim.chosen_at = now
+        found = list(self._victims.of_lower_priority(job))
+        if not claim.orders and (known := _already_giving(found, job.uid)):
+            claim.orders, claim.begun_at = known, now
+            return
+        self._choose(claim, job, missing, [one for one in found if one.may_be_asked])
+
+    def _choose(
+        self, claim: _Claim, job: JobSnapshot, missing: int, found: list[Candidate]
+    ) -> None:
+        victims = [one.victim for one in found]
+        asked = self._victims.claim(job, missing, victims)
+        plan, now = preempt(asked, victims), self._wall()
+        if not plan.sizes:
+            claim.made = RoomMade(now, _why_nobody(missing, most_room(asked, victims), victims))
+            return
+        new = {
+            one.key: Order(
+                name_of(claim.key), job.uid, plan.sizes[one.victim.job], _why(claim, missing, one)
+            )
+            for one in found
+            if one.victim.job in plan.sizes
+        }
+        claim.orders |= new
+        claim.begun_at, claim.given_at = claim.begun_at or now, None
+        claim.made = RoomMade(now, _who_gives(missing, plan, found), missing)
+        self._wake_all(new)
+
+    def _is_in_vain(self, claim: _Claim, now: datetime) -> bool:
+        """Whether the room that others gave was of no use for long; then they get it back."""
+        if claim.in_vain_at is not None:
+            if now - claim.in_vain_at < PATIENCE:
+                return True
+            claim.in_vain_at = None
+        if claim.begun_at is None or now - claim.begun_at < PATIENCE:
+            return False
+        self._wake_all(claim.orders)
+        claim.orders, claim.begun_at, claim.given_at = {}, None, None
+        claim.in_vain_at = now
+        return True
+
+    def _is_under_way(self, claim: _Claim, now: datetime) -> bool:
+        """Whether others still give what they were asked for, or have given it only now."""
+        if not claim.orders:
+            return False
+        placed = self._victims.placed
+        if any(placed(key) > order.workers for key, order in claim.orders.items()):
+            claim.given_at = None
+            return True
+        claim.given_at = claim.given_at or now
+        return now - claim.given_at < SETTLED
+
+    def _preemptor(self, given: GivenWay) -> Preemptor:
+        namespace, _, name = given.to.partition("/")
+        key = Key(namespace, name)
+        claim = self._claims.get(key)
+        if claim is not None and claim.uid == given.uid:
+            return Preemptor.IS_GONE if claim.in_vain_at is not None else Preemptor.WAITS
+        job, found = self._jobs.get(key), self._jobs.spec_and_state(key)
+        if job is None or found is None or job.metadata.uid != given.uid:
+            return Preemptor.IS_GONE
+        is_leaving = job.metadata.deletion_timestamp is not None or found[0].suspend
+        return Preemptor.IS_GONE if is_leaving or holds_back(found[1]) else Preemptor.HAS_ROOM
+
+    def _grows_after(self, job: JobSnapshot) -> str:
+        if job.queue is not None:
+            return ""
+        for claim in self._claims.values():
+            is_first = claim.priority > job.spec.priority and bool(claim.orders)
+            if is_first and self._victims.reaches(claim.key.namespace, job.namespace):
+                return name_of(claim.key)
+        return ""
+
+    def _wake_all(self, orders: Mapping[Key, Order]) -> None:
+        for key in orders:
+            self._wake(key)
+
+
+def _already_giving(found: Iterable[Candidate], uid: str) -> dict[Key, Order]:
+    """Return those who give way to a job by what they have stored, as a new leader finds them."""
+    return {
+        one.key: Order(given.to, uid, given.workers, "")
+        for one in found
+        if (given := one.gives_way) is not None and given.uid == uid and given.until is None
+        if len(one.victim.workers) > given.workers
+    }
+
+
+def _why(claim: _Claim, missing: int, one: Candidate) -> str:
+    return (
+        f"job {name_of(claim.key)} of priority {claim.priority} lacks nodes for {missing} workers, "
+        f"and this job is among the cheapest to interrupt: {_price(one)}"
+    )
+
+
+def _price(one: Candidate) -> str:
+    victim = one.victim
+    if not victim.smaller_sizes:
+        return f"about {victim.suspend_usd}"
+    return f"about {victim.shrink_usd} if it shrinks, {victim.suspend_usd} if it stops"
+
+
+def _who_gives(missing: int, plan: Preemption, found: Iterable[Candidate]) -> str:
+    victims = {one.victim.job: one.victim for one in found}
+    jobs = "; ".join(_what_it_gives(victims[job], size) for job, size in plan.sizes.items())
+    return f"{missing} workers lack nodes, and jobs of lower priority give way: {jobs}"
+
+
+def _what_it_gives(victim: Victim, size: int) -> str:
+    if size == SUSPENDED:
+        return f"{victim.job} is suspended"
+    return f"{victim.job} shrinks from {len(victim.workers)} to {size} workers"
+
+
+def _why_nobody(missing: int, room: int, victims: Sequence[Victim]) -> str:
+    if not victims:
+        return f"{missing} workers lack nodes, and no job of lower priority could give any"
+    return (
+        f"{missing} workers lack nodes. Nobody is preempted for them: even if all {len(victims)} "
+        f"jobs of lower priority gave all of their nodes, only {room} would find room"
+    )

@@ -1,0 +1,172 @@
+"""Giving way: a job gives workers to one of higher priority that preempts, and gets them back.
+
+What it gives is chosen by what all jobs are (`preemption.py`), and each carries that out by itself.
+It shrinks as for any limit on its size, or it is suspended, and then its checkpoint comes first.
+While the other one lacks nodes nothing comes back. Afterwards it does when there is room.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from spotrun.api.names import Reason, SuspendedBy
+from spotrun.api.spec.preempts import Preempts
+from spotrun.policies.placement.queueing.gang import placed, present
+from spotrun.policies.placement.queueing.partial_capacity_status import waits_before_asking_again
+from spotrun.policies.placement.queueing.quota import is_over_quota
+from spotrun.policies.policy import Policy
+from spotrun.policies.pool.eligibility import offers
+from spotrun.state.conditions import record
+from spotrun.state.job_state import JobState
+from spotrun.state.sizes import Preemptor, SizeLimit, allowed, smallest
+from spotrun.state.snapshot import JobSnapshot, Worker
+from spotrun.state.stored.workers import GivenWay
+from spotrun.state.view import FINISHED, View, holds_back
+
+REST = timedelta(seconds=60)
+"""Room that was given is not taken back sooner, and who got it back keeps it as long: a job that
+comes and goes all the time may not make another one stop each time."""
+LONGEST_HOLD = timedelta(minutes=10)
+"""A job whose room is used by another one asks for nodes as any other job after this: autoscalers
+may make some."""
+LOOK_SECONDS = 5.0
+
+
+def may_preempt(job: JobSnapshot) -> bool:
+    """Whether a job takes workers from others where it lacks nodes."""
+    return job.spec.placement.preempts is Preempts.LOWER_PRIORITY and job.queue is None
+
+
+def waits_for_room(job: JobSnapshot) -> bool:
+    """Whether a job that preempts has fewer nodes than its smallest world."""
+    wants_none = job.deleting or job.spec.suspend or holds_back(job.status)
+    if not may_preempt(job) or wants_none or waits_before_asking_again(job.status):
+        return False
+    return placed(job) < smallest(job.effective_workers)
+
+
+def claimed_workers(job: JobSnapshot) -> int:
+    """Return for how many workers others have to make room; 0 while it is not known."""
+    if not waits_for_room(job) or is_over_quota(job) or not job.may_hold_nodes:
+        return 0
+    return smallest(job.effective_workers) - placed(job) if without_node(job) else 0
+
+
+def without_node(job: JobSnapshot) -> list[Worker]:
+    """Return the workers for which the scheduler found no node."""
+    return [w for w in present(job) if w.pod.node is None and w.pod.unschedulable]
+
+
+def rests(given: GivenWay | None, now: datetime) -> bool:
+    """Whether a job got its room back only a moment ago, and keeps it for now."""
+    return given is not None and given.until is not None and now - given.until < REST
+
+
+def given_way(view: View) -> GivenWay | None:
+    """Return the room that the job gives now, or gave until a moment ago."""
+    return view.once_unlimited("given way", (), lambda: _given_way(view))
+
+
+def _given_way(view: View) -> GivenWay | None:
+    known, order = view.job.status.gives_way, view.job.precedence.order
+    if view.job.status.phase in FINISHED:
+        return None
+    if order is not None:
+        is_known = known is not None and known.until is None and known.uid == order.uid
+        if known is not None and is_known and known.workers == order.workers:
+            return known
+        return GivenWay(order.to, order.uid, order.workers, since=view.now)
+    if known is None:
+        return None
+    if known.until is not None:
+        return known if rests(known, view.now) else None
+    return replace(known, until=view.now) if _gets_it_back(view, known) else known
+
+
+def _gets_it_back(view: View, known: GivenWay) -> bool:
+    preemptor, held = view.job.precedence.preemptor, view.now - known.since
+    if held < REST or preemptor is Preemptor.WAITS:
+        return False
+    if preemptor is Preemptor.IS_GONE or held >= LONGEST_HOLD:
+        return True
+    return _free_slots(view.job) >= _step(view.job, known.workers)
+
+
+def _free_slots(job: JobSnapshot) -> int:
+    found = offers(job)
+    in_pools = sum(pool.free_slots for pool in (*found.spot, *found.stable))
+    return in_pools + job.precedence.free_strays
+
+
+def _step(job: JobSnapshot, kept: int) -> int:
+    """Return how many workers more the next larger size has."""
+    return next((size - kept for size in allowed(job.effective_workers) if size > kept), 1)
+
+
+def precedence_limit(view: View) -> SizeLimit | None:
+    """Return the limit for jobs of higher priority: what they need is not taken from them again."""
+    given, first = given_way(view), view.job.precedence.grows_after
+    if given is not None and given.until is None and given.workers:
+        why = f"job {given.to} of higher priority needs the room"
+        return SizeLimit(Reason.GIVES_WAY, workers=given.workers, why=why)
+    if first:
+        why = f"job {first} of higher priority lacks nodes and comes first"
+        return SizeLimit(Reason.GIVES_WAY, workers=len(present(view.job)), why=why)
+    return None
+
+
+def give_way(view: View, status: JobState) -> JobState:
+    """Note the room that is given, and hold the job back where that is all of it."""
+    before, given = status.gives_way, given_way(view)
+    if given == before:
+        return status
+    status = _tell(view, replace(status, gives_way=given), before)
+    is_held = given is not None and given.until is None and not given.workers
+    held = {*(status.suspended_by or ())} - {SuspendedBy.PREEMPTION}
+    held |= {SuspendedBy.PREEMPTION} if is_held else set()
+    by = tuple(who for who in SuspendedBy if who in held)
+    return replace(status, suspended_by=by or None)
+
+
+def _tell(view: View, status: JobState, before: GivenWay | None) -> JobState:
+    given, order = status.gives_way, view.job.precedence.order
+    if given is None:
+        return status
+    if given.until is None:
+        why = order.why if order is not None else ""
+        numbers = {"workers": str(given.workers)}
+    else:
+        assert before is not None, "what ends was there before"
+        why = f"{_why_back(view, before)}: it may have all of its workers again"
+        numbers = {}
+    return record(view, status, Reason.GIVES_WAY.value, why, numbers)
+
+
+def _why_back(view: View, before: GivenWay) -> str:
+    if view.job.precedence.preemptor is Preemptor.IS_GONE:
+        return f"job {before.to} needs the room no more"
+    if view.now - before.since >= LONGEST_HOLD:
+        return f"job {before.to} has had the room for {LONGEST_HOLD.seconds // 60} min"
+    return f"there is room beside job {before.to}"
+
+
+def tell_room_made(view: View, status: JobState) -> JobState:
+    """Note once what others give to this job, or why they give nothing."""
+    made, what = view.job.precedence.made, Reason.MAKES_ROOM.value
+    if made is None:
+        return status
+    said = [one for one in status.decisions if one.what == what]
+    if any(one.why == made.words and one.time >= made.at for one in said):
+        return status
+    if not made.workers and said and said[-1].why == made.words:
+        return status
+    numbers = {"workers": str(made.workers)}
+    return record(view, status, what, made.words, numbers)
+
+
+def way_wake_after_seconds(_view: View, status: JobState) -> float | None:
+    """Return when room may have come back, or the rest after that is over."""
+    return None if status.gives_way is None else LOOK_SECONDS
+
+
+GIVING_WAY = Policy(give_way, wake_after_seconds=way_wake_after_seconds)
+ROOM_MADE = Policy(tell_room_made)
