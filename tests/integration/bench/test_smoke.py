@@ -33,6 +33,7 @@ PRINTED = {
         "large_decide_2000_ms",
         "late_worlds",
     },
+    "preemption": {"fleet_wasted_ratio", "fleet_high_wait_ratio", "fleet_usd_cheapest"},
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},
     "lending": {"lending_seconds", "lending_stall_seconds", "lending_back_seconds"},
@@ -76,6 +77,8 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
         assert [line["value"] for line in lines] == [0] * len(lines)
     if name == "data_formats":
         assert figures["data_cache_hits"]["value"] == 100
+    if name == "preemption":
+        assert figures["fleet_wasted_ratio"]["value"] <= 0.7
     if name == "storage":
         assert (figures["store_lost"]["value"], figures["store_corrupt"]["value"]) == (0, 0)
     if name == "tiers":

@@ -63,6 +63,9 @@ class Preemption:
 
 NOBODY = Preemption({})
 
+Rank = Callable[[Sequence[Held], Usd], float]
+"""Ranks what a job could give, by these workers and the price for them; the lowest comes first."""
+
 
 class _Room:
     """The workers of a claim that fit by what others have given so far."""
@@ -107,10 +110,9 @@ def preempt(claim: Claim, victims: Iterable[Victim]) -> Preemption:
     Jobs are taken by their price, and by their price for each worker that gets room. Who turns out
     not to be needed is left alone, the most expensive first. The cheaper result is taken.
     """
-    useful = [one for one in victims if _gain(claim, one, SUSPENDED)]
-    found = (_in_order(claim, sorted(useful, key=key)) for key in (_by_price, _by_share(claim)))
-    plans = [one for one in found if one.sizes]
-    return min(plans, key=lambda plan: (plan.usd, len(plan.sizes)), default=NOBODY)
+    useful = [one for one in victims if any(held.node in claim.free for held in one.workers)]
+    plans = (_in_order(claim, useful, rank) for rank in (_by_price, _by_share_in(claim)))
+    return min(filter(_is_plan, plans), key=lambda one: (one.usd, len(one.sizes)), default=NOBODY)
 
 
 def most_room(claim: Claim, victims: Iterable[Victim]) -> int:
@@ -121,15 +123,16 @@ def most_room(claim: Claim, victims: Iterable[Victim]) -> int:
     return min(room.gained, claim.missing)
 
 
-def _in_order(claim: Claim, victims: Sequence[Victim]) -> Preemption:
+def _in_order(claim: Claim, victims: Sequence[Victim], rank: Rank) -> Preemption:
     room, sizes = _Room(claim), dict[str, int]()
-    for victim in victims:
-        if not room.is_enough and victim.smaller_sizes:
+    able = (one for one in victims if one.smaller_sizes)
+    for victim in sorted(able, key=lambda one: rank(one.leaving(one.least), one.shrink_usd)):
+        if not room.is_enough:
             room.give(victim.leaving(victim.least))
             sizes[victim.job] = victim.least
-    for victim in sorted(victims, key=lambda one: one.suspend_usd):
+    for victim in sorted(victims, key=lambda one: rank(_rest(one), one.suspend_usd)):
         if not room.is_enough:
-            room.give(victim.leaving(SUSPENDED, before=victim.least))
+            room.give(_rest(victim))
             sizes[victim.job] = SUSPENDED
     if not room.is_enough:
         return NOBODY
@@ -138,11 +141,20 @@ def _in_order(claim: Claim, victims: Sequence[Victim]) -> Preemption:
     return Preemption(sizes, sum((_price(one, sizes) for one in victims), NO_USD))
 
 
+def _rest(victim: Victim) -> Sequence[Held]:
+    """Return the workers that a job keeps as long as it is not suspended."""
+    return victim.leaving(SUSPENDED, before=victim.least)
+
+
+def _is_plan(found: Preemption) -> bool:
+    return bool(found.sizes)
+
+
 def _spare_suspensions(room: _Room, victims: Iterable[Victim], sizes: dict[str, int]) -> None:
     for victim in sorted(victims, key=lambda one: one.suspend_usd, reverse=True):
         if sizes.get(victim.job) != SUSPENDED:
             continue
-        if not room.spare(victim.leaving(SUSPENDED, before=victim.least)):
+        if not room.spare(_rest(victim)):
             continue
         if victim.smaller_sizes:
             sizes[victim.job] = victim.least
@@ -171,24 +183,19 @@ def _price(victim: Victim, sizes: Mapping[str, int]) -> Usd:
     return victim.suspend_usd if size == SUSPENDED else victim.shrink_usd
 
 
-def _gain(claim: Claim, victim: Victim, size: int) -> int:
-    """Return how many workers of the claim find room by this job alone, or a part of them.
+def _by_price(_leaving: Sequence[Held], usd: Usd) -> float:
+    return float(usd.exact)
 
-    Two jobs may make room on a node together, where one alone makes none: then any part counts.
+
+def _by_share_in(claim: Claim) -> Rank:
+    """Rank by the price for each worker of the claim that finds room.
+
+    Two jobs may make room on a node together where neither does alone: that counts as one worker.
     """
-    room, leaving = _Room(claim), victim.leaving(size)
-    room.give(leaving)
-    return room.gained or int(any(one.node in claim.free for one in leaving))
 
+    def rank(leaving: Sequence[Held], usd: Usd) -> float:
+        room = _Room(claim)
+        room.give(leaving)
+        return float(usd.exact) / max(room.gained, 1)
 
-def _by_price(victim: Victim) -> tuple[Usd, Usd]:
-    return victim.shrink_usd if victim.smaller_sizes else victim.suspend_usd, victim.suspend_usd
-
-
-def _by_share(claim: Claim) -> Callable[[Victim], tuple[float, Usd]]:
-    def key(victim: Victim) -> tuple[float, Usd]:
-        price = _by_price(victim)[0]
-        gained = _gain(claim, victim, victim.least if victim.smaller_sizes else SUSPENDED)
-        return float(price.exact) / max(gained, 1), price
-
-    return key
+    return rank
