@@ -1,7 +1,7 @@
 """A fleet of nodes and training jobs in simulated time, under one of the ways to share it.
 
-All of them place, grow and save in the same way, and a job that cannot be placed blocks those behind
-it. They differ in one thing: what happens when a job of the high class finds no room.
+All of them place, grow and save in the same way, and a job that cannot be placed blocks those
+behind it. They differ in one thing: what happens when a job of the high class finds no room.
 """
 
 import heapq
