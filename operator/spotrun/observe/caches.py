@@ -80,6 +80,7 @@ class Caches(Following):
         wake_spending: Callable[[str], None] = lambda _: None,
         price_sources: PriceSources = NOBODY,
         has_kueue: bool = False,
+        preempts_across_namespaces: bool = False,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
@@ -127,7 +128,13 @@ class Caches(Following):
             jobs.node, clock=clock, wall=wall, place=pools.place, events=pools.events_of
         )
         self._gangs = Gangs(wake, wall)
-        victims = Victims(jobs, pools, self.agents.facts, wall)
+        victims = Victims(
+            jobs,
+            pools,
+            self.agents.facts,
+            wall,
+            across_namespaces=preempts_across_namespaces,
+        )
         self._preemptions = Preemptions(jobs, victims, wake, wall)
         self._uids: dict[Key, str] = {}
 

@@ -79,6 +79,7 @@ def settings_of(options: Options, server: str) -> Settings:
         trainer_image=options.trainer_image or "",
         restricted=options.restricted,
         kueue=options.kueue,
+        preempt_across_namespaces=options.preempt_across_namespaces,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),
         plain_host=options.metrics_host,

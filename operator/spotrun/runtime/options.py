@@ -235,6 +235,15 @@ class Options:
             "without it these jobs wait",
         ),
     )
+    preempt_across_namespaces: bool = field(
+        default=False,
+        metadata=_flag(
+            _yes_or_no,
+            "true|false",
+            "let jobs with placement.preempts take workers from jobs of other namespaces as well: "
+            "whoever may create a job may then give it a priority above all others",
+        ),
+    )
     price_table: str | None = field(
         default=None,
         metadata=_flag(
