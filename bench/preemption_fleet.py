@@ -22,16 +22,16 @@ class Sharing(Enum):
     """The ways to share a fleet."""
 
     FIFO = "fifo"
-    """By age alone, and nobody is preempted."""
+    """The oldest job comes first, and nobody is preempted."""
     PLAIN = "plain"
-    """By priority; whole jobs of the lowest one are killed, the newest first, as many as it takes;
-    who turns out not to be needed is spared. So do kube-scheduler and Kueue. The killed end at
-    once, which is the best case for this way."""
+    """The priority decides; whole jobs of the lowest one are killed, the newest first, until there
+    is room; who turns out not to be needed is spared. So do kube-scheduler and Kueue. The killed
+    end at once, which is the best case for this way."""
     PLAIN_WITH_GRACE = "plain_grace"
     """The same, where killed jobs end only when Kubernetes' default grace is over, as Python does
     that is the first process of a container and handles no SIGTERM."""
     CHEAPEST = "cheapest"
-    """By priority; the policy of the operator chooses, and who is chosen saves first."""
+    """The priority decides; the policy of the operator chooses, and who is chosen saves first."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What workers request of nodes, and the share of a node that a worker pays for."""
+"""Resources as numbers, and the share of a node that a worker pays for."""
 
 import functools
 from collections.abc import Iterable, Sequence

@@ -23,15 +23,15 @@ class Preemptor(Enum):
     """The state of the job of higher priority to which another one gave way."""
 
     WAITS = auto()
-    """It lacks nodes, and holds those that become free for it."""
+    """The job lacks nodes, and what becomes free is for it."""
     HAS_ROOM = auto()
     IS_GONE = auto()
-    """It is over, deleted or suspended, or has waited too long in vain."""
+    """The job is over, deleted or suspended, or has waited too long in vain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a job is to give to one of higher priority; it carries that out by itself."""
+    """An order to make room for a job of higher priority; each carries out its own."""
 
     to: str  # namespace/name
     uid: str
@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class RoomMade:
-    """What others give to a job that preempts, or why they give nothing; it tells that."""
+    """The room that others make for a job that preempts, or why they make none, in words."""
 
     at: datetime
     words: str

@@ -78,7 +78,10 @@ async def test_a_job_that_cannot_shrink_saves_and_is_suspended_until_there_is_ro
 
         await world.create_job("high", workers=workers(1, 1), **PREEMPTS)
         low = await world.until_phase("Suspended", "low")
-        assert (low["status"]["suspendedBy"], low["status"]["reason"]) == (["Preemption"], "GivesWay")
+        assert (low["status"]["suspendedBy"], low["status"]["reason"]) == (
+            ["Preemption"],
+            "GivesWay",
+        )
         await world.until_job(runs(1), "high")
         low = await world.job("low")
         assert low["status"]["checkpoint"]["name"] == "step-100.g1"

@@ -4,7 +4,7 @@ from spotrun.api.names import Choice
 
 
 class Preempts(Choice):
-    """What a job may take while it lacks nodes."""
+    """The workers that a job may take from others while it lacks nodes."""
 
     NEVER = "Never", "nothing: it waits until nodes are free"
     LOWER_PRIORITY = (

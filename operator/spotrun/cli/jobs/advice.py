@@ -14,6 +14,7 @@ _ADVICE: dict[str, str] = {
     Reason.CANNOT_START: "mend the image's name, its pull secret, or the Secret or ConfigMap that "
     "is missing; another template needs suspend, the change, resume",
     Reason.WAITING_FOR_GANG: "wait for the job that is first, or raise spec.priority",
+    Reason.GIVES_WAY: "wait until there is room again, or raise spec.priority",
     Reason.QUOTA_EXCEEDED: "wait until others have ended, raise the ResourceQuota, or lower "
     "workers.min",
     Reason.TEMPLATE_REFUSED: "suspend the job, mend the template as the message says, resume it",
@@ -143,4 +144,6 @@ def _hold(job: Job) -> str:
         return _ADVICE[Reason.IDLE]
     if SuspendedBy.BUDGET in holders:
         return advice_for(job.status.reason) or _ADVICE[Reason.BUDGET_EXCEEDED]
+    if SuspendedBy.PREEMPTION in holders:
+        return _ADVICE[Reason.GIVES_WAY]
     return ""
