@@ -82,11 +82,11 @@ class _Room:
 
     def give(self, workers: Iterable[Held]) -> None:
         for held in workers:
-            self._change(held.node, lambda free, held=held: total((free, held.requests)))
+            self._change(held, _with)
 
     def take_back(self, workers: Iterable[Held]) -> None:
         for held in workers:
-            self._change(held.node, lambda free, held=held: left(free, held.requests))
+            self._change(held, left)
 
     def spare(self, workers: Sequence[Held]) -> bool:
         """Take back what was given if the rest is enough; return whether it is."""
@@ -96,12 +96,16 @@ class _Room:
         self.give(workers)
         return False
 
-    def _change(self, node: str, change: Callable[[Resources], Resources]) -> None:
-        free = self._free.get(node)
+    def _change(self, held: Held, change: Callable[[Resources, Resources], Resources]) -> None:
+        free = self._free.get(held.node)
         if free is None:
             return
-        after = self._free[node] = change(free)
+        after = self._free[held.node] = change(free, held.requests)
         self.gained += times_in(self._requests, after) - times_in(self._requests, free)
+
+
+def _with(free: Resources, given: Resources) -> Resources:
+    return total((free, given))
 
 
 def preempt(claim: Claim, victims: Iterable[Victim]) -> Preemption:
