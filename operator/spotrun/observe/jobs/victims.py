@@ -35,7 +35,7 @@ class Candidate:
     key: Key
     victim: Victim
     gives_way: GivenWay | None
-    may_be_asked: bool  # False: it got its room back only a moment ago
+    may_be_asked: bool  # False: it got its room back only a moment ago, or gives all by now
 
 
 def name_of(key: Key) -> str:
@@ -71,7 +71,7 @@ class Victims:
             meta = one.metadata
             is_other = meta.uid != job.uid and meta.deletion_timestamp is None
             if is_other and not meta.labels.queue and self.reaches(job.namespace, meta.namespace):
-                found = self._candidate(one, job.spec.priority)
+                found = self._candidate(one, job)
                 if found is not None:
                     yield found
 
@@ -93,12 +93,15 @@ class Victims:
         """Return how many workers of a job have a node, also those that are about to leave it."""
         return len(self._on_nodes(key))
 
-    def _candidate(self, one: JobObject, below: int) -> Candidate | None:
+    def _candidate(self, one: JobObject, job: JobSnapshot) -> Candidate | None:
         key = Key(one.metadata.namespace, one.metadata.name)
         found = self._jobs.spec_and_state(key)
-        if found is None or found[0].priority >= below or holds_back(found[1]):
+        if found is None or found[0].priority >= job.spec.priority:
             return None
         spec, state = found
+        given, is_held = state.gives_way, holds_back(state)
+        if is_held and (given is None or given.uid != job.uid):
+            return None  # its workers go anyway
         pods = {n: p for n, p in self._on_nodes(key).items() if not p.metadata.deletion_timestamp}
         if not pods:
             return None
@@ -112,8 +115,8 @@ class Victims:
             shrink_usd(state, in_process=self._is_in_process(one.metadata.uid, pods)),
             suspension_usd(state),
         )
-        may_be_asked = not rests(state.gives_way, self._wall())
-        return Candidate(key, victim, state.gives_way, may_be_asked)
+        may_be_asked = not is_held and not rests(given, self._wall())
+        return Candidate(key, victim, given, may_be_asked)
 
     def _on_nodes(self, key: Key) -> dict[int, PodObject]:
         """Return the pods of a job's workers that have a node, by worker id."""

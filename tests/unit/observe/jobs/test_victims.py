@@ -140,6 +140,16 @@ def test_who_got_its_room_back_a_moment_ago_may_not_be_asked(cluster: Cluster) -
     }
 
 
+def test_who_is_about_to_give_all_is_seen_and_not_asked_again(cluster: Cluster) -> None:
+    given = {"to": "ns/high", "workers": 0, "since": str(Time.of(NOW))}
+    for name, uid in (("for-high", "high"), ("for-another", "x")):
+        status = {"suspendedBy": ["Preemption"], "givesWay": {**given, "uid": uid}}
+        cluster.job(name, "a", status=status)
+    job = HIGH.with_facts(uid="high").snapshot()
+    (found,) = cluster.victims().of_lower_priority(job)
+    assert (found.key.name, found.may_be_asked) == ("for-high", False)
+
+
 def test_a_claim_counts_the_nodes_of_victims_that_its_workers_may_use(cluster: Cluster) -> None:
     cluster.job("low", "a", "a", "b", "c")
     cluster.closed = {"b"}

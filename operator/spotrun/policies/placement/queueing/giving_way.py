@@ -110,7 +110,7 @@ def precedence_limit(view: View) -> SizeLimit | None:
         return SizeLimit(Reason.GIVES_WAY, workers=given.workers, why=why)
     if first:
         why = f"job {first} of higher priority lacks nodes and comes first"
-        return SizeLimit(Reason.GIVES_WAY, workers=len(present(view.job)), why=why)
+        return SizeLimit(Reason.GIVES_WAY, workers=placed(view.job), why=why)
     return None
 
 

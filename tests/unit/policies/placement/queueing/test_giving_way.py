@@ -104,6 +104,9 @@ def test_a_job_of_lower_priority_does_not_grow_into_what_becomes_free() -> None:
     job = a_job(4, min=1).training(0, 1)
     assert job.decide().status.next_worker_id == 4
     assert told(job, grows_after="ns/high").decide().status.next_worker_id == 2
+    asks = told(job.with_worker(2, **FULL), grows_after="ns/high").decide()
+    gone = [action.worker_id for action in asks.actions if isinstance(action, Remove)]
+    assert gone == [2], "it would take the node that becomes free"
 
 
 def test_a_job_claims_what_its_smallest_world_lacks() -> None:
