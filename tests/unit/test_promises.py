@@ -16,6 +16,8 @@ from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TuningReason
 from spotrun.state.queue import Queue
 from spotrun.state.snapshot import PodPhase, SpendVerdict
+from spotrun.state.sizes import Order, Precedence
+from spotrun.state.snapshot import PodPhase
 from spotrun.wire import Ending
 from tests.support.api.field_writers import Code, Module, models
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later
@@ -66,6 +68,7 @@ IN_STATE = {
     "CheckpointStatus": "AcknowledgedCheckpoint",
     "StageStatus": "StageState",
     "WorkersStatus": "WorkerCounts",
+    "GivesWay": "GivenWay",
     "Decision": "RecordedDecision",
     "CapacityPoolStatus": "PoolState",
     "Price": "NodePrice",
@@ -166,6 +169,12 @@ HELD = {
     SuspendedBy.IDLE: (an_idle_job(), 7200.0),
     SuspendedBy.QUEUE: (a_job(1).with_facts(queue=Queue("team")), 0.0),
     SuspendedBy.SPEND_LIMIT: (a_job(1).with_facts(spend=SpendVerdict("too little left")), 0.0),
+    SuspendedBy.PREEMPTION: (
+        a_job(1).with_facts(
+            precedence=Precedence(order=Order("ns/high", "u", 0, "it lacks nodes"))
+        ),
+        0.0,
+    ),
 }
 
 

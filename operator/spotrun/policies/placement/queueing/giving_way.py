@@ -74,7 +74,7 @@ def _given_way(view: View) -> GivenWay | None:
         is_known = known is not None and known.until is None and known.uid == order.uid
         if known is not None and is_known and known.workers == order.workers:
             return known
-        return GivenWay(order.to, order.uid, order.workers, since=view.now)
+        return GivenWay(to=order.to, uid=order.uid, workers=order.workers, since=view.now)
     if known is None:
         return None
     if known.until is not None:
