@@ -2,7 +2,9 @@
 
 A gang that lacks nodes makes one choice at a time. The next follows only when all who were chosen
 have given what was asked, and the scheduler had time to use it. So a price that changes meanwhile
-makes nobody else give as well. A new leader finds those who give by what they have stored.
+makes nobody else give as well. Where no worker found a node by it, others get their room back:
+something is on these nodes that is not known here. A new leader finds those who give by what they
+have stored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,7 +45,9 @@ class _Claim:
     chosen_at: datetime | None = None
     given_at: datetime | None = None  # since when all have given what they were asked for
     begun_at: datetime | None = None
-    in_vain_at: datetime | None = None
+    missing: int = 0  # the workers that lacked nodes then
+    rests_until: datetime | None = None  # what others gave was of no use: it takes nothing now
+    times_in_vain: int = 0
 
 
 class Preemptions:
@@ -101,14 +105,17 @@ class Preemptions:
             claim = self._claims[key] = _Claim(key, job.uid, job.spec.priority)
         claim.priority = job.spec.priority
         missing, now = claimed_workers(job), self._wall()
-        if not missing or self._is_in_vain(claim, now) or self._is_under_way(claim, now):
+        if not missing or self._rests(claim, now) or self._is_under_way(claim, now):
+            return
+        if claim.orders and missing >= claim.missing:
+            self._give_up(claim, now)
             return
         if claim.chosen_at is not None and now - claim.chosen_at < AGAIN:
             return
         claim.chosen_at = now
         found = list(self._victims.of_lower_priority(job))
         if not claim.orders and (known := _already_giving(found, job.uid)):
-            claim.orders, claim.begun_at = known, now
+            claim.orders, claim.begun_at, claim.missing = known, now, missing
             return
         self._choose(claim, job, missing, [one for one in found if one.may_be_asked])
 
@@ -129,22 +136,23 @@ class Preemptions:
             if one.victim.job in plan.sizes
         }
         claim.orders |= new
-        claim.begun_at, claim.given_at = claim.begun_at or now, None
+        claim.begun_at, claim.given_at, claim.missing = claim.begun_at or now, None, missing
         claim.made = RoomMade(now, _who_gives(missing, plan, found), missing)
         self._wake_all(new)
 
-    def _is_in_vain(self, claim: _Claim, now: datetime) -> bool:
-        """Whether the room that others gave was of no use for long; then they get it back."""
-        if claim.in_vain_at is not None:
-            if now - claim.in_vain_at < PATIENCE:
-                return True
-            claim.in_vain_at = None
-        if claim.begun_at is None or now - claim.begun_at < PATIENCE:
-            return False
+    def _rests(self, claim: _Claim, now: datetime) -> bool:
+        """Whether a claim takes nothing from others now, for it did so in vain."""
+        if claim.begun_at is not None and now - claim.begun_at >= PATIENCE:
+            self._give_up(claim, now)
+        return claim.rests_until is not None and now < claim.rests_until
+
+    def _give_up(self, claim: _Claim, now: datetime) -> None:
+        """Let others have their room back; each time it takes twice as long until the next try."""
         self._wake_all(claim.orders)
         claim.orders, claim.begun_at, claim.given_at = {}, None, None
-        claim.in_vain_at = now
-        return True
+        claim.rests_until = now + PATIENCE * 2 ** min(claim.times_in_vain, 10)
+        claim.times_in_vain += 1
+        claim.made = RoomMade(now, "the room that jobs of lower priority made was of no use")
 
     def _is_under_way(self, claim: _Claim, now: datetime) -> bool:
         """Whether others still give what they were asked for, or have given it only now."""
@@ -162,7 +170,8 @@ class Preemptions:
         key = Key(namespace, name)
         claim = self._claims.get(key)
         if claim is not None and claim.uid == given.uid:
-            return Preemptor.IS_GONE if claim.in_vain_at is not None else Preemptor.WAITS
+            rests = claim.rests_until is not None and self._wall() < claim.rests_until
+            return Preemptor.IS_GONE if rests else Preemptor.WAITS
         job, found = self._jobs.get(key), self._jobs.spec_and_state(key)
         if job is None or found is None or job.metadata.uid != given.uid:
             return Preemptor.IS_GONE

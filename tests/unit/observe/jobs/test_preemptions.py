@@ -105,9 +105,20 @@ def test_while_room_is_made_a_cheaper_job_changes_nothing(bench: Bench) -> None:
     bench.look(LACKS)
     assert bench.order("cheaper") is None, "the scheduler has yet to try"
     bench.later(timedelta(seconds=1))
-    bench.look(LACKS)
-    assert bench.order("cheaper") is not None, "room that was of no use is made elsewhere"
+    bench.look(HIGH.with_worker(0).with_worker(1, **FULL))
+    assert bench.order("cheaper") is not None, "one worker still lacks a node"
     assert bench.order("low") is not None
+
+
+def test_room_by_which_no_worker_found_a_node_is_given_back_at_once(bench: Bench) -> None:
+    bench.look(LACKS)
+    bench.placed["low"] = 1
+    bench.look(LACKS)
+    bench.later(SETTLED)
+    made = bench.look(LACKS).made
+    assert made is not None
+    assert made.words == "the room that jobs of lower priority made was of no use"
+    assert bench.order() is None
 
 
 def test_where_not_even_all_have_room_for_the_gang_nobody_gives_any(bench: Bench) -> None:
@@ -161,6 +172,11 @@ def test_room_that_was_of_no_use_for_long_is_given_back(bench: Bench) -> None:
     bench.later(timedelta(seconds=1))
     bench.look(LACKS)
     assert bench.order() is not None, "it may try once more"
+    bench.later(PATIENCE)
+    bench.look(LACKS)
+    bench.later(PATIENCE)
+    bench.look(LACKS)
+    assert bench.order() is None, "the second time it takes twice as long"
 
 
 def test_a_new_leader_goes_on_with_what_jobs_have_stored(bench: Bench) -> None:
@@ -175,6 +191,6 @@ def test_a_new_leader_goes_on_with_what_jobs_have_stored(bench: Bench) -> None:
     assert bench.order("cheaper") is None
     done = replace(low, victim=replace(low.victim, workers=low.victim.workers[:1]))
     bench.index.forget_all()
-    bench.found[0] = done
+    bench.found[0] = done  # it has given what it was asked for
     bench.look(LACKS)
-    assert bench.order("cheaper") is not None, "it has given what it was asked for"
+    assert bench.order("cheaper") is not None

@@ -45,10 +45,12 @@ def waits_for_room(job: JobSnapshot) -> bool:
 
 
 def claimed_workers(job: JobSnapshot) -> int:
-    """Return for how many workers others have to make room; 0 while it is not known."""
+    """Return for how many workers others have to make room; 0 while not all were tried."""
     if not waits_for_room(job) or is_over_quota(job) or not job.may_hold_nodes:
         return 0
-    return smallest(job.effective_workers) - placed(job) if without_node(job) else 0
+    size, those = smallest(job.effective_workers), present(job)
+    were_tried = len(those) >= size and len(without_node(job)) == len(those) - placed(job)
+    return size - placed(job) if were_tried else 0
 
 
 def without_node(job: JobSnapshot) -> list[Worker]:

@@ -115,6 +115,8 @@ def test_a_job_claims_what_its_smallest_world_lacks() -> None:
     quiet = (
         HIGH.with_workers(0, 1),
         HIGH.with_worker(0).with_worker(1, node=None),
+        HIGH.with_worker(0, **FULL).with_worker(1, node=None),
+        HIGH.with_worker(0, **FULL),
         half.with_facts(may_hold_nodes=False),
         half.with_facts(refusal=Refusal("QuotaExceeded", "exceeded quota: few")),
         half.with_spec(2, min=2, priority=1),
