@@ -11,7 +11,7 @@ from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.state.conditions import find
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
-from spotrun.state.stored.statements import Condition
+from spotrun.state.stored.statements import Condition, RecordedDecision
 from spotrun.state.stored.training import AcknowledgedCheckpoint
 from spotrun.state.view import FINISHED
 from spotrun.state.world_members import training
@@ -91,6 +91,8 @@ def _urgent(status: JobState) -> tuple[object, ...]:
         status.restarts,
         status.rejections,
         status.unused,
+        status.gives_way,
+        _room_made(status),
         status.orders,
         status.stop_when.decided_at,
         (status.stage.index, status.stage.ends_since) if status.stage is not None else None,
@@ -98,6 +100,11 @@ def _urgent(status: JobState) -> tuple[object, ...]:
         status.checkpoint if status.suspended_by else None,
         conditions,
     )
+
+
+def _room_made(status: JobState) -> tuple[RecordedDecision, ...]:
+    """Return what is said of room that others make: it is known only until it is used."""
+    return tuple(one for one in status.decisions if one.what == Reason.MAKES_ROOM.value)
 
 
 def _shown_seconds(old: JobState, new: JobState) -> float:

@@ -14,10 +14,11 @@ from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
+from spotrun.state.stored.statements import RecordedDecision
 from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint, Pace, Progress
-from spotrun.state.stored.workers import Interruptions, WorkerCounts
+from spotrun.state.stored.workers import GivenWay, Interruptions, WorkerCounts
 from spotrun.wire import Metric
-from tests.support.jobs.builders import ON_CLAIM, a_job
+from tests.support.jobs.builders import NOW, ON_CLAIM, a_job
 
 SAVED = AcknowledgedCheckpoint(name="step-3.g1", step=3, time=datetime(2026, 3, 1, 8, tzinfo=UTC))
 IN_WORLD_2 = Accumulators(world_number=2)
@@ -29,6 +30,9 @@ IN_WORLD_2 = Accumulators(world_number=2)
         ({}, float("inf")),
         ({"phase": Phase.RUNNING}, 0.0),
         ({"next_worker_id": 4}, 0.0),
+        ({"gives_way": GivenWay("ns/high", "u", 0, NOW)}, 0.0),
+        ({"decisions": (RecordedDecision(NOW, "MakesRoom", "ns/low shrinks", {}),)}, 0.0),
+        ({"decisions": (RecordedDecision(NOW, "Stay", "it has its best size", {}),)}, 59.0),
         ({"settled": WorkerIds("0").ranges}, 1.0),
         ({"progress": Progress(step=0, total_steps=9)}, 59.0),
         ({"progress": Progress(step=3)}, 4.0),
