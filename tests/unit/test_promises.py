@@ -15,9 +15,8 @@ from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TuningReason
 from spotrun.state.queue import Queue
-from spotrun.state.snapshot import PodPhase, SpendVerdict
 from spotrun.state.sizes import Order, Precedence
-from spotrun.state.snapshot import PodPhase
+from spotrun.state.snapshot import PodPhase, SpendVerdict
 from spotrun.wire import Ending
 from tests.support.api.field_writers import Code, Module, models
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later

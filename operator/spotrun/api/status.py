@@ -382,7 +382,7 @@ class TrainingJobStatus(Model):
     observed_generation: Long | None = Field(
         None, description="The metadata.generation that this status was concluded from."
     )
-    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=6)] | None = Field(
+    suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=7)] | None = Field(
         None,
         description="The causes of the suspension; each is cleared by its own rule. "
         f"{SuspendedBy.explained()}",
