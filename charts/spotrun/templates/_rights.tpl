@@ -99,6 +99,10 @@
   resources: [configmaps]
   resourceNames: [{{ include "spotrun.prices" . }}]
   verbs: [list, watch]
+# Bills: one for each namespace and month, so their names cannot be listed here.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, create, patch]
 {{- end -}}
 
 {{- /* The operator's account as a binding names it. */ -}}

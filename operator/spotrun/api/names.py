@@ -101,6 +101,12 @@ LABEL_PROJECT: Final = Name("project", "on TrainingJobs, copied to their pods: w
 LABEL_RUN: Final = Name(
     "spotrun.dev/run", "on ConfigMaps with the files of `kubectl tjob run`: the name of the job"
 )
+LABEL_BILL_NAMESPACE: Final = Name(
+    "spotrun.dev/bill-namespace", "on ConfigMaps with bills: the namespace whose jobs are billed"
+)
+LABEL_BILL_MONTH: Final = Name(
+    "spotrun.dev/bill-month", "on ConfigMaps with bills: the month, such as 2026-11"
+)
 LABEL_QUEUE: Final = Name(
     "kueue.x-k8s.io/queue-name",
     "on TrainingJobs: the LocalQueue of Kueue that gives the job its workers",

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, NoReturn, Self
 from uuid import uuid4
 
+from spotrun.act.bills import BillWriter
 from spotrun.act.executor import Executor
 from spotrun.act.jobs.spending import SpendKeeper
 from spotrun.act.manifests.worker_settings import Settings as WorkerSettings
@@ -130,6 +131,15 @@ class Controller:
             clock=time.monotonic,
             wall=client.clock.now,
         )
+        self._bills = BillWriter(
+            client,
+            self._caches,
+            self._horizon,
+            settings.namespace,
+            leads=lambda: self.leads,
+            wall=client.clock.now,
+            watch_namespace=settings.watch_namespace,
+        )
         self._has_identity = False
         self._stack = AsyncExitStack()
 
@@ -246,6 +256,7 @@ class Controller:
             self._board,
             executor,
             self._deleted_jobs,
+            bills=self._bills,
             queue=self._queue,
             horizon=self._horizon,
             clock=time.monotonic,
@@ -341,7 +352,8 @@ class Controller:
             spending = self._spend_queue.run(self._keep_spending, workers=_NAMESPACES_AT_ONCE)
             usage = self._caches.usage.follow()
             async with AsyncExitStack() as work:
-                for one in (jobs, orphans, pools, searches, spending, usage):
+                bills = self._bills.run()
+                for one in (jobs, orphans, pools, searches, spending, usage, bills):
                     await work.enter_async_context(running(one))
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
@@ -390,6 +402,7 @@ class Controller:
             return None
         if unseen_seconds := self._reconciler.unseen_seconds(key):
             return unseen_seconds
+        await self._bills.close(key)
         with self._meter.reconciling():
             await self._reconciler.let_go_of_orphans(key)
         return None
@@ -405,6 +418,7 @@ class Controller:
 
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)
+        self._bills.note(job, status)
 
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from spotrun.act import orphaned_pods
+from spotrun.act.bills import BillWriter
 from spotrun.act.executor import Executor
 from spotrun.act.pods.rollout import creation_of
 from spotrun.agents.long_poll import Board, WorkerKey
@@ -60,6 +61,7 @@ class Reconciler:
         executor: Executor,
         deleted_jobs: DeletedJobs,
         *,
+        bills: BillWriter,
         queue: WorkQueue[Key],
         horizon: Horizon[Key, Resource],
         clock: Callable[[], float],
@@ -75,6 +77,7 @@ class Reconciler:
         self._executor = executor
         self._hidden = orphaned_pods.HiddenPods(executor, orphaned)
         self._deleted_jobs = deleted_jobs
+        self._bills = bills
         self._queue = queue
         self._horizon = horizon
         self._wall = wall
@@ -240,6 +243,8 @@ class Reconciler:
     def _keep_final_cost(self, memory: Memory) -> None:
         last = memory.last
         cost = cost_at_deletion(last, self._wall()) if last is not None else None
+        if last is not None:
+            self._bills.note_deleted(last, cost)
         if last is not None and cost is not None:
             status = replace(last.status, cost=cost)
             self._deleted_jobs.keep(published(last, status))

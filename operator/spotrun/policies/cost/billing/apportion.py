@@ -1,0 +1,25 @@
+"""Sums divided into whole units, so that the parts add up to the sum."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+
+def apportion(total: int, weights: Sequence[int | Decimal | Fraction]) -> list[int]:
+    """Divide a whole number in proportion to weights, by the largest remainder.
+
+    Without any weight the first part gets all. Equal remainders go to the earlier part, so the same
+    question has the same answer at every look.
+    """
+    exact = [max(Fraction(weight), Fraction(0)) for weight in weights]
+    sum_of_weights = sum(exact)
+    if not exact:
+        raise ValueError("a sum cannot be divided into no parts")
+    if not sum_of_weights:
+        return [total, *[0] * (len(exact) - 1)]
+    shares = [abs(total) * weight / sum_of_weights for weight in exact]
+    parts = [int(share) for share in shares]
+    by_remainder = sorted(range(len(parts)), key=lambda at: (parts[at] - shares[at], at))
+    for at in by_remainder[: abs(total) - sum(parts)]:
+        parts[at] += 1
+    return [-part for part in parts] if total < 0 else parts

@@ -1,0 +1,153 @@
+"""The lines of bills: what a job has cost by when, and what its next line has to be.
+
+A line has amounts since the job began: by the begin of the month, and by now. What the month is
+charged is the difference. So a line that is written twice says the same, and a month that follows
+begins where the one before it ended.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_between
+from spotrun.policies.cost.billing.apportion import apportion
+from spotrun.policies.cost.billing.months import Month, end_of, months_between
+from spotrun.policies.cost.billing.parts import (
+    NOTHING,
+    Amounts,
+    Category,
+    Part,
+    difference,
+    together,
+    units_of,
+    usd_of,
+)
+
+
+class Standing(StrEnum):
+    """How a line may change."""
+
+    OPEN = "open"  # the job may cost more
+    CARRIED = "carried"  # the month is over, and the next month's bill goes on
+    ENDED = "ended"  # the job is over, and its object is still there
+    GONE = "gone"  # the job was deleted
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What a job has cost since it began, as its status says, or said at last."""
+
+    uid: str
+    name: str
+    created_at: datetime
+    as_of: datetime
+    amounts: Amounts
+    usd_per_hour: UsdPerHour = NO_RATE
+    standing: Standing = Standing.OPEN
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """What a month's bill says of a job."""
+
+    month: Month
+    uid: str
+    name: str
+    as_of: datetime
+    opening: Amounts  # by the begin of the month, since the job began
+    total: Amounts  # by `as_of`, since the job began
+    usd_per_hour: UsdPerHour = NO_RATE
+    standing: Standing = Standing.OPEN
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def charged(self) -> dict[Part, int]:
+        """What the job is charged in this month, in units."""
+        return difference(self.total, self.opening)
+
+
+def next_lines(known: JobLine | None, facts: JobFacts) -> tuple[JobLine, ...]:
+    """Return the lines that change, one for each month, earliest first.
+
+    `known` is the job's line in the latest month that has one. What was spent since then is divided
+    over the months by time, by the largest remainder.
+    """
+    if known is not None and (known.standing is Standing.GONE or _says(known, facts)):
+        return ()
+    before = known.total if known is not None else NOTHING
+    spent = difference(facts.amounts, before)
+    if known is None and not spent:
+        return ()
+    start, end = _spending_time(known, facts, sum(spent.values()))
+    months = months_between(start, end)
+    times = [microseconds for _, microseconds in months]
+    shares = {part: apportion(units, times) for part, units in spent.items()}
+    lines: list[JobLine] = []
+    for index, (month, _) in enumerate(months):
+        is_last = index == len(months) - 1
+        after = together(before, {part: share[index] for part, share in shares.items()})
+        is_same_month = known is not None and known.month == month
+        lines.append(
+            JobLine(
+                month=month,
+                uid=facts.uid,
+                name=facts.name,
+                as_of=end if is_last else end_of(month),
+                opening=known.opening if known is not None and is_same_month else before,
+                total=after,
+                usd_per_hour=facts.usd_per_hour,
+                standing=facts.standing if is_last else Standing.CARRIED,
+                labels=facts.labels,
+            )
+        )
+        before = after
+    return tuple(lines)
+
+
+def facts_of_vanished(line: JobLine, deleted_at: datetime | None) -> JobFacts:
+    """Return what a job has cost that was deleted while no operator ran, as far as its bill knows.
+
+    It is charged at its last rate until it was deleted; where that is not known, nothing is added.
+    """
+    end = max(line.as_of, deleted_at or line.as_of)
+    seconds = seconds_between(line.as_of, end)
+    units = units_of(line.usd_per_hour.over(seconds))
+    computing = [part for part in line.total if part.category == Category.COMPUTE]
+    computing = computing or [Part(Category.COMPUTE)]
+    shares = apportion(units, [line.total.get(part, 0) for part in computing])
+    return JobFacts(
+        uid=line.uid,
+        name=line.name,
+        created_at=line.as_of,
+        as_of=end,
+        amounts=together(line.total, dict(zip(computing, shares, strict=True))),
+        standing=Standing.GONE,
+        labels=line.labels,
+    )
+
+
+def _says(line: JobLine, facts: JobFacts) -> bool:
+    """Whether a line has all this; that a job has been deleted after its end is nothing new."""
+    over = (Standing.ENDED, Standing.GONE)
+    is_same = line.standing is facts.standing or (line.standing in over and facts.standing in over)
+    same_rate = line.usd_per_hour == facts.usd_per_hour
+    return is_same and same_rate and not difference(facts.amounts, line.total)
+
+
+def _spending_time(known: JobLine | None, facts: JobFacts, units: int) -> tuple[datetime, datetime]:
+    """Return from when to when the amount was spent.
+
+    Of a job that cost nothing when it was seen last (it had not begun, or was suspended) the begin
+    is not known: it is as long ago as the amount takes at the present rate.
+    """
+    earliest = known.as_of if known is not None else facts.created_at
+    end = max(facts.as_of, earliest)
+    if known is not None and known.usd_per_hour:
+        return earliest, end
+    spent = Usd(usd_of(units))
+    seconds = facts.usd_per_hour.seconds_for(spent) if spent > NO_USD else None
+    if seconds is None or seconds >= (end - earliest).total_seconds():
+        return (end if seconds is None else earliest), end
+    return end - timedelta(microseconds=int(seconds * 10**6)), end
