@@ -41,6 +41,8 @@ REFRESH_SECONDS = 300.0
 """Bills follow running jobs so slowly: a bill of hundreds of jobs is written whole each time."""
 _END_SECONDS = 3.0
 """Jobs that end or are deleted within this time are one write."""
+_RATE_SECONDS = 30.0
+"""A job that is deleted while no operator runs is charged at the rate that its bill has."""
 _AT_ONCE = 4
 _TRIES = 3
 """Pods of deleted jobs wait for so many failed writes of a bill, and then go."""
@@ -118,8 +120,7 @@ class BillWriter:
         before = jobs.get(job.uid)
         known = before.capacity_of if before is not None else {}
         now = jobs[job.uid] = billed(job, status, self._wall(), known)
-        is_news = before is None or before.standing is not now.standing
-        self._queue.add_after(job.namespace, _END_SECONDS if is_news else REFRESH_SECONDS)
+        self._queue.add_after(job.namespace, _seconds_to_write(before, now))
 
     def note_deleted(self, last: JobSnapshot, cost: Cost | None) -> None:
         """Note what a job has cost that was deleted; without a cost its last status says it."""
@@ -243,7 +244,7 @@ class BillWriter:
             return bill
         bill = fitted(with_lines(_read(found), lines), live)
         version = found.metadata.resource_version
-        patch = [
+        patch: list[dict[str, object]] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/data", "value": {DATA_KEY: write(bill)}},
         ]
@@ -253,8 +254,15 @@ class BillWriter:
     async def _create(self, body: dict[str, Any]) -> Written:
         return await self._client.create(CONFIG_MAPS, body, Written, namespace=self._home)
 
-    async def _patch(self, name: str, patch: list[dict[str, Any]]) -> Written:
+    async def _patch(self, name: str, patch: list[dict[str, object]]) -> Written:
         return await self._client.patch(CONFIG_MAPS, name, patch, Written, namespace=self._home)
+
+
+def _seconds_to_write(before: BilledJob | None, now: BilledJob) -> float:
+    if before is None or before.standing is not now.standing:
+        return _END_SECONDS
+    has_same_rate = before.cost.usd_per_hour == now.cost.usd_per_hour
+    return REFRESH_SECONDS if has_same_rate else _RATE_SECONDS
 
 
 def _read(found: ConfigMapObject) -> MonthBill:

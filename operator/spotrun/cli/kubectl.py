@@ -16,6 +16,7 @@ from spotrun.cli.page import flags as page_flags
 from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
 from spotrun.cli.report import flags as report_flags
+from spotrun.cli.report.bills import flags as bill_flags
 from spotrun.cli.submit import flags as submit_flags
 
 
@@ -72,6 +73,11 @@ VERBS = {
         job_flags.describe_cost,
         "spotrun.cli.jobs.commands",
         "run_cost",
+    ),
+    "bill": Verb(
+        "what a month has cost, deleted jobs included, by team, job or pool, also as FOCUS",
+        bill_flags.describe,
+        "spotrun.cli.report.bills.command",
     ),
     "report": Verb(
         "all about a job in one file: HTML, Markdown or JSON",

@@ -7,6 +7,7 @@ from tests.support.processes.benches import figures_of
 TIMEOUT_SECONDS = 600.0  # hangs; beside other tests a minute of computing takes several
 
 PRINTED = {
+    "bill": {"bill_error_usd", "bill_job_error_usd", "bill_object_kb"},
     "chaos": {
         *("chaos_bursts", "chaos_stuck", "chaos_aimed", "chaos_mismatches"),
         *("join_window_kills", "join_window_steps_lost", "join_window_stuck"),

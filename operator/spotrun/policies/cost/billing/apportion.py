@@ -23,3 +23,13 @@ def apportion(total: int, weights: Sequence[int | Decimal | Fraction]) -> list[i
     for at in by_remainder[: abs(total) - sum(parts)]:
         parts[at] += 1
     return [-part for part in parts] if total < 0 else parts
+
+
+def rounded_together(amounts: Sequence[int], unit: int) -> list[int]:
+    """Round amounts to whole units so that they add up to the rounded sum."""
+    parts = [amount // unit for amount in amounts]
+    whole = (2 * sum(amounts) + unit) // (2 * unit)
+    by_remainder = sorted(range(len(amounts)), key=lambda at: (-(amounts[at] % unit), at))
+    for at in by_remainder[: whole - sum(parts)]:
+        parts[at] += 1
+    return parts

@@ -1,0 +1,61 @@
+"""The flags of `kubectl tjob bill`."""
+
+import argparse
+from datetime import UTC, datetime
+
+from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
+from spotrun.cli.cluster import flags
+
+FORMATS = ("table", "csv", "json", "focus")
+LABELS = tuple(map(str, (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)))
+GROUPS = ("job", "namespace", "pool", "capacity", "category", *LABELS)
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    flags.describe(parser, _EXAMPLES, "[--month YYYY-MM] [--by GROUP] [--format FORMAT] [-A]")
+    flags.add_all_namespaces(parser)
+    parser.add_argument(
+        "--month", type=_month, metavar="YYYY-MM", help="in UTC (default: the present month)"
+    )
+    parser.add_argument(
+        "--by",
+        type=_group,
+        default="job",
+        metavar="GROUP",
+        help=f"add up by {', '.join(GROUPS)}, or label=KEY (default: job)",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="table",
+        help="focus: a line for each charge as the FinOps specification FOCUS 1.0 has it, as CSV",
+    )
+
+
+def _month(text: str) -> str:
+    try:
+        return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC).strftime("%Y-%m")
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no month, such as 2026-11") from None
+
+
+def _group(text: str) -> str:
+    group = text.removeprefix("label=")
+    allowed = LABELS if group != text else GROUPS
+    if group not in allowed:
+        raise argparse.ArgumentTypeError(
+            f"bills know no {text!r}: choose one of {', '.join(allowed)}"
+        )
+    return group
+
+
+_EXAMPLES = """\
+  kubectl tjob bill                                  # this month, by job
+  kubectl tjob bill -A --month 2026-11 --by team     # all namespaces, by the label team
+  kubectl tjob bill -A --by label=cost-center --format csv
+  kubectl tjob bill -A --format focus > focus.csv    # for FinOps tools
+
+Bills are ConfigMaps in the operator's namespace (SPOTRUN_SYSTEM_NAMESPACE, default:
+spotrun-system), so this command takes the right to list them there.
+"""
