@@ -73,7 +73,7 @@ class Life:
         return (sum(paid, Fraction(0)) + idle) / 3600
 
     def facts(self, now: datetime) -> JobFacts:
-        """What the job's status says at a time."""
+        """Return what the job's status says at a time."""
         until = min(now, self.end)
         ledger = Ledger()
         ledger.add(self.charges, self.begin, until)

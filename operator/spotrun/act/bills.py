@@ -68,7 +68,7 @@ class _BillHead(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Namespace:
-    """What this replica has seen of a namespace since it began to lead."""
+    """The part of a namespace that this replica has seen since it began to lead."""
 
     jobs: dict[str, BilledJob] = field(default_factory=dict)  # by UID
     known: Known | None = None  # what is written; None: not read yet

@@ -3,11 +3,10 @@
 import argparse
 from datetime import UTC, datetime
 
-from spotrun.api.names import LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
 from spotrun.cli.cluster import flags
 
 FORMATS = ("table", "csv", "json", "focus")
-LABELS = tuple(map(str, (LABEL_TEAM, LABEL_COST_CENTER, LABEL_PROJECT)))
+LABELS = ("team", "cost-center", "project")
 GROUPS = ("job", "namespace", "pool", "capacity", "category", *LABELS)
 
 

@@ -26,7 +26,7 @@ DATA_KEY = "bill.json"
 MOST_BYTES = 200_000
 """etcd takes 1.5 MB, and a bill is written whole every few minutes."""
 _AFTER_FOLDING = 0.8
-"""So full is a bill that has just become smaller: it is not folded again at each job that ends."""
+"""A bill that was too long becomes shorter than it has to be, and has room for the next jobs."""
 _MOST_OTHERS = 400
 _MOST_DIGESTS = 4_000
 """Digests of so many jobs take 60 kB."""

@@ -1,4 +1,4 @@
-"""What a bill takes from a job: its cost as its status has it."""
+"""The facts that a bill takes from a job: its cost as its status has it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

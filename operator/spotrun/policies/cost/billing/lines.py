@@ -26,7 +26,7 @@ from spotrun.policies.cost.billing.parts import (
 
 
 class Standing(StrEnum):
-    """How a line may change."""
+    """The ways in which a line may still change."""
 
     OPEN = "open"  # the job may cost more
     CARRIED = "carried"  # the month is over, and the next month's bill goes on
@@ -36,7 +36,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What a job has cost since it began, as its status says, or said at last."""
+    """The cost of a job since it began, as its status says, or said at last."""
 
     uid: str
     name: str
@@ -50,7 +50,7 @@ class JobFacts:
 
 @dataclass(frozen=True)
 class JobLine:
-    """What a month's bill says of a job."""
+    """The line of a job in a month's bill."""
 
     month: Month
     uid: str
@@ -64,7 +64,7 @@ class JobLine:
 
     @property
     def charged(self) -> dict[Part, int]:
-        """What the job is charged in this month, in units."""
+        """The amounts that the job is charged in this month, in units."""
         return difference(self.total, self.opening)
 
 

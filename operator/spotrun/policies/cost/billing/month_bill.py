@@ -13,7 +13,7 @@ _DIGEST_CHARS = 12
 
 
 class OtherLine(NamedTuple):
-    """What amounts of jobs that are listed no more are added up by."""
+    """The key by which amounts of jobs that are listed no more are added up."""
 
     labels: tuple[tuple[str, str], ...]
     part: Part
@@ -32,7 +32,7 @@ class MonthBill:
 
 @dataclass(frozen=True)
 class Known:
-    """What all bills of a namespace say of its jobs."""
+    """The knowledge of all bills of a namespace about its jobs."""
 
     lines: Mapping[str, JobLine] = field(default_factory=dict)  # the latest of each job, by UID
     folded: frozenset[str] = frozenset()

@@ -41,6 +41,10 @@ def facts(
     )
 
 
+def bill_of(*seen: JobFacts) -> MonthBill:
+    return with_lines(MonthBill("ns", NOVEMBER), changes(Known(), seen)[NOVEMBER])
+
+
 class Books:
     """Bills as they are stored: each write is text, and a crash may come before or after any."""
 

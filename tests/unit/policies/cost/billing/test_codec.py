@@ -6,15 +6,8 @@ from hypothesis import strategies as st
 
 from spotrun.policies.cost.billing.codec import bill_name, fitted, read, write
 from spotrun.policies.cost.billing.lines import JobFacts, Standing
-from spotrun.policies.cost.billing.month_bill import (
-    Known,
-    MonthBill,
-    changes,
-    digest_of,
-    with_lines,
-)
-from spotrun.policies.cost.billing.months import begin_of, end_of, month_of, months_between
-from tests.unit.policies.cost.billing.histories import NOVEMBER, SPOT, at, facts
+from spotrun.policies.cost.billing.month_bill import Known, MonthBill, changes, with_lines
+from tests.unit.policies.cost.billing.histories import NOVEMBER, SPOT, at, bill_of, facts
 
 _UID = "{:08x}-1111-4222-8333-444455556666"
 
@@ -24,10 +17,6 @@ def jobs(number: int, standing: Standing, team: str = "vision") -> list[JobFacts
         facts(at(2), {SPOT: 100 + n}, uid=_UID.format(n), standing=standing, team=team)
         for n in range(number)
     ]
-
-
-def bill_of(*seen: JobFacts) -> MonthBill:
-    return with_lines(MonthBill("ns", NOVEMBER), changes(Known(), seen)[NOVEMBER])
 
 
 def total(bill: MonthBill) -> int:
@@ -93,32 +82,5 @@ def test_labels_that_are_all_different_do_not_make_a_bill_long() -> None:
     assert total(small) == sum(range(1, 3_000))
 
 
-def test_what_all_bills_know_of_a_job_is_its_latest_line() -> None:
-    job = facts(at(20), 100)
-    later = facts(at(2, month=12), 300)
-    first = bill_of(job)
-    lines = changes(Known().after(first), [later])
-    known = Known()
-    for month, new in lines.items():
-        known = known.after(with_lines(MonthBill("ns", month), new))
-    assert [line.month for line in known.lines.values()] == ["2026-12"]
-    assert known.only(set(), "2027-01") == Known()
-    assert known.only({job.uid}, "2027-01") == known
-
-
-def test_a_digest_is_short() -> None:
-    assert digest_of("0f8d4c1e-0abc-4000-8000-000000000001") == "0f8d4c1e0abc"
-
-
 def test_a_bill_has_a_name_that_a_config_map_may_have() -> None:
     assert bill_name("team-a", NOVEMBER) == "spotrun-bill.team-a.2026-11"
-
-
-def test_months_follow_each_other() -> None:
-    assert end_of("2026-12") == begin_of("2027-01")
-    assert month_of(end_of(NOVEMBER)) == "2026-12"
-    assert [month for month, _ in months_between(at(30), at(2, month=12))] == [
-        "2026-11",
-        "2026-12",
-    ]
-    assert months_between(at(3), at(3)) == [("2026-11", 0)]
