@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from spotrun.act import orphaned_pods
-from spotrun.act.bills import BillWriter
 from spotrun.act.executor import Executor
 from spotrun.act.pods.rollout import creation_of
 from spotrun.agents.long_poll import Board, WorkerKey
@@ -31,6 +30,7 @@ from spotrun.runtime import decision_log, log_format
 from spotrun.state.actions import Decision
 from spotrun.state.names import worker_name
 from spotrun.state.snapshot import JobSnapshot
+from spotrun.state.stored.cost import Cost
 from spotrun.state.view import holds_back
 from spotrun.state.worker_outcomes import in_doubt
 
@@ -61,13 +61,13 @@ class Reconciler:
         executor: Executor,
         deleted_jobs: DeletedJobs,
         *,
-        bills: BillWriter,
         queue: WorkQueue[Key],
         horizon: Horizon[Key, Resource],
         clock: Callable[[], float],
         roll: Roll,
         wall: Callable[[], datetime],
         orphaned: Callable[[Key], None] = lambda _: None,
+        bill_deleted: Callable[[JobSnapshot, Cost | None], None] = lambda *_: None,
         is_sure: Callable[[], bool] = lambda: True,
         count_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
@@ -77,7 +77,7 @@ class Reconciler:
         self._executor = executor
         self._hidden = orphaned_pods.HiddenPods(executor, orphaned)
         self._deleted_jobs = deleted_jobs
-        self._bills = bills
+        self._bill_deleted = bill_deleted
         self._queue = queue
         self._horizon = horizon
         self._wall = wall
@@ -244,7 +244,7 @@ class Reconciler:
         last = memory.last
         cost = cost_at_deletion(last, self._wall()) if last is not None else None
         if last is not None:
-            self._bills.note_deleted(last, cost)
+            self._bill_deleted(last, cost)
         if last is not None and cost is not None:
             status = replace(last.status, cost=cost)
             self._deleted_jobs.keep(published(last, status))
