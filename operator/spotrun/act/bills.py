@@ -135,10 +135,11 @@ class BillWriter:
 
         Raises KubeError; after a few failures the pods wait no more.
         """
-        if not self._may_be_open(key):
-            return
         try:
-            await self._keep(key.namespace)
+            for _ in range(_TRIES):  # somebody else may change the bill at the same time
+                if not self._may_be_open(key):
+                    break
+                await self._keep(key.namespace)
         except KubeError as error:
             self._failures[key] += 1
             if self._failures[key] < _TRIES:
