@@ -163,8 +163,10 @@ def main() -> None:
     parser.add_argument("--seed", type=how_many, default=1)
     arguments = parser.parse_args()
     namespaces, jobs = (4, 80) if arguments.quick else (arguments.namespaces, arguments.jobs)
-    dice = random.Random(arguments.seed)  # noqa: S311 - jobs, no secrets
-    played = [play(dice, jobs // namespaces) for _ in range(namespaces)]
+    played = [
+        play(random.Random(f"{arguments.seed}/{number}"), jobs // namespaces)  # noqa: S311 - jobs
+        for number in range(namespaces)
+    ]
     errors = [
         abs(one.charged() - sum((job.metered() for job in one.jobs), Fraction(0))) for one in played
     ]

@@ -6,7 +6,7 @@ begins where the one before it ended.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -82,27 +82,26 @@ def next_lines(known: JobLine | None, facts: JobFacts) -> tuple[JobLine, ...]:
         return ()
     start, end = _spending_time(known, facts, sum(spent.values()))
     months = months_between(start, end)
-    times = [microseconds for _, microseconds in months]
-    shares = {part: apportion(units, times) for part, units in spent.items()}
-    lines: list[JobLine] = []
-    for index, (month, _) in enumerate(months):
-        is_last = index == len(months) - 1
-        after = together(before, {part: share[index] for part, share in shares.items()})
-        is_same_month = known is not None and known.month == month
-        lines.append(
-            JobLine(
-                month=month,
-                uid=facts.uid,
-                name=facts.name,
-                as_of=end if is_last else end_of(month),
-                opening=known.opening if known is not None and is_same_month else before,
-                total=after,
-                usd_per_hour=facts.usd_per_hour,
-                standing=facts.standing if is_last else Standing.CARRIED,
-                labels=facts.labels,
-            )
+    openings = _openings(before, spent, [microseconds for _, microseconds in months])
+    lines = [
+        JobLine(
+            month=month,
+            uid=facts.uid,
+            name=facts.name,
+            as_of=end_of(month),
+            opening=opening,
+            total=closing,
+            # Should the next month's line not be written, the job went on at this rate.
+            usd_per_hour=facts.usd_per_hour or (known.usd_per_hour if known else NO_RATE),
+            standing=Standing.CARRIED,
+            labels=facts.labels,
         )
-        before = after
+        for (month, _), opening, closing in zip(months, openings[:-1], openings[1:], strict=True)
+    ]
+    if known is not None and known.month == lines[0].month:
+        lines[0] = replace(lines[0], opening=known.opening)
+    rate, standing = facts.usd_per_hour, facts.standing
+    lines[-1] = replace(lines[-1], as_of=end, usd_per_hour=rate, standing=standing)
     return tuple(lines)
 
 
@@ -126,6 +125,16 @@ def facts_of_vanished(line: JobLine, deleted_at: datetime | None) -> JobFacts:
         standing=Standing.GONE,
         labels=line.labels,
     )
+
+
+def _openings(before: Amounts, spent: Amounts, times: list[int]) -> list[Amounts]:
+    """Return the amounts by the begin of each of these times, and by the end of the last."""
+    shares = {part: apportion(units, times) for part, units in spent.items()}
+    found = [before]
+    for index in range(len(times)):
+        share = {part: units[index] for part, units in shares.items()}
+        found.append(together(found[-1], share))
+    return found
 
 
 def _says(line: JobLine, facts: JobFacts) -> bool:

@@ -65,6 +65,17 @@ def test_a_crash_between_the_months_is_made_good_from_what_is_written() -> None:
     assert books.keep(after) == 0
 
 
+def test_a_deleted_job_goes_on_at_its_rate_where_only_the_first_month_was_written() -> None:
+    books = Books()
+    books.keep(facts(at(30, 23), 50_000, rate="1"))
+    deleted_at = at(1, 2, month=12)
+    gone = facts(deleted_at, 80_000, rate="0", standing=Standing.GONE)
+    books.keep(gone, most_writes=1)
+    [line] = books.known.lines.values()
+    books.keep(facts_of_vanished(line, deleted_at))
+    assert (books.charged(NOVEMBER), books.charged(DECEMBER)) == (60_000, 20_000)
+
+
 def test_a_job_that_was_suspended_for_a_month_pays_where_it_goes_on() -> None:
     books = Books()
     books.keep(facts(at(5), 10_000, rate="0"))
