@@ -350,9 +350,8 @@ class Controller:
             pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
             searches = self._search_queue.run(self._search, workers=_SEARCHES_AT_ONCE)
             spending = self._spend_queue.run(self._keep_spending, workers=_NAMESPACES_AT_ONCE)
-            usage = self._caches.usage.follow()
+            usage, bills = self._caches.usage.follow(), self._bills.run()
             async with AsyncExitStack() as work:
-                bills = self._bills.run()
                 for one in (jobs, orphans, pools, searches, spending, usage, bills):
                     await work.enter_async_context(running(one))
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
