@@ -10,10 +10,11 @@ a trial trains on loses its power, again and again, and another one comes in its
     tune_cost_error_usd      of both, the cost in the search's status beside what an independent
                              meter adds up from watches of pods and nodes
     tune_turnaround_seconds  from a trial's last step to the first step of the next trial on that
-                             node, in the undisturbed search; `idle_nodes` is what is left over
+                             node, in the undisturbed search; `parts` says where they went (medians)
 
 Run as `.venv/bin/python -m bench.tuning_search [--quick] [--trials 24] [--nodes 4] [--lost 6]
-[--seed 1]`.
+[--seed 1] [--room 1]`; `--room` is how many trials a node has room for, and `--turnaround` leaves
+the search out in which nodes are lost.
 """
 
 import argparse
@@ -29,9 +30,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.operator_bench import say
+from bench.tuning_times import Moments, medians, turnarounds, watch_trials
 from devcluster.argument_types import how_many
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
+from spotrun.api.names import INSTANCE_TYPE_LABELS, ZONE_LABELS
 from spotrun.kube.lease import Terms
 from tests.integration.trainer.helpers import SCRIPTS, Place, open_telling_place
 from tests.integration.trainer.traces import Trace, read_trace
@@ -48,7 +51,7 @@ class Found:
     """The end of a search."""
 
     status: Manifest
-    on_node: dict[str, str]  # trial's job -> the node of its last worker
+    seen: dict[str, Moments]  # by the trial's job
     notes: Trace
     cost_error_usd: float
 
@@ -67,6 +70,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=how_many, default=4)
     parser.add_argument("--lost", type=how_many, default=6)
     parser.add_argument("--seed", type=how_many, default=1)
+    parser.add_argument("--room", type=how_many, default=1)
+    parser.add_argument("--turnaround", action="store_true", help="the undisturbed search only")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.trials, arguments.nodes, arguments.lost = 3, 2, 1
@@ -80,34 +85,21 @@ def main() -> None:
 
 async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace) -> None:
     quiet = await search(cluster, folder / "quiet", arguments, lost=0)
+    facts = {"trials": arguments.trials, "nodes": arguments.nodes, "room": arguments.room}
+    pauses = turnarounds(quiet.notes, quiet.seen)
+    seconds = [round(one["all"], 2) for one in pauses]
+    say("tune_turnaround_seconds", seconds, "s", parts=medians(pauses), **facts)
+    if arguments.turnaround:
+        return
     disturbed = await search(cluster, folder / "disturbed", arguments, lost=arguments.lost)
     pairs = zip(quiet.outcomes(), disturbed.outcomes(), strict=True)
     lost = sum(one != other or one[2] != "Succeeded" for one, other in pairs)
-    facts = {"trials": arguments.trials, "nodes": arguments.nodes, "nodes_lost": arguments.lost}
+    facts["nodes_lost"] = arguments.lost
     say("tune_trials_lost", lost, "trials", **facts)
     best = [(one.status["best"]["name"], one.status["best"]["value"]) for one in (quiet, disturbed)]
     say("tune_same_best", int(best[0] == best[1]), "searches", best=best[0][0], **facts)
     errors = [one.cost_error_usd for one in (quiet, disturbed)]
     say("tune_cost_error_usd", max(errors), "usd", usd=disturbed.status["cost"]["usd"], **facts)
-    say("tune_turnaround_seconds", turnarounds(quiet), "s", **facts)
-
-
-def turnarounds(found: Found) -> list[float]:
-    """Return the seconds between the trainings of two trials that had the same node."""
-    first, last = dict[str, float](), dict[str, float]()
-    for line in found.notes:
-        first.setdefault(line["job"], line["time"])
-        last[line["job"]] = line["time"]
-    gaps = []
-    for job, begun in first.items():
-        before = [
-            last[other]
-            for other, node in found.on_node.items()
-            if node == found.on_node[job] and other != job and last[other] < begun
-        ]
-        if before:
-            gaps.append(begun - max(before))
-    return gaps
 
 
 async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lost: int) -> Found:
@@ -116,26 +108,31 @@ async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, 
         metered(place.kube, place.namespace) as meter,
     ):
         for number in range(arguments.nodes):
-            await add_node(place, f"n{number}")
+            await add_node(place, f"n{number}", arguments.room)
         await place.create_search(**await spec_of(place, arguments))
-        on_node: dict[str, str] = {}
+        seen: dict[str, Moments] = {}
         async with place.operator(terms=Terms()):
-            watching = asyncio.create_task(note_nodes(place, on_node))
+            watching = asyncio.create_task(watch_trials(place.kube, place.namespace, seen))
             dice = random.Random(arguments.seed)  # noqa: S311
             gone: set[str] = set()
             for number in range(lost):
                 at_trial = (number + 1) * arguments.trials // (lost + 1)
                 gone.add(await lose_a_node(place, at_trial, gone, dice))
-                await add_node(place, f"r{number}")
+                await add_node(place, f"r{number}", arguments.room)
             found = await place.until_search(lambda s: s.get("phase") == "Succeeded")
             watching.cancel()
             error = await cost_error(place, meter, found["status"])
-    return Found(found["status"], on_node, read_trace(folder / "notes.jsonl"), error)
+    return Found(found["status"], seen, read_trace(folder / "notes.jsonl"), error)
 
 
 async def spec_of(place: Place, arguments: argparse.Namespace) -> dict[str, Any]:
     command = [SCRIPTS / "tuned_loop.py", "--pause", 0.02, "--note", place.folder / "notes.jsonl"]
-    container = {"name": "trainer", "image": "none", "args": [str(part) for part in command]}
+    container = {
+        "name": "trainer",
+        "image": "none",
+        "args": [str(part) for part in command],
+        "resources": {"requests": {"cpu": "1"}},
+    }
     return {
         "objective": {"metric": "val_loss"},
         "search": {"sobol": {"seed": 3}},
@@ -152,21 +149,13 @@ async def spec_of(place: Place, arguments: argparse.Namespace) -> dict[str, Any]
     }
 
 
-async def add_node(place: Place, name: str) -> None:
-    await place.add_nodes(name)
+async def add_node(place: Place, name: str, room: int) -> None:
+    """Add a node with room for so many trials, of a kind that makes it a CapacityPool's."""
+    labels = {INSTANCE_TYPE_LABELS[0]: f"room-{room}", ZONE_LABELS[0]: "a"}
+    capacity = {"cpu": str(room), "memory": "64Gi", "pods": "110"}
+    await place.nodes.add(f"{place.namespace}-{name}", labels=labels, capacity=capacity)
     node = at("nodes", None, f"{place.namespace}-{name}")
     await place.kube.patch(node, {"metadata": {"annotations": {PRICE: USD_PER_HOUR}}})
-
-
-async def note_nodes(place: Place, on_node: dict[str, str]) -> None:
-    """Note the node of each trial, for as long as this is not cancelled."""
-    async for event in place.kube.watch(at("pods", place.namespace)):
-        labels, node = (
-            event.object["metadata"].get("labels", {}),
-            event.object["spec"].get("nodeName"),
-        )
-        if node is not None:
-            on_node[labels["spotrun.dev/job"]] = node
 
 
 async def lose_a_node(

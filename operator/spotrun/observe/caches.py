@@ -50,7 +50,7 @@ from spotrun.observe.telemetry.metrics_server import Usage
 from spotrun.observe.tuning.caches import TuningCaches
 from spotrun.policies.fallback_chain import undecided
 from spotrun.policies.placement.queueing.gang import wants_nodes
-from spotrun.policies.tuning.money import market_rate
+from spotrun.policies.tuning.money import free_workers, market_rate
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.names import template_hash
 from spotrun.state.snapshot import JobSnapshot, Node
@@ -242,7 +242,7 @@ class Caches(Following):
         template = template_hash(spec)
         market = self.pools.market_of(spec, template, key.namespace)
         rate = market_rate(spec, market, self.pools.requests_of(spec, template))
-        return replace(found, usd_per_hour=rate)
+        return replace(found, usd_per_hour=rate, free_workers=free_workers(spec, market))
 
     async def survey(self) -> None:
         """Look once at all jobs that may stand in line, before the first is decided.

@@ -18,7 +18,10 @@ class TrialPhase(Choice):
 
     PENDING = "Pending", "its values are chosen and its money is reserved; its job is being made"
     RUNNING = "Running", "its TrainingJob exists and has not ended"
-    STOPPING = "Stopping", "its workers are taken away; what they cost is not settled yet"
+    STOPPING = (
+        "Stopping",
+        "its workers end or are taken away; what they cost is not settled yet",
+    )
     SUCCEEDED = "Succeeded", "the training is complete, and the metric has a value"
     PRUNED = "Pruned", "it was stopped since others are better"
     STOPPED = "Stopped", "it was stopped because the search ended, or its money was used up"

@@ -13,9 +13,9 @@ from spotrun.search import Question, Suggestion
 
 def may_begin(search: TuningSnapshot, status: TuningState) -> bool:
     """Whether another trial may begin beside those that run, and can be paid."""
-    active = sum(not one.has_ended for one in status.trials)
-    limits = search.spec.trials
-    if search.spec.suspend or active >= limits.parallel or len(status.trials) >= limits.max:
+    if search.spec.suspend or len(status.trials) >= search.spec.trials.max:
+        return False
+    if not _has_place(search, status):
         return False
     if _waits_for_its_round(search, status):
         return False
@@ -49,13 +49,34 @@ def begin(
     return replace(status, trials=(*status.trials, trial))
 
 
+def _has_place(search: TuningSnapshot, status: TuningState) -> bool:
+    """Whether fewer trials run than may: one that is complete gives its place back.
+
+    Until its workers have ended it still takes their nodes. So the next one then begins only where
+    there is room beside it: else its pods would wait, and an autoscaler might make nodes for them.
+    """
+    parallel = search.spec.trials.parallel
+    if sum(not one.has_ended for one in status.trials) < parallel:
+        return True
+    if sum(one.trains for one in status.trials) >= parallel:
+        return False
+    not_placed = sum(one.trains and not _is_placed(search, one) for one in status.trials)
+    workers = search.spec.template.spec.workers.replicas
+    return search.free_workers >= (not_placed + 1) * workers
+
+
+def _is_placed(search: TuningSnapshot, trial: Trial) -> bool:
+    child = search.children.get(trial.number)
+    return child is not None and bool(child.state.world.number)
+
+
 def _waits_for_its_round(search: TuningSnapshot, status: TuningState) -> bool:
     """Whether trials of the round before still run, on which the next member depends."""
     population = search.spec.search.population
     if population is None:
         return False
     first = len(status.trials) // population.size * population.size
-    return not all(one.has_ended for one in status.trials[:first])
+    return any(one.trains for one in status.trials[:first])
 
 
 def _has_limit(search: TuningSnapshot) -> bool:

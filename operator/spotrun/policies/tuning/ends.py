@@ -67,10 +67,10 @@ def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -
     """
     direction, count = direction_of(objective), 0
     best: float | None = None
-    judged = (one for one in trials if one.has_ended and one.phase is not TrialPhase.FAILED)
+    judged = (one for one in trials if not (one.trains or one.phase is TrialPhase.FAILED))
     for one in sorted(judged, key=_end_order):
-        is_complete = one.phase is TrialPhase.SUCCEEDED and one.value is not None
-        if is_complete and direction.is_better(one.value, best, least):
+        has_result = one.is_complete and one.value is not None
+        if has_result and direction.is_better(one.value, best, least):
             best, count = one.value, 0
         elif best is not None:
             count += 1
@@ -148,9 +148,9 @@ def _on_no_improvement(search: TuningSnapshot, status: TuningState) -> End | Non
     return End(TuningReason.NO_IMPROVEMENT, f"{why}, by more than {least}" if least.number else why)
 
 
-def _end_order(trial: Trial) -> tuple[datetime, int]:
-    assert trial.ended_at is not None, "it has ended"
-    return trial.ended_at, trial.number
+def _end_order(trial: Trial) -> tuple[bool, datetime | None, int]:
+    """Return the order of ends; complete trials whose workers have not ended are the last."""
+    return trial.ended_at is None, trial.ended_at, trial.number
 
 
 def _on_money(search: TuningSnapshot, status: TuningState) -> End | None:

@@ -56,6 +56,12 @@ def _followed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
         return done
     if trial.phase is TrialPhase.STOPPING:
         return trial
+    if child.state.phase is Phase.SUCCEEDED:
+        return _completing(search, trial)
+    return _running(search, trial, child)
+
+
+def _running(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
     if trial.value is not None and not math.isfinite(trial.value):
         why = f"{search.spec.objective.metric} was {trial.value} at step {trial.step}"
         return stopping(trial, TrialPhase.FAILED, TuningReason.NOT_A_NUMBER, why)
@@ -143,18 +149,30 @@ def _settled(search: TuningSnapshot, trial: Trial, child: Child, now: datetime) 
     return ended(trial, TrialPhase.FAILED, TuningReason.TRIAL_FAILED, why, now)
 
 
+def _completing(search: TuningSnapshot, trial: Trial) -> Trial:
+    """Note that a training is complete whose workers have not ended: its result is known."""
+    if _why_no_result(search, trial) is not None:
+        return trial
+    outcome, reason = TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED
+    return replace(trial, phase=TrialPhase.STOPPING, outcome=outcome, reason=reason, message=None)
+
+
 def _completed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
     """Return the end of a trial whose training is complete: its last value has to be one."""
+    if (found := _why_no_result(search, trial)) is not None:
+        return ended(trial, TrialPhase.FAILED, *found, now)
+    return ended(trial, TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED, None, now)
+
+
+def _why_no_result(search: TuningSnapshot, trial: Trial) -> tuple[TuningReason, str] | None:
     if trial.value is None:
-        why = "the training ended without a value of the metric"
-        return ended(trial, TrialPhase.FAILED, TuningReason.NO_METRIC, why, now)
+        return TuningReason.NO_METRIC, "the training ended without a value of the metric"
     if search.spec.search.population is not None and trial.checkpoint is None:
         why = (
             "the training ended without a checkpoint, from which a member of the next round could "
             "begin: let the script train with Run, which saves one at its end"
         )
-        return ended(trial, TrialPhase.FAILED, TuningReason.NO_CHECKPOINT, why, now)
+        return TuningReason.NO_CHECKPOINT, why
     if math.isfinite(trial.value):
-        return ended(trial, TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED, None, now)
-    why = f"the last value of the metric was {trial.value}"
-    return ended(trial, TrialPhase.FAILED, TuningReason.NOT_A_NUMBER, why, now)
+        return None
+    return TuningReason.NOT_A_NUMBER, f"the last value of the metric was {trial.value}"

@@ -5,7 +5,7 @@ keeps what its last checkpoint and its end cost within it, and its workers stop 
 operator tells them to go on. So the parts add up to no more than the whole, whatever happens.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, Decimal
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour, seconds_betwee
 from spotrun.policies.budget.policy import end_usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import Trial, TuningCost, TuningState
-from spotrun.state.market import Market
+from spotrun.state.market import Market, PoolFacts
 
 _CAP_PLACES = Decimal("0.000001")
 
@@ -59,7 +59,7 @@ def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
     budget = search.spec.budget
     limit = budget.max_cost_usd if budget is not None else None
     assert limit is not None, "there is a limit"
-    free = Usd.of(limit) - _bound(status.trials)
+    free = Usd.of(limit) - _bound(search, status.trials)
     needed = needed_usd(search, status.trials)
     if free <= NO_USD or needed > free:
         return None
@@ -73,17 +73,17 @@ def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
 
 def market_rate(spec: TrainingJobSpec, market: Market, requests: Resources) -> UsdPerHour | None:
     """Return the price of a trial on the cheapest fitting nodes; None where no price is known."""
-    policy = spec.placement.capacity
-    spot_only, no_spot = policy is CapacityPolicy.SPOT, policy is CapacityPolicy.ON_DEMAND
     rates = [
         pool.usd_per_hour * share_of(requests, pool.allocatable)
-        for pool in market.pools
-        if pool.usd_per_hour is not None
-        and pool.allocatable is not None
-        and pool.namespaces_allowed
-        and not (spot_only if pool.capacity is not Capacity.SPOT else no_spot)
+        for pool in _pools(spec, market)
+        if pool.usd_per_hour is not None and pool.allocatable is not None
     ]
     return UsdPerHour(min(rates) * spec.workers.replicas) if rates else None
+
+
+def free_workers(spec: TrainingJobSpec, market: Market) -> int:
+    """Return how many more workers of trials fit on the nodes that are there."""
+    return sum(pool.free_slots for pool in _pools(spec, market))
 
 
 def needed_usd(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
@@ -96,8 +96,8 @@ def needed_usd(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
 
 
 def num_free(search: TuningSnapshot, status: TuningState) -> int:
-    """Return how many trials may begin beside those that have not ended; at least 1."""
-    active = sum(not one.has_ended for one in status.trials)
+    """Return how many trials may begin beside those that train; at least 1."""
+    active = sum(one.trains for one in status.trials)
     limits = search.spec.trials
     return max(1, min(limits.parallel - active, limits.max - len(status.trials)))
 
@@ -111,13 +111,22 @@ def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> Tunin
     limit = budget.max_cost_usd if budget is not None else None
     return TuningCost(
         usd=total,
-        reserved_usd=_reserved(trials) if limit is not None else None,
+        reserved_usd=_reserved(search, trials) if limit is not None else None,
         forecast_usd=_forecast(search, status, whole, num_left),
         trial_usd=whole,
         saved_by_pruning_usd=_saved(trials, whole),
         budget_used_percent=int(used_percent(total, Usd.of(limit)).decimal) if limit else None,
         as_of=status.cost.as_of,
     )
+
+
+def _pools(spec: TrainingJobSpec, market: Market) -> Iterator[PoolFacts]:
+    policy = spec.placement.capacity
+    spot_only, no_spot = policy is CapacityPolicy.SPOT, policy is CapacityPolicy.ON_DEMAND
+    for pool in market.pools:
+        is_barred = spot_only if pool.capacity is not Capacity.SPOT else no_spot
+        if pool.namespaces_allowed and not is_barred:
+            yield pool
 
 
 def _rate(search: TuningSnapshot, trials: Iterable[Trial]) -> UsdPerHour:
@@ -138,9 +147,9 @@ def _past_rate(trial: Trial) -> UsdPerHour | None:
     return UsdPerHour(trial.usd.exact * 3600 / seconds)
 
 
-def _bound(trials: Iterable[Trial]) -> Usd:
+def _bound(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
     """Return the money that is spent, or that trials may spend."""
-    return sum((one.usd if one.has_ended else _most(one) for one in trials), NO_USD)
+    return sum((one.usd for one in trials), NO_USD) + _reserved(search, trials)
 
 
 def _too_small(trials: Iterable[Trial]) -> Usd:
@@ -153,8 +162,14 @@ def _too_small(trials: Iterable[Trial]) -> Usd:
     return max(caps, default=NO_USD)
 
 
-def _reserved(trials: Iterable[Trial]) -> Usd:
-    return sum((_most(one) - one.usd for one in trials if not one.has_ended), NO_USD)
+def _reserved(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
+    """Return what trials may still spend; one that is complete, no more than its workers' end."""
+    kept = sum((_most(one) - one.usd for one in trials if one.trains), NO_USD)
+    ending = [one for one in trials if one.is_complete and not one.has_ended]
+    if not ending:
+        return kept
+    end = end_usd(search.spec.template.spec, _rate(search, trials))
+    return kept + sum((min(_most(one) - one.usd, end) for one in ending), NO_USD)
 
 
 def _most(trial: Trial) -> Usd:

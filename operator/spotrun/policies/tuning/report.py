@@ -51,9 +51,7 @@ def best_of(objective: Objective, trials: Iterable[Trial]) -> Trial | None:
         and one.value is not None
         and math.isfinite(one.value)
     ]
-    whole = [
-        one for one in known if one.phase is TrialPhase.SUCCEEDED or has_reached(objective, one)
-    ]
+    whole = [one for one in known if one.is_complete or has_reached(objective, one)]
     return min(whole or known, key=lambda one: (loss(one.value), one.number), default=None)
 
 

@@ -46,6 +46,7 @@ class TuningSnapshot:
     over_quota: Mapping[int, str] = field(default_factory=dict)  # by trial: a quota's words
     is_deleting: bool = False
     usd_per_hour: UsdPerHour | None = None  # the market's price of a whole trial, if it is known
+    free_workers: int = 0  # so many fit on nodes that are there, as far as our own pods take them
     written_seconds: float = float("inf")  # since the status was last written
 
     def job_name(self, number: int) -> str:

@@ -106,11 +106,11 @@ def direction_of(objective: Objective) -> Direction:
 
 def searched(trial: Trial) -> SearchTrial:
     """Return a trial as a search looks at it."""
-    ended = trial.phase in (TrialPhase.SUCCEEDED, TrialPhase.PRUNED)
+    ended = trial.is_complete or trial.phase is TrialPhase.PRUNED
     return SearchTrial(
         number=trial.number,
         values=trial.values,
-        outcome=_OUTCOMES[trial.phase],
+        outcome=Outcome.COMPLETE if trial.is_complete else _OUTCOMES[trial.phase],
         objective=trial.value if ended else None,
         reports=trial.course,
         parent=trial.parent,

@@ -32,7 +32,7 @@ class Trial:
     message: str | None = None
     parent: int | None = None  # the trial from whose checkpoint it began
     checkpoint: str | None = None
-    outcome: TrialPhase | None = None  # while it is Stopping
+    outcome: TrialPhase | None = None  # while it is Stopping; Succeeded: it ends by itself
     begun_at: datetime | None = None
     ended_at: datetime | None = None
 
@@ -40,6 +40,17 @@ class Trial:
     def has_ended(self) -> bool:
         """Whether it costs nothing more."""
         return self.phase in ENDED
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its training is complete and durable; its workers may still be ending."""
+        is_ending = self.phase is TrialPhase.STOPPING and self.outcome is TrialPhase.SUCCEEDED
+        return is_ending or self.phase is TrialPhase.SUCCEEDED
+
+    @property
+    def trains(self) -> bool:
+        """Whether it may still train; one that does not has given its place back."""
+        return not (self.has_ended or self.is_complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def _of(search: TuningSnapshot, status: TuningState, trial: Trial) -> Iterator[S
     if trial.has_ended:
         yield from _cleaning(search, status, trial, child)
     elif trial.phase is TrialPhase.STOPPING:
-        if not child.is_suspended:
+        if not child.is_suspended and not trial.is_complete:
             yield SuspendTrial(trial.number, child.uid, suspend=True, why=trial.message or "")
     elif trial.reason is TuningReason.SUSPENDED_BY_USER and (
         child.is_suspended is not search.spec.suspend

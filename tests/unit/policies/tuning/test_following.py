@@ -22,7 +22,9 @@ DONE: dict[str, Any] = {"settled": 1, "cost": "0.25"}
     ("state", "loss", "phase", "reason"),
     [
         (a_job(Phase.RUNNING), 0.5, TrialPhase.RUNNING, None),
-        (a_job(Phase.SUCCEEDED), 0.5, TrialPhase.RUNNING, None),
+        (a_job(Phase.SUCCEEDED), 0.5, TrialPhase.STOPPING, TuningReason.TRIAL_SUCCEEDED),
+        (a_job(Phase.SUCCEEDED), None, TrialPhase.RUNNING, None),
+        (a_job(Phase.SUCCEEDED), math.nan, TrialPhase.RUNNING, None),
         (
             a_job(Phase.SUCCEEDED, **DONE),
             0.5,

@@ -66,3 +66,10 @@ def test_a_member_of_a_population_begins_from_its_parents_checkpoint() -> None:
     [first] = taken(a_population().with_trial(TrialPhase.PENDING))
     assert isinstance(first, CreateTrial)
     assert (first.begin_from, first.until_step) == (None, 100)
+
+
+def test_the_workers_of_a_complete_trial_end_by_themselves() -> None:
+    search = a_search(trials={"max": 1}).with_trial(
+        TrialPhase.STOPPING, outcome=TrialPhase.SUCCEEDED, value=1
+    )
+    assert taken(search.with_job(0, a_job(Phase.SUCCEEDED))) == ()
