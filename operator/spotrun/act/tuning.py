@@ -28,6 +28,7 @@ from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import TuningState
 from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
 from spotrun.policies.tuning.write_rate import seconds_to_write
+from spotrun.search import Report
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class TuningMemory:
     """The leader's memory of a search; losing it costs time, never truth."""
 
     uid: str = ""
+    unwritten: dict[int, tuple[Report, ...]] = field(default_factory=dict)  # by trial
     written_at: float = float("-inf")
     taken: set[int] = field(default_factory=set)  # trials whose name a job of others has
     refused: dict[int, str] = field(default_factory=dict)  # by trial: the API server's words

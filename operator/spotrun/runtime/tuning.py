@@ -14,6 +14,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.observe.caches import Caches
 from spotrun.policies.tuning.beginning import question_of
 from spotrun.policies.tuning.decide import TuningDecision, decide
+from spotrun.policies.tuning.following import courses
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import OVER
 from spotrun.runtime.suggestions import Suggest
@@ -62,6 +63,7 @@ class TuningReconciler:
         memory = self._memories[key]
         try:
             decision = await self._decide(search)
+            memory.unwritten = courses(decision.status)
             wait_seconds = await self._writer.carry_out(search, decision, memory)
         except Conflict as error:
             log.debug("tuningjob %s/%s has changed meanwhile: %s", *key, error)
@@ -89,6 +91,7 @@ class TuningReconciler:
             taken=frozenset(memory.taken),
             refused=dict(memory.refused),
             over_quota=dict(memory.over_quota),
+            unwritten=memory.unwritten,
         )
 
     async def _ask(self, question: Question) -> Suggestion | Nothing:

@@ -24,6 +24,11 @@ def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> Tuning
     return replace(status, trials=tuple(trials))
 
 
+def courses(status: TuningState) -> dict[int, tuple[Report, ...]]:
+    """Return the reports of the trials that run, for the next look: not each status is written."""
+    return {one.number: one.course for one in status.trials if one.phase is TrialPhase.RUNNING}
+
+
 def stopping(trial: Trial, outcome: TrialPhase, reason: TuningReason, why: str) -> Trial:
     """Begin to stop a trial; what it will be is noted before its workers are taken away."""
     message = why[:MAX_DETAIL_CHARS]
@@ -114,10 +119,11 @@ def _with_news(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
         place = f"{search.namespace}/{child.name}/{state.checkpoint.name}"
         trial = replace(trial, checkpoint=place)
     told = child.metrics.get(search.spec.objective.metric)
-    if told is None or (trial.step is not None and told[0] <= trial.step):
-        return trial  # steps that come again after a rollback count once
-    step, value = told
-    return replace(trial, step=step, value=value, course=(*trial.course, Report(step, value)))
+    newest = (Report(*told),) if told is not None else ()
+    for one in (*search.unwritten.get(trial.number, ()), *newest):
+        if trial.step is None or one.step > trial.step:  # once, if it comes again after a rollback
+            trial = replace(trial, step=one.step, value=one.value, course=(*trial.course, one))
+    return trial
 
 
 def _cost(trial: Trial, child: Child) -> Usd:

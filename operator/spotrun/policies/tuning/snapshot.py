@@ -7,6 +7,7 @@ from datetime import datetime
 from spotrun.api.tuning.tuningjob import TuningJobSpec
 from spotrun.money.units import UsdPerHour
 from spotrun.policies.tuning.state import NOTHING_TRIED, TuningState
+from spotrun.search.trial import Report
 from spotrun.state.job_state import JobState
 
 MetricValues = Mapping[str, tuple[int, float]]
@@ -46,6 +47,8 @@ class TuningSnapshot:
     over_quota: Mapping[int, str] = field(default_factory=dict)  # by trial: a quota's words
     is_deleting: bool = False
     usd_per_hour: UsdPerHour | None = None  # the market's price of a whole trial, if it is known
+    unwritten: Mapping[int, tuple[Report, ...]] = field(default_factory=dict)
+    """Reports by trial that were seen since the status was written, its own last ones included."""
     free_workers: int = 0  # so many fit on nodes that are there, as far as our own pods take them
     written_seconds: float = float("inf")  # since the status was last written
 

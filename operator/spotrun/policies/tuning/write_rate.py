@@ -1,11 +1,20 @@
-"""The rate of writes of a search's status: at once where others act on it, else later."""
+"""The rate of writes of a search's status: at once where others act on it, else later.
+
+The status has all of the history, so each write of a long search is a large one: the larger it is,
+the more rarely values of trials that run are written.
+"""
 
 from dataclasses import replace
 
+from spotrun.api.tuning.status import MOST_COURSE_CHARS
 from spotrun.policies.tuning.state import Trial, TuningState
 
-GATHER_SECONDS = 5.0
-"""Values, costs and checkpoints of trials that run may be this old."""
+GATHER_SECONDS, LATEST_SECONDS = 5.0, 60.0
+"""Values, costs and checkpoints of trials that run may be this old: of a short search, and of any.
+"""
+_BYTES_PER_SECOND = 16_000
+"""The rate at which a search writes them: 5 s are kept up to 80 kB, some 100 trials."""
+_TRIAL_CHARS, _REPORT_CHARS = 400, 15
 
 
 def seconds_to_write(old: TuningState, new: TuningState, written_seconds: float) -> float:
@@ -14,7 +23,20 @@ def seconds_to_write(old: TuningState, new: TuningState, written_seconds: float)
         return float("inf")
     if _urgent(new) != _urgent(old):
         return 0.0
-    return GATHER_SECONDS - written_seconds
+    return gather_seconds(new) - written_seconds
+
+
+def gather_seconds(status: TuningState) -> float:
+    """Return how old the values of trials that run may be, by the size of the whole status."""
+    seconds = size_chars(status) / _BYTES_PER_SECOND
+    return min(max(seconds, GATHER_SECONDS), LATEST_SECONDS)
+
+
+def size_chars(status: TuningState) -> int:
+    """Return about how many characters the trials take; to write them would take much longer."""
+    courses = (_REPORT_CHARS * len(one.course) for one in status.trials)
+    course_chars = sum(min(chars, MOST_COURSE_CHARS) for chars in courses)
+    return _TRIAL_CHARS * len(status.trials) + course_chars
 
 
 def _urgent(status: TuningState) -> tuple[object, ...]:
