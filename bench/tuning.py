@@ -28,7 +28,7 @@ import optuna
 
 from bench.tuning_objectives import OBJECTIVES, Objective
 from devcluster.argument_types import how_many
-from spotrun.runtime.suggestions import answer
+from spotrun.runtime.asking.suggestions import answer
 from spotrun.search import (
     Algorithm,
     Bayesian,

@@ -41,8 +41,8 @@ from spotrun.observe.prices.tables import NOBODY, PriceSources
 from spotrun.runtime import gc_tuning, preflight
 from spotrun.runtime.agent_server import Server
 from spotrun.runtime.agent_server import Settings as ServerSettings
+from spotrun.runtime.asking.suggestions import answer, timed
 from spotrun.runtime.reconciler import Reconciler
-from spotrun.runtime.suggestions import answer, timed
 from spotrun.runtime.tuning import TuningReconciler
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
@@ -280,7 +280,15 @@ class Controller:
             instance=self._settings.address,
         )
         suggest = timed(answer, self._meter.suggestion_seconds)
-        return TuningReconciler(self._caches, writer, horizon, suggest, wall=wall)
+        return TuningReconciler(
+            self._caches,
+            writer,
+            horizon,
+            suggest,
+            wake=self.search_changed,
+            clock=time.monotonic,
+            wall=wall,
+        )
 
     @property
     def port(self) -> int:
@@ -354,6 +362,7 @@ class Controller:
             async with AsyncExitStack() as work:
                 for one in (jobs, orphans, pools, searches, spending, usage, bills):
                     await work.enter_async_context(running(one))
+                work.callback(self._searches.stop_asking)
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
             if self._caches.rewound.is_set():

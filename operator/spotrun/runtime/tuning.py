@@ -1,6 +1,5 @@
 """The work on one search: observe, ask for values, decide, act."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,18 +15,15 @@ from spotrun.policies.tuning.beginning import question_of
 from spotrun.policies.tuning.decide import TuningDecision, decide
 from spotrun.policies.tuning.following import courses
 from spotrun.policies.tuning.snapshot import TuningSnapshot
-from spotrun.policies.tuning.state import OVER
-from spotrun.runtime.suggestions import Suggest
-from spotrun.search import Nothing, Question, Suggestion, needs_process
+from spotrun.policies.tuning.state import OVER, TuningState
+from spotrun.runtime.asking.models import ASK_AGAIN_SECONDS, Models, Waits
+from spotrun.runtime.asking.suggestions import Suggest
+from spotrun.search import Nothing, Suggestion, needs_process
 
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 0.02
 """Our own write comes back through the watch within milliseconds."""
-_ASK_AGAIN_SECONDS = 15.0
-_MODEL_FREE_SECONDS = 1.0
-_MODELS_AT_ONCE = 1
-"""A model of the trials is a process of 100 MB beside the operator; others wait for a second."""
 
 
 class TuningReconciler:
@@ -40,6 +36,8 @@ class TuningReconciler:
         horizon: Horizon[Key, Resource],
         suggest: Suggest,
         *,
+        wake: Callable[[Key], None],
+        clock: Callable[[], float],
         wall: Callable[[], datetime],
     ) -> None:
         self._caches = caches
@@ -48,7 +46,11 @@ class TuningReconciler:
         self._suggest = suggest
         self._wall = wall
         self._memories: dict[Key, TuningMemory] = {}
-        self._models = asyncio.Semaphore(_MODELS_AT_ONCE)
+        self._models = Models(suggest, wake, clock)
+
+    def stop_asking(self) -> None:
+        """End the processes that look for values: this replica leads no more."""
+        self._models.forget_all()
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one search further; return when to look again, None: when something changes."""
@@ -59,6 +61,7 @@ class TuningReconciler:
         search = await self._look(key)
         if search is None:
             self._memories.pop(key, None)
+            self._models.forget(key)
             return None
         memory = self._memories[key]
         try:
@@ -94,31 +97,31 @@ class TuningReconciler:
             unwritten=memory.unwritten,
         )
 
-    async def _ask(self, question: Question) -> Suggestion | Nothing:
-        if not needs_process(question):
-            return await self._suggest(question)
-        async with self._models:
-            return await self._suggest(question)
-
     async def _decide(self, search: TuningSnapshot) -> TuningDecision:
         now = self._wall()
         decision = decide(search, now)
         if not decision.num_wanted or decision.status.phase in OVER:
             return decision
-        if decision.steps:  # they do not wait for an answer, which may take a minute
+        if decision.steps:  # they do not wait for an answer
             return replace(decision, num_wanted=0)
+        values = await self._values(search, decision.status)
+        if isinstance(values, Waits):
+            told = decide(search, now, Nothing(values.why)) if values.why else decision
+            waits = min(told.wake_after_seconds, values.seconds)
+            return replace(told, num_wanted=0, wake_after_seconds=waits)
+        return decide(search, now, values)
+
+    async def _values(
+        self, search: TuningSnapshot, status: TuningState
+    ) -> Suggestion | Nothing | Waits:
         try:
-            question = question_of(search, decision.status)
-            if needs_process(question) and self._models.locked():
-                # Another search asks: meanwhile this one stops what is to be stopped.
-                waits = min(decision.wake_after_seconds, _MODEL_FREE_SECONDS)
-                return replace(decision, num_wanted=0, wake_after_seconds=waits)
-            values = await self._ask(question)
-        except ValueError as error:  # a process with too little memory or time: it may pass
+            question = question_of(search, status)
+            if needs_process(question):
+                return self._models.values(Key(search.namespace, search.name), search.uid, question)
+            values = await self._suggest(question)
+        except ValueError as error:
             log.warning("tuningjob %s/%s: %s", search.namespace, search.name, error)
             values = Nothing(str(error))
-        answered = decide(search, now, values)
         if isinstance(values, Nothing) and not values.is_final:
-            waits = min(answered.wake_after_seconds, _ASK_AGAIN_SECONDS)
-            return replace(answered, wake_after_seconds=waits)
-        return answered
+            return Waits(values.why, ASK_AGAIN_SECONDS)
+        return values

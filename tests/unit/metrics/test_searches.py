@@ -5,7 +5,7 @@ from spotrun.api.tuning.words import TrialPhase, TuningPhase
 from spotrun.metrics.registry import Meter
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.state import Best, Counts, TuningCost
-from spotrun.runtime.suggestions import timed
+from spotrun.runtime.asking.suggestions import timed
 from spotrun.search import Nothing, Question
 from tests.support.tuning.searches import SearchBuilder, a_search, usd
 

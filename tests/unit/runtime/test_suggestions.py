@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spotrun.runtime import suggestions
-from spotrun.runtime.suggestions import answer
+from spotrun.runtime.asking import suggestions
+from spotrun.runtime.asking.suggestions import answer
 from spotrun.search import Bayesian, Direction, Question, Random, Suggestion, suggest
 from tests.support.search.spaces import TRAINING, a_history
 
@@ -68,7 +68,7 @@ async def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_operator_does_not_import_optuna() -> None:
     program = (
-        "import sys, spotrun.runtime.assembly, spotrun.runtime.suggestions;"
+        "import sys, spotrun.runtime.assembly, spotrun.runtime.asking.suggestions;"
         "print({'optuna', 'numpy', 'sqlalchemy'} & sys.modules.keys())"
     )
     ran = subprocess.run(
