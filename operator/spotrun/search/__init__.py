@@ -23,12 +23,12 @@ from spotrun.search.proposal import Nothing, Suggestion
 from spotrun.search.pruning import (
     Asha,
     Hyperband,
+    Judge,
     Median,
     NoPruning,
     Pruning,
     Stop,
     promotable,
-    stops,
 )
 from spotrun.search.space import (
     Categorical,
@@ -55,6 +55,7 @@ __all__ = [
     "Grid",
     "Hyperband",
     "Int",
+    "Judge",
     "LogUniform",
     "Median",
     "NoPruning",
@@ -81,7 +82,6 @@ __all__ = [
     "promotable",
     "replace_params",
     "stages_with_params",
-    "stops",
     "suggest",
     "with_params",
     "without_repeats",

@@ -1,7 +1,8 @@
 """Whether a trial is stopped early: by its reports at a step, never by the time it took."""
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import median
@@ -109,23 +110,95 @@ class Stop:
     why: str
 
 
-def stops(
-    pruning: Pruning, trial: Trial, others: Sequence[Trial], direction: Direction
-) -> Stop | None:
-    """Return why a running trial is to be stopped now; None: it goes on.
+class Judge:
+    """Says of the running trials of a search which are to be stopped now.
 
-    Of a value that is no number nothing follows here: that is the trial's own failure.
+    What several of them are compared with is looked up once: at a rung all who have come there.
     """
-    others = [other for other in others if other.number != trial.number]
-    if isinstance(pruning, Median):
-        return _below_median(pruning, trial, others, direction)
-    if isinstance(pruning, Hyperband):
-        place = pruning.bracket_of(trial.number)
-        others = [other for other in others if pruning.bracket_of(other.number) == place]
-        pruning = pruning.brackets[place]
-    if isinstance(pruning, Asha):
-        return _below_rung(pruning, trial, others, direction)
-    return None
+
+    def __init__(self, pruning: Pruning, trials: Iterable[Trial], direction: Direction) -> None:
+        """`trials` are all of the search, with those that are to be judged."""
+        self._pruning = pruning
+        self._trials = tuple(trials)
+        self._direction = direction
+        self._rungs: dict[tuple[int, int], list[float]] = {}
+        self._medians: dict[int, list[float]] = {}
+        self._complete = [one for one in self._trials if one.outcome is Outcome.COMPLETE]
+
+    def why_stopped(self, trial: Trial) -> Stop | None:
+        """Return why a running trial is to be stopped now; None: it goes on.
+
+        Of a value that is no number nothing follows here: that is the trial's own failure.
+        """
+        if isinstance(self._pruning, Median):
+            return self._below_median(self._pruning, trial)
+        if isinstance(self._pruning, Asha):
+            return self._below_rung(self._pruning, trial, 0)
+        if isinstance(self._pruning, Hyperband):
+            bracket = self._pruning.bracket_of(trial.number)
+            halving = self._pruning.brackets[bracket]
+            if isinstance(halving, Asha):
+                return self._below_rung(halving, trial, bracket)
+        return None
+
+    def _below_rung(self, asha: Asha, trial: Trial, bracket: int) -> Stop | None:
+        """Judge at the highest rung that the trial has reached, anew when others come to it.
+
+        While fewer than `reduction` trials have come there the best of them goes on, so that a
+        search of a few trials ends with one that was trained to its end.
+        """
+        reached = [step for step in asha.rungs if step <= trial.step]
+        if not reached:
+            return None
+        first = trial.first_from(reached[-1])
+        assert first is not None, "it has come there"
+        losses = self._at_rung(bracket, reached[-1])
+        count = len(losses)
+        room = max(1, count // asha.reduction)
+        if bisect_left(losses, self._direction.loss(first.value)) < room:
+            return None
+        return Stop(
+            first.step,
+            f"at step {reached[-1]} it had {first.value:.5g}, not among the best {room} of "
+            f"{count} trials that have come so far",
+        )
+
+    def _at_rung(self, bracket: int, step: int) -> list[float]:
+        """Return the losses of all who have come to a rung of a bracket, the best first."""
+        known = self._rungs.get((bracket, step))
+        if known is None:
+            among = self._trials
+            if isinstance(rule := self._pruning, Hyperband):
+                among = tuple(one for one in among if rule.bracket_of(one.number) == bracket)
+            reports = (one.first_from(step) for one in among if one.step >= step)
+            loss = self._direction.loss
+            known = sorted(loss(report.value) for report in reports if report is not None)
+            self._rungs[bracket, step] = known
+        return known
+
+    def _below_median(self, rule: Median, trial: Trial) -> Stop | None:
+        step, loss = trial.step, self._direction.loss
+        if len(self._complete) < rule.startup_trials:
+            return None
+        if not trial.reports or step < rule.warmup_steps:
+            return None
+        known = self._medians.get(step)
+        if known is None:
+            reports = (other.last_until(step) for other in self._complete)
+            losses = (loss(report.value) for report in reports if report is not None)
+            known = self._medians[step] = [one for one in losses if math.isfinite(one)]
+        if not known:
+            return None
+        limit = median(known)
+        best = min(trial.reports, key=lambda report: loss(report.value))
+        if loss(best.value) <= limit:
+            return None
+        shown = limit if self._direction is Direction.MINIMIZE else -limit
+        return Stop(
+            step,
+            f"its best until step {step} was {best.value:.5g}, worse than {shown:.5g}, the median "
+            f"of {len(known)} complete trials at that step",
+        )
 
 
 def promotable(
@@ -158,53 +231,3 @@ def _at_rung(trials: Iterable[Trial], step: int, direction: Direction) -> list[t
     reports = ((trial, trial.first_from(step)) for trial in trials)
     losses = [(direction.loss(one.value), trial) for trial, one in reports if one is not None]
     return sorted(losses, key=lambda entry: (entry[0], entry[1].number))
-
-
-def _below_rung(
-    asha: Asha, trial: Trial, others: Sequence[Trial], direction: Direction
-) -> Stop | None:
-    """Judge at the highest rung that the trial has reached, anew when others come to it.
-
-    While fewer than `reduction` trials have come there the best of them goes on, so that a search
-    of a few trials ends with one that was trained to its end.
-    """
-    reached = [step for step in asha.rungs if trial.first_from(step) is not None]
-    if not reached:
-        return None
-    first = trial.first_from(reached[-1])
-    assert first is not None
-    there = [one for other in others if (one := other.first_from(reached[-1])) is not None]
-    count = len(there) + 1
-    room = max(1, count // asha.reduction)
-    own = direction.loss(first.value)
-    if sum(direction.loss(one.value) < own for one in there) < room:
-        return None
-    return Stop(
-        first.step,
-        f"at step {reached[-1]} it had {first.value:.5g}, not among the best {room} of "
-        f"{count} trials that have come so far",
-    )
-
-
-def _below_median(
-    rule: Median, trial: Trial, others: Sequence[Trial], direction: Direction
-) -> Stop | None:
-    complete = [other for other in others if other.outcome is Outcome.COMPLETE]
-    step = trial.step
-    if len(complete) < rule.startup_trials or not trial.reports or step < rule.warmup_steps:
-        return None
-    reports = [other.last_until(step) for other in complete]
-    losses = [direction.loss(report.value) for report in reports if report is not None]
-    known = [loss for loss in losses if math.isfinite(loss)]
-    if not known:
-        return None
-    limit = median(known)
-    best = min(trial.reports, key=lambda report: direction.loss(report.value))
-    if direction.loss(best.value) <= limit:
-        return None
-    shown = limit if direction is Direction.MINIMIZE else -limit
-    return Stop(
-        step,
-        f"its best until step {step} was {best.value:.5g}, worse than {shown:.5g}, the median of "
-        f"{len(known)} complete trials at that step",
-    )

@@ -8,6 +8,7 @@ from spotrun.search import (
     Asha,
     Direction,
     Hyperband,
+    Judge,
     Median,
     NoPruning,
     Outcome,
@@ -16,7 +17,6 @@ from spotrun.search import (
     Trial,
     promotable,
     pruning,
-    stops,
     without_repeats,
 )
 from tests.support.search.spaces import a_trial
@@ -29,7 +29,7 @@ def running(number: int, *values: float) -> Trial:
 
 
 def is_stopped(rule: Pruning, trial: Trial, *others: Trial, direction: Direction = DOWN) -> bool:
-    return stops(rule, trial, others, direction) is not None
+    return Judge(rule, [trial, *others], direction).why_stopped(trial) is not None
 
 
 # Not symmetric: the median of the second reports is 3, their mean 24.4.
@@ -174,12 +174,14 @@ def test_what_is_wrong_is_said(grace: int, most: int, reduction: int, words: str
 
 
 def test_the_reason_can_be_read() -> None:
-    found = stops(ASHA, running(9, 5.0), [running(1, 4.0), running(2, 4.5)], DOWN)
+    last = running(9, 5.0)
+    found = Judge(ASHA, [last, running(1, 4.0), running(2, 4.5)], DOWN).why_stopped(last)
     assert found is not None
     assert found.why == (
         "at step 100 it had 5, not among the best 1 of 3 trials that have come so far"
     )
-    found = stops(Median(), running(9, 200.0, 50.0), COMPLETE, DOWN)
+    last = running(9, 200.0, 50.0)
+    found = Judge(Median(), [last, *COMPLETE], DOWN).why_stopped(last)
     assert found is not None
     assert found.why == (
         "its best until step 200 was 50, worse than 3, the median of 5 complete trials at that step"

@@ -5,9 +5,9 @@ from dataclasses import replace
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.policies.tuning.following import stopping
 from spotrun.policies.tuning.snapshot import TuningSnapshot
-from spotrun.policies.tuning.space import direction_of, pruning_of, searched
+from spotrun.policies.tuning.space import compared, direction_of, pruning_of
 from spotrun.policies.tuning.state import Trial, TuningState
-from spotrun.search import NoPruning, stops
+from spotrun.search import Judge, NoPruning
 
 
 def prune(search: TuningSnapshot, status: TuningState) -> TuningState:
@@ -15,13 +15,15 @@ def prune(search: TuningSnapshot, status: TuningState) -> TuningState:
     pruning = pruning_of(search.spec)
     if isinstance(pruning, NoPruning):
         return status
+    if not any(trial.phase is TrialPhase.RUNNING for trial in status.trials):
+        return status
     direction = direction_of(search.spec.objective)
-    known = tuple(map(searched, status.trials))
+    judge = Judge(pruning, map(compared, status.trials), direction)
 
     def judged(trial: Trial) -> Trial:
         if trial.phase is not TrialPhase.RUNNING:
             return trial
-        stop = stops(pruning, searched(trial), known, direction)
+        stop = judge.why_stopped(compared(trial))
         if stop is None:
             return trial
         return stopping(trial, TrialPhase.PRUNED, TuningReason.TRIAL_PRUNED, stop.why)

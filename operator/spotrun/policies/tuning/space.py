@@ -1,6 +1,7 @@
 """The search of a spec in the words of `spotrun.search`."""
 
 import json
+from dataclasses import replace
 
 from spotrun.api.tuning import parameters as api
 from spotrun.api.tuning.tuningjob import Objective, TuningJobSpec
@@ -107,14 +108,21 @@ def direction_of(objective: Objective) -> Direction:
 def searched(trial: Trial) -> SearchTrial:
     """Return a trial as a search looks at it."""
     ended = trial.is_complete or trial.phase is TrialPhase.PRUNED
+    return replace(
+        compared(trial),
+        objective=trial.value if ended else None,
+        parent=trial.parent,
+        cost_usd=float(trial.usd.decimal) if trial.has_ended else None,
+    )
+
+
+def compared(trial: Trial) -> SearchTrial:
+    """Return of a trial what others are compared with, which is less than a search looks at."""
     return SearchTrial(
         number=trial.number,
         values=trial.values,
         outcome=Outcome.COMPLETE if trial.is_complete else _OUTCOMES[trial.phase],
-        objective=trial.value if ended else None,
         reports=trial.course,
-        parent=trial.parent,
-        cost_usd=float(trial.usd.decimal) if trial.has_ended else None,
     )
 
 
