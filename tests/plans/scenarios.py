@@ -11,6 +11,7 @@ from math import nan
 from typing import Any
 
 from devcluster.client import ApiError, at
+from spotrun.state.names import owned_name
 from tests.plans.safety import numbers
 from tests.support.cluster.operator_world import World
 
@@ -168,6 +169,23 @@ async def resized(stage: Stage) -> None:
     await stage.finish()
 
 
+async def staged(stage: Stage) -> None:
+    """Train two stages, the second from the first one's checkpoint in the same pods; succeed."""
+    world = stage.world
+    await world.nodes.add("a", capacity=BIG)
+    await world.create_job(
+        workers={"min": 2, "max": 2, "replicas": 2},
+        stages=[{"name": "short", "untilStep": 1_000}, {"name": "long"}],
+        checkpoint={"uri": "s3://bucket"},
+    )
+    await stage.trains(0, 1)
+    async with stage.trouble():
+        world.play().may_finish_stages = 1
+        await world.until_job(lambda status: status.get("world", {}).get("stage") == 1)
+        await stage.trains(0, 1)
+    await stage.finish()
+
+
 async def searched(stage: Stage) -> None:
     """Search with two trials: one measures no number and is deleted, the other is the best."""
     world = stage.world
@@ -208,9 +226,10 @@ async def evolved(stage: Stage) -> None:
             world.play(name).may_finish.set()
         found = await world.until_search(lambda status: status.get("phase") == "Succeeded")
     assert [one.get("parent") for one in found["status"]["history"]] == [None, None, 1, 1]
+    folder = owned_name("search-1", found["metadata"]["uid"])
     for number in (2, 3):
         job = await world.job(f"search-{number}")
-        place = {"job": "search-1", "checkpoint": "step-100.g1"}
+        place = {"job": folder, "checkpoint": "step-100.g1"}
         assert job["spec"]["checkpoint"]["beginFrom"] == place
 
     async def nobody_is_held() -> bool:
@@ -222,5 +241,8 @@ async def evolved(stage: Stage) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
-    for one in (succeeds, worker_lost, node_lost, deleted, suspended, resized, searched, evolved)
+    for one in (
+        *(succeeds, worker_lost, node_lost, deleted, suspended, resized),
+        *(staged, searched, evolved),
+    )
 }

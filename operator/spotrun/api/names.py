@@ -170,6 +170,11 @@ ANNOTATION_COUNT_STEPS: Final = Name(
 ANNOTATION_TOTAL_STEPS: Final = Name(
     "spotrun.dev/total-steps", "on TrainingJobs: how many steps a script without `Run` makes in all"
 )
+ANNOTATION_CHECKPOINT_FOLDER: Final = Name(
+    "spotrun.dev/checkpoint-folder",
+    "on the TrainingJobs of trials: the folder of its checkpoints, instead of the job's name, so "
+    "that a TuningJob which is created anew begins anew",
+)
 ANNOTATION_NOTICE_SIGNAL: Final = Name(
     "spotrun.dev/notice-signal",
     "on TrainingJobs: the signal a script gets when a node is about to go away, such as SIGUSR1",

@@ -7,6 +7,7 @@ import msgspec
 
 from spotrun.api.names import (
     ANNOTATION_AVOIDS,
+    ANNOTATION_CHECKPOINT_FOLDER,
     ANNOTATION_CHECKPOINT_WANTED,
     ANNOTATION_COST_LOST_WORK_USD,
     ANNOTATION_COST_ON_DEMAND_USD,
@@ -77,6 +78,9 @@ class JobAnnotations(CostAnnotations, frozen=True):
     count_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_COUNT_STEPS))
     total_steps: str | None = msgspec.field(default=None, name=str(ANNOTATION_TOTAL_STEPS))
     notice_signal: str | None = msgspec.field(default=None, name=str(ANNOTATION_NOTICE_SIGNAL))
+    checkpoint_folder: str | None = msgspec.field(
+        default=None, name=str(ANNOTATION_CHECKPOINT_FOLDER)
+    )
     checkpoint_wanted: str | None = msgspec.field(
         default=None, name=str(ANNOTATION_CHECKPOINT_WANTED)
     )

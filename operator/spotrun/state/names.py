@@ -7,7 +7,9 @@ import base64
 import functools
 import hashlib
 import json
+import re
 
+from spotrun.api.field_types.bounded import DnsName
 from spotrun.api.trainingjob import TrainingJobSpec
 
 _TAG_CHARACTERS = 5
@@ -63,3 +65,12 @@ def _short_hash(content: bytes, characters: int) -> str:
     # Base 32 in lower case is what both names and label values may consist of.
     digest = hashlib.sha256(content).digest()
     return base64.b32encode(digest)[:characters].decode().lower()
+
+
+def checkpoint_folder(job: str, wanted: str | None) -> str:
+    """Return the folder of a job's checkpoints: its own name, unless its annotation has another.
+
+    One that leads elsewhere does not count.
+    """
+    is_name = wanted is not None and re.fullmatch(DnsName.pattern, wanted) is not None
+    return wanted if wanted is not None and is_name else job

@@ -32,7 +32,7 @@ async def test_a_search_of_real_trainings_finds_the_one_that_fits_best(place: Pl
     assert [one["phase"] for one in status["history"]] == ["Succeeded"] * most
     measured = {n: float(job["status"]["metrics"]["val_loss"]["value"]) for n, job in jobs.items()}
     assert status["best"]["name"] == min(measured, key=lambda name: measured[name])
-    assert status["best"]["checkpoint"].startswith(f"{place.namespace}/{status['best']['name']}/")
+    assert status["best"]["checkpoint"].startswith(f"{place.namespace}/{status['best']['name']}-")
     costs = [Decimal(one["usd"]) for one in status["history"]]
     assert Decimal(status["cost"]["usd"]) == sum(costs) < 2
     search = load(found)

@@ -117,6 +117,7 @@ class SearchBuilder:
             name=f"search-{number}",
             uid=f"uid-{number}",
             version="1",
+            folder=f"search-{number}-bp7jg",
             state=state if state is not None else a_job(),
             metrics=metrics,
             **known,

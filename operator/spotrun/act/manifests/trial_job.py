@@ -6,6 +6,7 @@ from spotrun.api.spec.limits import OnExceeded
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.steps import CreateTrial
 from spotrun.search import stages_with_params, with_params
+from spotrun.state.names import owned_name
 
 
 def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
@@ -26,6 +27,7 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
         # A job that is held back would wait for more money; a trial that has had its part is over.
         limits = {"maxCostUsd": trial.cap_usd.amount, "onExceeded": OnExceeded.FAIL.value}
         spec["budget"] = {**spec.get("budget", {}), **limits}
+    name = search.job_name(trial.number)
     given = template.metadata.manifest() if template.metadata is not None else {}
     labels = {
         **given.get("labels", {}),
@@ -38,10 +40,14 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
             "apiVersion": names.API_VERSION,
             "kind": names.TRAINING_JOB,
             "metadata": {
-                "name": search.job_name(trial.number),
+                "name": name,
                 "namespace": search.namespace,
                 "labels": labels,
-                "annotations": given.get("annotations", {}),
+                "annotations": {
+                    **given.get("annotations", {}),
+                    # A TuningJob that is created anew is not to go on from trials of the old one.
+                    names.ANNOTATION_CHECKPOINT_FOLDER: owned_name(name, search.uid),
+                },
                 "ownerReferences": [
                     {
                         "apiVersion": names.API_VERSION,

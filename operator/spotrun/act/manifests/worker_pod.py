@@ -14,7 +14,7 @@ from spotrun.api.spec.checkpoint import Checkpoint
 from spotrun.api.spec.template import TRAINER
 from spotrun.observe.template_defaults import processes
 from spotrun.state.actions import Create
-from spotrun.state.names import worker_name
+from spotrun.state.names import checkpoint_folder, worker_name
 from spotrun.state.queue import ANY_NODES, Flavor
 from spotrun.state.snapshot import JobSnapshot
 
@@ -239,7 +239,8 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
     values |= _script_settings(job.script)
     place = job.spec.checkpoint
     if place is not None:
-        values[names.ENV_CHECKPOINT] = _place_of(place, job.namespace, job.name)
+        folder = checkpoint_folder(job.name, job.script.get(names.ANNOTATION_CHECKPOINT_FOLDER))
+        values[names.ENV_CHECKPOINT] = _place_of(place, job.namespace, folder)
         values[names.ENV_CHECKPOINT_EVERY] = local_tier.seconds_or_auto(place.every)
         values[names.ENV_CHECKPOINT_KEEP] = str(place.keep)
         if (other := place.begin_from) is not None:

@@ -43,8 +43,9 @@ class BestTrial(Model):
     parameters: _Values | None = Field(None, description="Its values, by the parameters' names.")
     checkpoint: ShortText | None = Field(
         None,
-        description="Its newest checkpoint, as namespace/job/checkpoint below the place for "
-        "checkpoints; absent where it saved none.",
+        description="Its newest checkpoint, as namespace/folder/checkpoint below the place for "
+        "checkpoints; another job can name the folder as beginFrom.job. It is absent where none "
+        "was saved.",
     )
 
 

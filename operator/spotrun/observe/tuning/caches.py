@@ -20,6 +20,7 @@ from spotrun.observe.kube_objects import TUNING_JOBS, JobObject, TuningObject
 from spotrun.policies.tuning.codec import read
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
 from spotrun.state.job_state import JobState
+from spotrun.state.names import checkpoint_folder
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class TuningCaches:
             uid=meta.uid,
             version=meta.resource_version,
             state=state,
+            folder=checkpoint_folder(meta.name, meta.annotations.checkpoint_folder),
             metrics=metrics_of(state),
             is_suspended=spec is not None and spec.suspend,
             is_current=state.observed_generation == meta.generation,

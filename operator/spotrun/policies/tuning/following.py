@@ -116,7 +116,7 @@ def _with_news(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
     state = child.state
     trial = replace(trial, usd=_cost(trial, child))
     if state.checkpoint is not None:
-        place = f"{search.namespace}/{child.name}/{state.checkpoint.name}"
+        place = f"{search.namespace}/{child.folder}/{state.checkpoint.name}"
         trial = replace(trial, checkpoint=place)
     told = child.metrics.get(search.spec.objective.metric)
     newest = (Report(*told),) if told is not None else ()

@@ -22,6 +22,7 @@ class Child:
     uid: str
     version: str
     state: JobState
+    folder: str  # of its checkpoints
     metrics: MetricValues = field(default_factory=dict)
     is_suspended: bool = False  # spec.suspend
     is_current: bool = False  # whether the state was concluded from the present spec

@@ -41,7 +41,7 @@ def test_the_job_of_a_trial_has_its_values_its_part_of_the_budget_and_its_owner(
                 "spotrun.dev/tuning-job": "search",
                 "spotrun.dev/trial": "3",
             },
-            "annotations": {},
+            "annotations": {"spotrun.dev/checkpoint-folder": "search-3-bp7jg"},
             "ownerReferences": [
                 {
                     "apiVersion": "spotrun.dev/v1alpha1",

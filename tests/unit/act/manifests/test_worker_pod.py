@@ -378,6 +378,19 @@ def test_jobs_on_one_claim_have_a_folder_each() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wanted", "folder"),
+    [("job.1a2b3c4d", "job.1a2b3c4d"), ("../other", "job"), ("a/b", "job"), ("", "job")],
+)
+def test_a_trial_has_a_folder_of_its_search_which_leads_nowhere_else(
+    wanted: str, folder: str
+) -> None:
+    job = a_job_of(checkpoint={"volume": VOLUMES[0]})
+    job = replace(job, script={"spotrun.dev/checkpoint-folder": wanted})
+    env = pod_of(job)["spec"]["containers"][0]["env"]
+    assert {"name": "SPOTRUN_CHECKPOINT", "value": f"/checkpoints/ns/{folder}"} in env
+
+
+@pytest.mark.parametrize(
     ("other", "expected"),
     [
         ({"job": "base"}, "/checkpoints/ns/base"),

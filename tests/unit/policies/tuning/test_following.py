@@ -132,7 +132,7 @@ def test_a_trial_waits_for_the_room_of_a_quota_and_says_so_until_it_runs() -> No
 def test_the_newest_checkpoint_is_named_by_its_place() -> None:
     saved = AcknowledgedCheckpoint("step-9", 9, NOW)
     [trial] = a_search().with_trial().with_job(0, a_job(checkpoint=saved)).trials()
-    assert trial.checkpoint == "ml/search-0/step-9"
+    assert trial.checkpoint == "ml/search-0-bp7jg/step-9"
 
 
 @pytest.mark.parametrize(("phase", "settled"), [(Phase.RUNNING, 0), (Phase.SUCCEEDED, 1)])
@@ -151,4 +151,8 @@ def test_a_member_of_a_population_without_a_checkpoint_has_failed() -> None:
     assert (trial.phase, trial.reason) == (TrialPhase.FAILED, TuningReason.NO_CHECKPOINT)
     saved = replace(done, checkpoint=AcknowledgedCheckpoint("step-100.g1", 100, NOW))
     [trial] = a_population().with_trial().with_job(0, saved, loss=0.5).trials()[:1]
-    assert (trial.phase, trial.checkpoint) == (TrialPhase.SUCCEEDED, "ml/search-0/step-100.g1")
+    expected = (TrialPhase.SUCCEEDED, "ml/search-0-bp7jg/step-100.g1")
+    assert (trial.phase, trial.checkpoint) == expected
+        TrialPhase.SUCCEEDED,
+        "ml/search-0-bp7jg/step-100.g1",
+    )
