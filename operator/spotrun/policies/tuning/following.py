@@ -20,7 +20,10 @@ from spotrun.state.view import FINISHED
 
 def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
     """Note what has become of each trial that has not ended."""
-    trials = (one if one.has_ended else _followed(search, one, now) for one in status.trials)
+    trials = (
+        _ended_before(search, one) if one.has_ended else _followed(search, one, now)
+        for one in status.trials
+    )
     return replace(status, trials=tuple(trials))
 
 
@@ -50,6 +53,14 @@ def is_settled(child: Child) -> bool:
     is_held = child.is_suspended and child.is_current and state.phase is Phase.SUSPENDED
     is_over = is_held or state.phase in FINISHED
     return is_over and state.settled.size >= (state.next_worker_id or 0)
+
+
+def _ended_before(search: TuningSnapshot, trial: Trial) -> Trial:
+    """Count what a trial has cost that somebody resumed after its end; it is suspended again."""
+    child = search.children.get(trial.number)
+    if child is None or (cost := _cost(trial, child)) <= trial.usd:
+        return trial
+    return replace(trial, usd=cost)
 
 
 def _followed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:

@@ -12,7 +12,7 @@ from spotrun.api.tuning.limits import Keep
 from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.money.units import Usd
 from spotrun.policies.tuning.snapshot import Child, TuningSnapshot
-from spotrun.policies.tuning.state import Trial, TuningState
+from spotrun.policies.tuning.state import OVER, Trial, TuningState
 from spotrun.search.space import Values
 from spotrun.state.view import FINISHED
 
@@ -101,8 +101,13 @@ def _checkpoint_of(parent: Trial) -> BeginFrom:
 def _cleaning(
     search: TuningSnapshot, status: TuningState, trial: Trial, child: Child
 ) -> Iterator[Step]:
-    """Delete what is not kept; in a job that is kept nothing may begin again."""
+    """Delete what is not kept; in a kept job nothing begins again before the search is over.
+
+    A user who resumes one after that pays for it.
+    """
     if child.state.phase not in FINISHED and not child.is_suspended:
+        if search.status.phase in OVER:
+            return
         why = f"the trial has ended as {trial.phase.value}, so it may not cost anything more"
         yield SuspendTrial(trial.number, child.uid, suspend=True, why=why)
         return

@@ -153,6 +153,3 @@ def test_a_member_of_a_population_without_a_checkpoint_has_failed() -> None:
     [trial] = a_population().with_trial().with_job(0, saved, loss=0.5).trials()[:1]
     expected = (TrialPhase.SUCCEEDED, "ml/search-0-bp7jg/step-100.g1")
     assert (trial.phase, trial.checkpoint) == expected
-        TrialPhase.SUCCEEDED,
-        "ml/search-0-bp7jg/step-100.g1",
-    )

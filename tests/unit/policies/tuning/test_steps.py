@@ -1,9 +1,9 @@
 from spotrun.api.field_types.bounded import DnsName
 from spotrun.api.names import Phase
 from spotrun.api.spec.begin_from import BeginFrom
-from spotrun.api.tuning.words import TrialPhase, TuningReason
+from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.steps import CreateTrial, DeleteTrial, Step, SuspendTrial
-from tests.support.tuning.searches import SearchBuilder, a_job, a_population, a_search
+from tests.support.tuning.searches import SearchBuilder, a_job, a_population, a_search, usd
 
 
 def taken(search: SearchBuilder) -> tuple[Step, ...]:
@@ -66,6 +66,20 @@ def test_a_member_of_a_population_begins_from_its_parents_checkpoint() -> None:
     [first] = taken(a_population().with_trial(TrialPhase.PENDING))
     assert isinstance(first, CreateTrial)
     assert (first.begin_from, first.until_step) == (None, 100)
+
+
+def test_a_kept_trial_may_be_resumed_by_hand_once_the_search_is_over() -> None:
+    search = a_search().with_trial(TrialPhase.PRUNED, value=1, cost="1").with_job(0)
+    [step] = taken(search)
+    assert isinstance(step, SuspendTrial)
+    assert taken(search.with_status(phase=TuningPhase.SUCCEEDED)) == ()
+
+
+def test_what_a_trial_costs_that_is_resumed_before_that_is_counted() -> None:
+    search = a_search().with_trial(TrialPhase.PRUNED, value=1, cost="1")
+    resumed = search.with_job(0, a_job(cost="1.5"))
+    assert resumed.decide().status.cost.usd == usd("1.5")
+    assert search.with_job(0, a_job(cost="0.5")).decide().status.cost.usd == usd("1")
 
 
 def test_the_workers_of_a_complete_trial_end_by_themselves() -> None:
