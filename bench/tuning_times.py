@@ -1,4 +1,4 @@
-"""Where the time between two trials on one node goes: moments of each trial, seen by watches."""
+"""The parts of the time between two trials on one node: moments of each, seen by watches."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ _OF_THE_ONE_BEFORE = frozenset({"last_step", "complete", "ended"})
 
 @dataclass
 class Moments:
-    """When a trial came to what: seconds of the machine's clock, by the names in `PARTS`."""
+    """The moments of a trial: seconds of the machine's clock, by the names in `PARTS`."""
 
     node: str = ""
     at: dict[str, float] = field(default_factory=dict)
