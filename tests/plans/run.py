@@ -7,6 +7,7 @@ from typing import Any
 
 from devcluster.client import Client, at
 from devcluster.cluster import Cluster
+from spotrun.api import names
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
 from tests.plans.endstate import differences, end_state, summary
@@ -140,8 +141,27 @@ async def look(world: World, history: History) -> dict[str, Any]:
     owners = [*objects["trainingjobs"], *objects["tuningjobs"]]
     words = {one["metadata"]["uid"]: "<uid>" for one in owners}
     words |= {world.namespace: "<namespace>", f"{world.host}:{world.port}": "<operator>"}
+    words |= _templates(objects)
     state = end_state(objects, words)
     return {**state, "workers": summary(history.in_order())}
+
+
+def _templates(objects: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """Return stand-ins for the templates of jobs that begin from another one's checkpoint.
+
+    They name a folder that has a hash of the search's UID in its name.
+    """
+    children = {
+        job["metadata"]["name"]
+        for job in objects["trainingjobs"]
+        if (job["spec"].get("checkpoint") or {}).get("beginFrom")
+    }
+    labels = [pod["metadata"]["labels"] for pod in objects["pods"]]
+    return {
+        one[names.LABEL_TEMPLATE]: f"<template of {one[names.LABEL_JOB]}>"
+        for one in labels
+        if one[names.LABEL_JOB] in children
+    }
 
 
 async def _list(kube: Client, kind: str, namespace: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ the more rarely values of trials that run are written.
 from dataclasses import replace
 
 from spotrun.api.tuning.status import MOST_COURSE_CHARS
+from spotrun.api.tuning.words import TrialPhase
 from spotrun.policies.tuning.state import Trial, TuningState
 
 GATHER_SECONDS, LATEST_SECONDS = 5.0, 60.0
@@ -47,5 +48,10 @@ def _urgent(status: TuningState) -> tuple[object, ...]:
 
 
 def _stage(trial: Trial) -> Trial:
-    """Return what is decided of a trial, without what it reports."""
+    """Return what is decided of a trial, without what it reports.
+
+    A complete one is written with its end, or with the next trial that takes its place.
+    """
+    if trial.is_complete and not trial.has_ended:
+        trial = replace(trial, phase=TrialPhase.RUNNING, outcome=None, reason=None, message=None)
     return replace(trial, value=None, step=None, course=(), usd=Trial(0, {}).usd, checkpoint=None)

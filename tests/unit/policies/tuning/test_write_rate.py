@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from spotrun.api.tuning.words import TrialPhase, TuningPhase
+from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.codec import write
 from spotrun.policies.tuning.following import courses
 from spotrun.policies.tuning.state import TuningState
@@ -20,6 +20,12 @@ from tests.support.tuning.searches import a_search, usd
 
 OLD = a_search().with_trial(value=0.5, cost="1").status
 [ONE] = OLD.trials
+COMPLETE = replace(
+    ONE,
+    phase=TrialPhase.STOPPING,
+    outcome=TrialPhase.SUCCEEDED,
+    reason=TuningReason.TRIAL_SUCCEEDED,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +35,9 @@ OLD = a_search().with_trial(value=0.5, cost="1").status
         (replace(OLD, trials=(replace(ONE, value=0.4, step=200),)), GATHER_SECONDS - 1),
         (replace(OLD, trials=(replace(ONE, usd=usd("2")),)), GATHER_SECONDS - 1),
         (replace(OLD, trials=(replace(ONE, phase=TrialPhase.STOPPING),)), 0),
+        (replace(OLD, trials=(COMPLETE,)), GATHER_SECONDS - 1),
+        (replace(OLD, trials=(COMPLETE, replace(ONE, number=1))), 0),
+        (replace(OLD, trials=(replace(COMPLETE, phase=TrialPhase.SUCCEEDED),)), 0),
         (replace(OLD, trials=(ONE, replace(ONE, number=1))), 0),
         (replace(OLD, phase=TuningPhase.ENDING), 0),
     ],
