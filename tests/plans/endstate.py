@@ -14,7 +14,7 @@ from tests.plans.safety import numbers, worker_id_of
 
 _TIMES = frozenset(
     {
-        *("begunAt", "startedAt", "endedAt"),
+        *("begunAt", "startedAt", "endedAt", "since", "endsSince"),
         *("time", "formedAt", "lastTransitionTime", "countedSince", "retryAt", "asOf"),
         "unpricedSeconds",
     }
