@@ -100,6 +100,9 @@ class Reign:
     async def let_go_of_orphans(self, _: Key) -> None:
         """Former jobs have left nothing."""
 
+    def stop_asking(self) -> None:
+        """No search asks for values."""
+
     async def next_one(self) -> Key:
         """The job that is worked on next."""
         return await asyncio.wait_for(self.worked_on.get(), 10)
@@ -143,6 +146,7 @@ async def test_who_stands_by_keeps_no_names_and_who_leads_again_looks_at_what_it
     known, comes = Key("ns", "known"), Key("ns", "comes")
     reign = Reign(remembered=[known])
     controller._election = controller._server = controller._reconciler = cast("Any", reign)
+    controller._searches = cast("Any", reign)
     controller._board = Board(b"key")
     controller._meter = Meter(list, lambda: reign.leads)
     for reflector in controller._caches._reflectors.values():
