@@ -156,6 +156,9 @@ class Nodes:
         finally:
             await self._kubelet.__aexit__()
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._machines
+
     def __getitem__(self, name: str) -> Machine:
         return self._machines[name]
 

@@ -1,7 +1,7 @@
 """Agents that can be frozen, lie, and say again what they have said."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -36,10 +36,18 @@ class FaultyAgent(ScriptedAgent):
         self.frozen.clear()
         self.lives.set()
 
+    def say_of_saves(self, failure: str | None) -> None:
+        """Report why saves fail, or that they do not."""
+        if self.report.progress is not None:
+            made = replace(self.report.progress, save_failure=failure)
+            self.report = replace(self.report, progress=made)
+        self._lost_touch = True
+        self._changed.set()
+
     async def say(self, body: bytes) -> None:
         """Send a report that is not what is true now; a refusal of it is as good."""
-        if self._line is None:
-            return
+        if self._line is None or self._line[0].closed:
+            return  # it has nobody to speak to, or it has ended
         session, url = self._line
         try:
             async with session.post(

@@ -54,7 +54,9 @@ class Campaign:
             left -= 1
             tasks.add(asyncio.create_task(self._note(plan)))
             if len(tasks) >= self.width:
-                _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()  # an error of the campaign itself ends it
         await asyncio.gather(*tasks)
 
     async def _note(self, plan: Plan) -> None:
@@ -85,12 +87,12 @@ class Campaign:
             begun = time.monotonic()
             try:
                 verdict = await judged(self.cluster, plan, self.undisturbed.get(plan.scenario))
+                if is_alone:  # the API server's watches may lag behind etcd for a while
+                    await judged(self.cluster, Plan("create", ()))
             except Exception as error:  # a plan that cannot be judged has failed, too
                 words = "".join(traceback.format_exception(error))[-1500:]
                 wrong = {"the test itself": [words]}
                 verdict = Verdict(plan, time.monotonic() - begun, 0, 0, wrong)
-            if is_alone:  # the API server's watches may lag behind etcd for a while
-                await judged(self.cluster, Plan("create", ()))
             return verdict
 
     @asynccontextmanager

@@ -1,6 +1,7 @@
 """The things that a fault can lay its hands on, and the count of writes that is its clock."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,12 +10,14 @@ from ssl import SSLContext
 
 from typing_extensions import override
 
-from devcluster.client import Manifest
+from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
+from devcluster.nodes import Machine
 from spotrun.kube.clock import Clock, utc_now
 from spotrun.kube.lease import Terms
 from tests.campaign.agents import FaultyPlay
 from tests.campaign.patient_client import PatientClient
+from tests.campaign.rights import Rights, limited
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
 from tests.meter.meter import Meter, metered
@@ -51,8 +54,10 @@ class Moments:
 class CountedProxy(FaultProxy):
     """A fault proxy that says when a write has been answered."""
 
-    def __init__(self, upstream: str, tls: SSLContext, moments: Moments) -> None:
-        super().__init__(upstream, tls)
+    def __init__(
+        self, upstream: str, tls: SSLContext, moments: Moments, *, token: str | None = None
+    ) -> None:
+        super().__init__(upstream, tls, token=token)
         self._moments = moments
 
     @override
@@ -74,6 +79,18 @@ class Shift:
         return utc_now() + self.by
 
 
+@dataclass(frozen=True)
+class Needs:
+    """The parts of a ground that only some faults need."""
+
+    has_home: bool = False  # the operator has a namespace of its own
+    has_account: bool = False  # the operator has the rights of the shipped roles, and no more
+
+    def __or__(self, other: "Needs") -> "Needs":
+        home = self.has_home or other.has_home
+        return Needs(home, self.has_account or other.has_account)
+
+
 @dataclass
 class Ground:
     """One scenario's world, its operator, and who watches."""
@@ -88,6 +105,8 @@ class Ground:
     history: History
     meter: Meter
     shift: Shift
+    rights: Rights | None = None  # of the operator, where they are not all
+    is_job_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by a fault, for good
     released: set[int] = field(default_factory=set)  # workers whose finalizer the fault took off
 
     @property
@@ -101,6 +120,15 @@ class Ground:
         await asyncio.sleep(seconds)
         for proxy in self.proxies:
             proxy.heal(rule)
+
+    async def machine(self, name: str) -> Machine:
+        """Return the machine of a node, once there is one: a fault may come before it."""
+
+        async def found() -> Machine | None:
+            return self.world.nodes[name] if name in self.world.nodes else None
+
+        machine: Machine = await self.world.until(found)
+        return machine
 
     async def settled(self) -> None:
         """Wait until an operator leads that has nothing to do in the next seconds."""
@@ -121,18 +149,21 @@ class Ground:
 
 
 @asynccontextmanager
-async def opened(cluster: Cluster, replicas: int, *, is_exact: bool) -> AsyncIterator[Ground]:
+async def opened(
+    cluster: Cluster, replicas: int, *, is_exact: bool, needs: Needs = Needs()
+) -> AsyncIterator[Ground]:
     """A fresh namespace with an operator of its own."""
     admin, shift, moments = cluster.admin, Shift(), Moments()
     async with AsyncExitStack() as stack:
         world = await stack.enter_async_context(open_world(cluster))
         world.kube = await stack.enter_async_context(PatientClient(admin))
+        if needs.has_home:
+            world.home = await stack.enter_async_context(_home(world))
+        rights = await stack.enter_async_context(limited(world)) if needs.has_account else None
         play = FaultyPlay()
         world.plays["job"] = play
         proxies = [
-            await stack.enter_async_context(
-                CountedProxy(admin.server, admin.ssl_context(), moments)
-            )
+            await stack.enter_async_context(_proxy(cluster, moments, rights))
             for _ in range(replicas)
         ]
         history = await stack.enter_async_context(recorded(world.kube, world.namespace))
@@ -155,4 +186,24 @@ async def opened(cluster: Cluster, replicas: int, *, is_exact: bool) -> AsyncIte
             history,
             meter,
             shift,
+            rights,
         )
+
+
+def _proxy(cluster: Cluster, moments: Moments, rights: Rights | None) -> CountedProxy:
+    admin = cluster.admin
+    if rights is None:
+        return CountedProxy(admin.server, admin.ssl_context(), moments)
+    tls = ssl.create_default_context(cafile=str(admin.ca_file))
+    return CountedProxy(admin.server, tls, moments, token=rights.token)
+
+
+@asynccontextmanager
+async def _home(world: World) -> AsyncIterator[str]:
+    """A namespace for the operator alone, as the chart has it."""
+    name = f"{world.namespace}-home"
+    await world.kube.create(at("namespaces"), {"metadata": {"name": name}})
+    try:
+        yield name
+    finally:
+        await world.kube.delete(at("namespaces", None, name))

@@ -70,8 +70,8 @@ async def same_cost(ground: Ground) -> list[str]:
         e.object.get("status", {}) for e in ground.history.in_order() if e.kind == "TrainingJob"
     ]
     told = [status for status in told if status.get("cost", {}).get("asOf")]
-    if not told:
-        return ["the job has told no cost"]
+    if not told:  # a job may be ended before it was ever looked at
+        return [] if ground.is_job_ended.is_set() else ["the job has told no cost"]
     cost, is_over = told[-1]["cost"], told[-1].get("phase") == "Succeeded"
     until = datetime.fromisoformat(cost["asOf"])
     metered = ground.meter.usd("job", until)

@@ -4,13 +4,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import aiohttp
 
 from devcluster.client import ApiError
 from devcluster.cluster import Cluster
-from tests.campaign.ground import Ground, opened
+from tests.campaign.ground import Ground, Needs, opened
 from tests.campaign.kinds.every import KINDS
 from tests.campaign.oracles import duplicates, orphans, same_cost, same_end, torn
 from tests.campaign.plan import Fault, Plan
@@ -21,6 +23,9 @@ from tests.plans.run import look
 LIMIT_SECONDS = 120.0
 """A run that nothing disturbs takes three seconds, a fault at most ten; the rest is for machines
 that do other things as well."""
+
+
+_HEAL_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -42,12 +47,13 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
     replicas = max((kind.replicas for kind in kinds), default=1)
     is_exact = all(kind.is_exact for kind in kinds)
     complaints: dict[str, list[str]] = {}
-    async with opened(cluster, replicas, is_exact=is_exact) as ground:
+    needs = reduce(or_, (kind.needs for kind in kinds), Needs())
+    async with opened(cluster, replicas, is_exact=is_exact, needs=needs) as ground:
         faults = _Faults(ground, plan.faults)
         state: dict[str, Any] = {}
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                await SCENARIOS[plan.scenario](ground.stage)
+                await _live(ground, plan.scenario)
                 await faults.healed()
                 await ground.settled()
             state = await look(ground.world, ground.history)
@@ -57,7 +63,10 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
             complaints["the test itself"] = [repr(error)[:500]]
         finally:
             await faults.end()
-        complaints |= await _asked(ground, plan, state, undisturbed, is_exact=is_exact)
+        is_ended = ground.is_job_ended.is_set()
+        is_deleted = plan.scenario == "delete" or is_ended
+        like = None if is_ended else undisturbed
+        complaints |= await _asked(ground, state, like, is_exact=is_exact, is_deleted=is_deleted)
         return Verdict(
             plan,
             time.monotonic() - begun,
@@ -68,13 +77,27 @@ async def judged(cluster: Cluster, plan: Plan, undisturbed: Verdict | None = Non
         )
 
 
+async def _live(ground: Ground, scenario: str) -> None:
+    """Play a scenario to its end, or until a fault has ended the job for good."""
+    life = asyncio.create_task(SCENARIOS[scenario](ground.stage))
+    end = asyncio.create_task(ground.is_job_ended.wait())
+    try:
+        await asyncio.wait({life, end}, return_when=asyncio.FIRST_COMPLETED)
+        if not ground.is_job_ended.is_set():
+            await life
+    finally:
+        life.cancel()
+        end.cancel()
+        await asyncio.gather(life, end, return_exceptions=True)
+
+
 async def _asked(
     ground: Ground,
-    plan: Plan,
     state: dict[str, Any],
     undisturbed: Verdict | None,
     *,
     is_exact: bool,
+    is_deleted: bool,
 ) -> dict[str, list[str]]:
     found = {
         "no duplicate rank": duplicates(ground, is_exact=is_exact),
@@ -84,7 +107,7 @@ async def _asked(
         return found
     await ground.meter.has_seen_all_ends("job")
     found["same cost"] = await same_cost(ground)
-    found["no orphan"] = await orphans(ground, is_deleted=plan.scenario == "delete")
+    found["no orphan"] = await orphans(ground, is_deleted=is_deleted)
     if undisturbed is not None:
         found["same end"] = same_end(undisturbed.state, state, is_exact=is_exact)
     return found
@@ -127,7 +150,12 @@ class _Faults:
         return sum(rule.fired > 0 for rule in self._rules) + len(self._struck)
 
     async def end(self) -> None:
-        """End what has not struck, and what strikes still."""
+        """End what has not struck; what has is to heal, which others rely on."""
+        for fault, task in self._tasks.items():
+            if fault not in self._struck:
+                task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_HEAL_SECONDS)
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -138,13 +166,17 @@ class _Faults:
             if fault not in self._struck:
                 task.cancel()
         ends = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
+        for fault, end in zip(self._tasks, ends, strict=True):
+            # Once the job is no more, the others do not find what they were to strike.
+            is_lost = self._ground.is_job_ended.is_set() and not KINDS[fault.kind].ends_job
+            if isinstance(end, Exception) and not is_lost:
                 raise end
 
     async def _strike(self, fault: Fault) -> None:
-        await self._ground.moments.reached(fault.at)
+        kind = KINDS[fault.kind]
+        if not kind.is_from_start:
+            await self._ground.moments.reached(fault.at)
         self._struck.add(fault)
-        strike = KINDS[fault.kind].strike
+        strike = kind.strike
         assert strike is not None, "else it has a rule"
         await strike(self._ground, fault)

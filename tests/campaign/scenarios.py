@@ -1,8 +1,10 @@
 """Five lives of a job, told by sizes: they read the same whoever is lost on the way."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
+
+import aiohttp
 
 from devcluster.client import Manifest, at
 from tests.meter.meter import PRICE
@@ -25,12 +27,21 @@ def node_name(stage: Stage, letter: str) -> str:
 
 async def add_node(stage: Stage, letter: str) -> None:
     """Add a node that only this scenario's pods go to."""
-    await stage.world.nodes.add(
-        node_name(stage, letter),
-        labels={"campaign": stage.world.namespace},
-        annotations={PRICE: str(USD_PER_HOUR)},
-        capacity=_ROOM,
-    )
+    name = node_name(stage, letter)
+
+    async def added() -> bool:
+        try:
+            await stage.world.nodes.add(
+                name,
+                labels={"campaign": stage.world.namespace},
+                annotations={PRICE: str(USD_PER_HOUR)},
+                capacity=_ROOM,
+            )
+        except aiohttp.ClientError:  # the API server is away
+            return False
+        return True
+
+    await stage.world.until(added)
 
 
 async def begin(stage: Stage, smallest: int, replicas: int, **spec: Any) -> None:
@@ -43,6 +54,24 @@ async def begin(stage: Stage, smallest: int, replicas: int, **spec: Any) -> None
     template = {"spec": {"nodeSelector": selector, "containers": [container]}}
     workers = {"min": smallest, "max": 3, "replicas": replicas, "template": template}
     await stage.world.create_job(workers=workers, failures=_PATIENT, **spec)
+
+
+async def live_another(stage: Stage, is_seen: Callable[[str], Awaitable[bool]]) -> None:
+    """Make a second job, have it run, and delete it: the operator still does its work.
+
+    `is_seen` says whether whoever judges has heard of it, and is asked before there are workers.
+    """
+    world, name = stage.world, "another"
+    selector = {"campaign": world.namespace}
+    await add_node(stage, name)
+    container = {"name": "trainer", "image": "x", "args": ["t.py"], "resources": _ASKED}
+    template = {"spec": {"nodeSelector": selector, "containers": [container]}}
+    await world.create_job(name, workers={"template": template}, suspend=True)
+    await world.until(lambda: is_seen(name))
+    await world.patch_job({"suspend": False}, name)
+    await world.until_phase("Running", name)
+    await world.kube.delete(world.jobs(name))
+    await world.until_no_pods(name)
 
 
 async def trained(stage: Stage, size: int) -> None:
@@ -121,6 +150,6 @@ async def delete(stage: Stage) -> None:
     await world.until(gone)
 
 
-SCENARIOS: dict[str, Callable[[Stage], Awaitable[None]]] = {
+SCENARIOS: dict[str, Callable[[Stage], Coroutine[Any, Any, None]]] = {
     one.__name__: one for one in (create, loss, resize, suspend, delete)
 }

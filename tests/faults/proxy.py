@@ -49,10 +49,14 @@ class FaultProxy:
         tls: ssl.SSLContext,
         *,
         on_crash: Callable[[], None] = lambda: None,
+        token: str | None = None,
     ) -> None:
+        """Prepare; `token` is what requests without an `Authorization` of their own show."""
         self.log: list[Request] = []
         self.on_crash = on_crash
+        self.read_from: str | None = None  # another API server, for what changes nothing
         self._upstream = upstream
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._tls = tls
         self._rules: list[Rule] = []
         self._streams: set[Stream] = set()
@@ -63,6 +67,7 @@ class FaultProxy:
         self._session = aiohttp.ClientSession(
             connector=Connector(self._tls),
             auto_decompress=False,
+            headers=self._headers,
             # Large answers would come compressed, and be passed back without saying so.
             skip_auto_headers=("Accept-Encoding",),
             timeout=aiohttp.ClientTimeout(total=None),
@@ -174,8 +179,10 @@ class FaultProxy:
         self, incoming: web.Request, raw: bytes, request: Request, rule: Rule | None
     ) -> web.StreamResponse:
         headers = {k: v for k, v in incoming.headers.items() if k.lower() not in _NOT_PASSED_ON}
+        is_read = self.read_from is not None and request.verb not in WRITES
+        upstream = self.read_from if is_read else self._upstream
         async with self._session.request(
-            incoming.method, self._upstream + incoming.path_qs, headers=headers, data=raw or None
+            incoming.method, f"{upstream}{incoming.path_qs}", headers=headers, data=raw or None
         ) as answer:
             await self._answered(request, answer.status)
             if request.verb == "watch" and answer.status == 200:

@@ -20,12 +20,13 @@ Action = Literal[
     "swallow",  # lose matching events
     "duplicate",  # deliver matching events twice
     "replay",  # deliver all earlier events of the stream again after a matching one
+    "bookmarks",  # instead of matching events say that there were none; when `gate` opens, cut
     "stall",  # from a matching event on (or at once) deliver nothing until `gate` opens
     "cut",  # close the stream after a matching event (or at once)
     "error",  # send an in-stream ERROR with `status` (after a matching event, or at once)
 ]
 
-STREAM_ACTIONS = frozenset({"swallow", "duplicate", "replay", "stall", "cut", "error"})
+STREAM_ACTIONS = frozenset({"swallow", "duplicate", "replay", "bookmarks", "stall", "cut", "error"})
 
 FOR_EVER = -1
 

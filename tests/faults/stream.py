@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -24,7 +25,9 @@ class Stream:
         self._rules = rules
         self._response = web.StreamResponse(headers={"Content-Type": "application/json"})
         self._sent: list[bytes] = []
+        self._version = request.query.get("resourceVersion", "0")  # of what was passed on last
         self._stalled: asyncio.Event | None = None
+        self._quiet: asyncio.Task[None] | None = None  # ends the time in which only bookmarks come
         self._rules_changed = asyncio.Event()
         self._cut = False
 
@@ -46,20 +49,26 @@ class Stream:
             pass  # cut by us, or the client has gone, or the API server was killed
         finally:
             faults.cancel()
+            if self._quiet is not None:
+                self._quiet.cancel()
         return self._response
 
     async def _pass_on(self, line: bytes) -> None:
         event = json.loads(line)
         struck = [r for r in self._rules() if not r.at_once and r.strikes(event)]
         actions = {rule.action for rule in struck}
-        for rule in struck:
-            if rule.action == "stall":
-                self._stalled = rule.gate
+        self._hold(struck)
         if self._stalled is not None:
             await self._stalled.wait()
+        if self._quiet is not None:
+            await self._say_that_nothing_happened(event["object"])
+            return
         if "swallow" not in actions:
             await self._send(line)
             self._sent.append(line)
+            self._version = (
+                event["object"].get("metadata", {}).get("resourceVersion", self._version)
+            )
         if "duplicate" in actions:
             await self._send(line)
         if "replay" in actions:
@@ -67,6 +76,26 @@ class Stream:
                 await self._send(earlier)
         for rule in struck:
             await self._end(rule)
+
+    def _hold(self, struck: list[Rule]) -> None:
+        """Begin a time in which nothing comes, or nothing but bookmarks."""
+        for rule in struck:
+            if rule.action == "stall":
+                self._stalled = rule.gate
+            if rule.action == "bookmarks" and self._quiet is None:
+                self._quiet = asyncio.create_task(self._cut_after(rule.gate))
+
+    async def _say_that_nothing_happened(self, one: dict[str, Any]) -> None:
+        """Send a bookmark that promises no more than what was passed on."""
+        known = {"kind": one["kind"], "apiVersion": one["apiVersion"]}
+        told = {**known, "metadata": {"resourceVersion": self._version}}
+        await self._send(json.dumps({"type": "BOOKMARK", "object": told}).encode())
+
+    async def _cut_after(self, gate: asyncio.Event) -> None:
+        await gate.wait()
+        if self._request.transport is not None:
+            self._cut = True
+            self._request.transport.abort()
 
     async def _strike_at_once(self) -> None:
         while not self._cut:

@@ -73,7 +73,8 @@ def _object(kind: str, one: Manifest) -> Manifest:
 def _pod(pod: Manifest) -> Manifest:
     spec = {k: v for k, v in pod["spec"].items() if k != "nodeName"}
     for container in spec["containers"]:
-        container["env"] = [e for e in container["env"] if e["name"] not in _OWN_IDENTITY]
+        told = container.get("env", ())  # containers that others put there have none
+        container["env"] = [e for e in told if e["name"] not in _OWN_IDENTITY]
     ends = [
         (status["state"].get("terminated") or {}).get("message")
         for status in pod["status"].get("containerStatuses", ())

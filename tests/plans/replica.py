@@ -119,7 +119,7 @@ class Replica:
 
         async with MortalTransport(Credentials(load)) as self._transport:
             client = Client(self._transport, field_manager="spotrun", clock=self.clock())
-            source = OwnSecret(client, namespace=self.world.namespace)
+            source = OwnSecret(client, namespace=self.world.home)
             settings = self.world.settings(port=self.port, terms=self.terms)
             make = partial(Controller, settings, client, source)
             work = asyncio.create_task(self._work(fronted(make)))
@@ -178,6 +178,11 @@ class Deployment:
     start: Callable[[], Replica]
     current: Replica | None = None
     num_kills: int = 0
+    may_start: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Have processes start, until `may_start` is cleared."""
+        self.may_start.set()
 
     def kill(self) -> None:
         """Kill the present process."""
@@ -188,6 +193,7 @@ class Deployment:
     async def run(self) -> None:
         """Run replicas, one after the other, until cancelled."""
         while True:
+            await self.may_start.wait()
             self.current = self.start()
             await self.current.run()
 

@@ -59,6 +59,13 @@ async def _gap(ground: Ground, fault: Fault) -> None:
     await ground.inject(Rule("error", "watch", path, status=410), 0.5)
 
 
+async def _bookmarks(ground: Ground, fault: Fault) -> None:
+    """A stream says that nothing happens, then ends; what happened comes with the next one."""
+    path = _STREAMS[fault.target % len(_STREAMS)]
+    rule = Rule("bookmarks", "watch", path, times=FOR_EVER, match=tells)
+    await ground.inject(rule, _WHILE_SECONDS)
+
+
 async def _stale(ground: Ground, fault: Fault) -> None:
     """The next three lists are as old as this moment, and streams end before them."""
     namespace = ground.world.namespace
@@ -118,6 +125,7 @@ KINDS: dict[str, Kind] = {
     "watch_cut": stream("cut", times=3),
     "watch_duplicate": stream("duplicate", times=3),
     "watch_reordered": stream("replay", times=2),
+    "watch_bookmarks": Kind(_bookmarks, is_exact=True),
     "watch_silent": Kind(_silent, is_exact=True),
     "api_429": refused(429, after=1),
     "api_500": refused(500),

@@ -53,7 +53,7 @@ async def _two_leaders(ground: Ground, _: Fault) -> None:
 
 
 async def _lease_deleted(ground: Ground, _: Fault) -> None:
-    path = at("leases", ground.world.namespace, group=_LEASES)
+    path = at("leases", ground.world.home, group=_LEASES)
     for lease in await ground.world.kube.list(path):
         try:
             await ground.world.kube.delete(f"{path}/{lease['metadata']['name']}")

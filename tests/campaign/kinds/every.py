@@ -1,6 +1,8 @@
 """All kinds by name."""
 
-from tests.campaign.kinds import api, cluster, workers
+from tests.campaign.kinds import agents, api, cluster, installation, webhooks, workers
 from tests.campaign.kinds.kind import Kind
 
-KINDS: dict[str, Kind] = {**api.KINDS, **cluster.KINDS, **workers.KINDS}
+_SOURCES = (api, cluster, installation, webhooks, workers, agents)
+
+KINDS: dict[str, Kind] = {name: kind for one in _SOURCES for name, kind in one.KINDS.items()}

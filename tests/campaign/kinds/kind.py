@@ -1,9 +1,9 @@
 """One kind of fault: how it strikes and heals, and how much of the end it may change."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tests.campaign.ground import Ground
+from tests.campaign.ground import Ground, Needs
 from tests.campaign.plan import Fault
 from tests.faults.rules import Rule
 
@@ -21,3 +21,8 @@ class Kind:
     """The job ends in the very same status, for nothing happened to its workers."""
     is_alone: bool = False
     """The whole cluster is struck, so nothing else runs in it meanwhile."""
+    is_from_start: bool = False
+    """It strikes before anything is done, and knows of its moment by itself."""
+    ends_job: bool = False
+    """Nothing is left of the job afterwards, whatever the scenario was to be."""
+    needs: Needs = field(default_factory=Needs)

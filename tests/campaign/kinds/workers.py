@@ -1,13 +1,10 @@
-"""Faults of nodes, pods and agents."""
+"""Faults of nodes and pods."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from devcluster.client import ApiError, Manifest, at
 from spotrun.api.names import FINALIZER_METERED
-from spotrun.wire import write_report
-from tests.campaign.agents import FaultyAgent
 from tests.campaign.ground import Ground
 from tests.campaign.kinds.kind import Kind
 from tests.campaign.plan import Fault
@@ -15,7 +12,6 @@ from tests.campaign.scenarios import NODES, add_node, node_name
 from tests.plans.safety import worker_id_of
 
 _SOON_SECONDS = 2.0
-_FROZEN_SECONDS = 5.0
 _TAINT = {"key": "example.com/out", "value": "1"}
 
 
@@ -28,7 +24,7 @@ def _doom(ground: Ground, node: str, pods: list[Manifest]) -> None:
 
 
 async def _silent(ground: Ground, fault: Fault) -> None:
-    machine = ground.world.nodes[_node(ground, fault)]
+    machine = await ground.machine(_node(ground, fault))
     machine.go_silent()
     await asyncio.sleep(_SOON_SECONDS)
     await machine.come_back()
@@ -48,9 +44,9 @@ async def _recreated(ground: Ground, fault: Fault) -> None:
 
 async def _lose(ground: Ground, name: str) -> None:
     """The machine goes without a word; its Node and its pods are deleted a second later."""
-    pods = await ground.world.pods()
-    _doom(ground, name, pods)
-    await ground.world.nodes[name].vanish(delete_node=True)
+    machine = await ground.machine(name)
+    _doom(ground, name, await ground.world.pods())
+    await machine.vanish(delete_node=True)
     await asyncio.sleep(1)
     for pod in await ground.world.pods():
         if pod["spec"].get("nodeName") == name:
@@ -180,64 +176,10 @@ async def _mutated(ground: Ground, fault: Fault) -> None:
 
 async def _rejected(ground: Ground, fault: Fault) -> None:
     """A kubelet starts no pods for a while, those that come fail."""
-    machine = ground.world.nodes[_node(ground, fault)]
+    machine = await ground.machine(_node(ground, fault))
     machine.reject_pods("UnexpectedAdmissionError", "no healthy devices")
     await asyncio.sleep(_SOON_SECONDS)
     machine.take_pods()
-
-
-def _agent(ground: Ground, fault: Fault) -> FaultyAgent | None:
-    agents = ground.play.living()
-    return agents[fault.target % len(agents)] if agents else None
-
-
-async def _frozen(ground: Ground, fault: Fault) -> None:
-    agent = _agent(ground, fault)
-    if agent is not None:
-        agent.freeze()
-        await asyncio.sleep(_FROZEN_SECONDS)
-        agent.thaw()
-
-
-async def _slow(ground: Ground, fault: Fault) -> None:
-    """An agent stops for half a second again and again."""
-    agent = _agent(ground, fault)
-    for _ in range(4 if agent is not None else 0):
-        assert agent is not None
-        agent.freeze()
-        await asyncio.sleep(0.5)
-        agent.thaw()
-        await asyncio.sleep(0.1)
-
-
-async def _lying(ground: Ground, fault: Fault) -> None:
-    """An agent says that it is in a world to come, and that all others are lost."""
-    agent = _agent(ground, fault)
-    if agent is not None:
-        lie = replace(agent.report, arrived=agent.report.arrived + 7, suspects=(0, 1, 2))
-        await agent.say(write_report(lie))
-        agent.suspect()
-
-
-async def _replaying(ground: Ground, fault: Fault) -> None:
-    """All that it ever said comes again, the oldest first."""
-    agent = _agent(ground, fault)
-    for body in list(agent.said) if agent is not None else ():
-        assert agent is not None
-        await agent.say(body)
-    if agent is not None:
-        agent.suspect()
-
-
-async def _older(ground: Ground, fault: Fault) -> None:
-    """An agent sends unknown fields, a version that is not served, and no report at all."""
-    agent = _agent(ground, fault)
-    if agent is None:
-        return
-    body = write_report(agent.report)
-    for said in (body[:-1] + b',"colour":"red"}', b'{"wire":0}', b"[]", body[: len(body) // 2]):
-        await agent.say(said)
-    agent.suspect()
 
 
 KINDS: dict[str, Kind] = {
@@ -255,9 +197,4 @@ KINDS: dict[str, Kind] = {
     "pod_finalizer_removed": Kind(_unfinalized),
     "pod_mutated": Kind(_mutated),
     "pod_rejected": Kind(_rejected),
-    "agent_frozen": Kind(_frozen),
-    "agent_slow": Kind(_slow),
-    "agent_lying": Kind(_lying),
-    "agent_replaying": Kind(_replaying),
-    "agent_older": Kind(_older),
 }

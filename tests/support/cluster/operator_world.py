@@ -3,8 +3,8 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -58,11 +58,13 @@ class World:
     namespace: str
     host: str  # where the operator is, whichever process of it
     plays: dict[str, Play] = field(default_factory=dict)
+    home: str = ""  # the namespace of the operator itself; the world's own, if not given
     port: int = field(init=False)  # where it serves agents
 
     def __post_init__(self) -> None:
         """Choose a port that stays the same from one replica to the next."""
         self.port = free_port(self.host)
+        self.home = self.home or self.namespace
 
     def play(self, job: str = "job") -> Play:
         return self.plays.setdefault(job, Play())
@@ -71,7 +73,7 @@ class World:
         """Return the settings of a replica here; `port` is where it serves agents."""
         host, port = self.host, changes.pop("port", self.port)
         chosen: dict[str, Any] = {
-            "namespace": self.namespace,
+            "namespace": self.home,
             "watch_namespace": self.namespace,
             "advertise": f"{host}:{self.port}",
             "address": f"{host}:{port}",
@@ -89,7 +91,7 @@ class World:
         credentials = Credentials(from_kubeconfig(self.cluster.kubeconfig))
         async with Transport(credentials) as transport:
             client = KubeClient(transport, field_manager="spotrun")
-            source = OwnSecret(client, namespace=self.namespace)
+            source = OwnSecret(client, namespace=self.home)
             chosen = self.settings(**settings)
             async with fronted(partial(Controller, chosen, client, source)) as controller:
                 yield controller
@@ -209,7 +211,7 @@ async def open_world(cluster: Cluster) -> AsyncIterator[World]:
 
         async def container(context: Context) -> Exit:
             job = context.pod["metadata"]["labels"]["spotrun.dev/job"]
-            ended: Exit = await made[0].play(job).container(kube)(context)
+            ended: Exit = await made[0].play(job).container(made[0].kube)(context)
             return ended
 
         def script_for(pod: Manifest) -> Script:
@@ -241,7 +243,8 @@ async def leave_nothing(kube: Client, namespace: str) -> None:
 
     Pods that stay bound to a node count against the next one of its name.
     """
-    await kube.delete(at("namespaces", None, namespace))
+    with suppress_missing():
+        await kube.delete(at("namespaces", None, namespace))
     for job in await kube.list(at("trainingjobs", namespace, group=GROUP)):
         if job["metadata"].get("finalizers"):
             path = at("trainingjobs", namespace, job["metadata"]["name"], group=GROUP)
@@ -250,12 +253,19 @@ async def leave_nothing(kube: Client, namespace: str) -> None:
         await kube.delete(at("capacitypools", None, pool["metadata"]["name"], group=GROUP))
     for pod in await kube.list(at("pods", namespace)):
         path = at("pods", namespace, pod["metadata"]["name"])
-        try:
+        with suppress_missing():
             await kube.patch(path, {"metadata": {"finalizers": None}})
             await kube.delete(path, grace_seconds=0)
-        except ApiError as error:
-            if error.status != 404:
-                raise
+
+
+@contextmanager
+def suppress_missing(*more: int) -> Iterator[None]:
+    """Let pass that an object is not there, or other answers that are as good."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status not in {404, *more}:
+            raise
 
 
 async def _exists(kube: Client, path: str) -> bool:

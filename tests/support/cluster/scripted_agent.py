@@ -156,7 +156,7 @@ class ScriptedAgent:
 
     def _enter(self, answer: Answer) -> bool:
         world = answer.world
-        if world is None or not world.switch or not world.processes:
+        if world is None or not world.switch or not world.processes or world.store is None:
             return False
         if world.number <= self.report.arrived:
             return False

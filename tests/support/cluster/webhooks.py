@@ -23,10 +23,36 @@ _NOBODY = "https://127.0.0.1:1/"
 async def mutating(world: World, change: Callable[[Manifest], Patch]) -> AsyncIterator[None]:
     """Have every pod that is made in the world's namespace changed, as a sidecar injector does."""
 
+    def changed(pod: Manifest) -> Manifest:
+        patch = base64.b64encode(json.dumps(change(pod)).encode()).decode()
+        return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+
+    async with _reviewing(world, "mutating", changed):
+        await world.until(lambda: _is_changed(world))
+        yield
+
+
+@asynccontextmanager
+async def denying(world: World, message: str) -> AsyncIterator[None]:
+    """Have every pod that is made in the world's namespace refused, as policy engines do."""
+
+    def refused(_: Manifest) -> Manifest:
+        return {"allowed": False, "status": {"message": message}}
+
+    async with _reviewing(world, "validating", refused):
+        await world.until(lambda: _is_not_made(world, 400))
+        yield
+
+
+@asynccontextmanager
+async def _reviewing(
+    world: World, kind: str, judge: Callable[[Manifest], Manifest]
+) -> AsyncIterator[None]:
+    """Have a server of ours judge every pod that is made."""
+
     async def review(request: web.Request) -> web.Response:
         asked = (await request.json())["request"]
-        patch = base64.b64encode(json.dumps(change(asked["object"])).encode()).decode()
-        answer = {"uid": asked["uid"], "allowed": True, "patchType": "JSONPatch", "patch": patch}
+        answer = {"uid": asked["uid"], **judge(asked["object"])}
         return web.json_response({**await request.json(), "response": answer})
 
     app = web.Application()
@@ -38,8 +64,7 @@ async def mutating(world: World, change: Callable[[Manifest], Patch]) -> AsyncIt
         site = web.TCPSite(runner, host, 0, ssl_context=_tls(world.cluster))
         await site.start()
         port = runner.addresses[0][1]
-        async with _installed(world, "mutating", f"https://{host}:{port}/", "CREATE"):
-            await world.until(lambda: _is_changed(world))
+        async with _installed(world, kind, f"https://{host}:{port}/", "CREATE"):
             yield
     finally:
         await runner.cleanup()
@@ -97,12 +122,12 @@ async def _probe(world: World) -> Manifest:
     return await world.kube.create(at("pods", world.namespace), pod, dryRun="All")
 
 
-async def _is_not_made(world: World) -> bool:
-    """Whether the API server asks the webhook already, and fails because it cannot."""
+async def _is_not_made(world: World, status: int = 500) -> bool:
+    """Whether the API server asks the webhook already, and answers so."""
     try:
         await _probe(world)
     except ApiError as error:
-        return error.status == 500
+        return error.status == status
     return False
 
 
