@@ -156,8 +156,9 @@ class Nodes:
         finally:
             await self._kubelet.__aexit__()
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._machines
+    def get(self, name: str) -> Machine | None:
+        """Return a machine, if it was added."""
+        return self._machines.get(name)
 
     def __getitem__(self, name: str) -> Machine:
         return self._machines[name]

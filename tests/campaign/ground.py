@@ -125,7 +125,7 @@ class Ground:
         """Return the machine of a node, once there is one: a fault may come before it."""
 
         async def found() -> Machine | None:
-            return self.world.nodes[name] if name in self.world.nodes else None
+            return self.world.nodes.get(name)
 
         machine: Machine = await self.world.until(found)
         return machine
