@@ -23,6 +23,7 @@ from typing import Any
 import uvloop
 from typing_extensions import override
 
+from bench.soaking.census import Census, census
 from devcluster.addresses import free_port
 from spotrun.http.tls import OwnSecret
 from spotrun.kube.resource import Key, Object, Resource
@@ -79,6 +80,12 @@ class Measured(Controller):
             self._count(key)
         return wake_after_seconds
 
+    def census(self) -> Census:
+        """Count what this process holds, but for what the bench itself notes."""
+        self._decided.clear()
+        queues = (self._queue, self._orphan_queue, self._pool_queue, self._search_queue)
+        return census() | {"queued": sum(queue.waiting() for queue in queues)}
+
     def _count(self, key: Key) -> None:
         self.num_decisions += 1
         if self.num_decisions == 1:
@@ -96,11 +103,12 @@ class Measured(Controller):
 
     def _report_ready(self, key: Key) -> None:
         """Report as ready each worker whose pod runs and that has not spoken yet."""
-        agents = self._caches.agents
+        agents, alive = self._caches.agents, self._caches.jobs.uid_of(key)
         for pod in self._caches.jobs.pods_of(key):
             uid, worker_id = pod.metadata.owner_uid, int(pod.metadata.name.rpartition("-")[2])
             runs = pod.status.phase == "Running" and pod.status.pod_ip is not None
-            if uid is not None and runs and agents.facts(uid, worker_id) is None:
+            # Of a job that is gone nothing is taken: the operator's server sends its agents away.
+            if uid is not None and uid == alive and runs and agents.facts(uid, worker_id) is None:
                 agents.take_report(uid, worker_id, self._report())
 
     def progress(self) -> None:
@@ -199,6 +207,9 @@ async def answer(operator: Measured) -> None:
                 profile.enable()
             case "progress":
                 operator.progress()
+            case "census":
+                say("census", counts=operator.census())
+                continue
             case "dump":
                 profile.disable()
                 profile.dump_stats(order["file"])
