@@ -104,7 +104,7 @@ def _is_established(crd: Manifest | None) -> bool:
 
 KINDS: dict[str, Kind] = {
     "namespace_terminating": Kind(_terminating, ends_job=True, needs=Needs(has_home=True)),
-    "crd_deleted": Kind(_crd_deleted, ends_job=True, is_alone=True),
+    "crd_deleted": Kind(_crd_deleted, ends_job=True, is_alone=True, is_in_ci=False),
     "admission_policy_deleted": Kind(_policy_deleted, is_exact=True, is_alone=True),
     "rbac_bindings_deleted": Kind(_rights_taken, is_exact=True, needs=Needs(has_account=True)),
 }

@@ -25,4 +25,6 @@ class Kind:
     """It strikes before anything is done, and knows of its moment by itself."""
     ends_job: bool = False
     """Nothing is left of the job afterwards, whatever the scenario was to be."""
+    is_in_ci: bool = True
+    """It takes little time, and leaves no trace in a cluster that other tests use, too."""
     needs: Needs = field(default_factory=Needs)

@@ -1,4 +1,4 @@
-"""The campaign of docs/campaign.md in small: every kind of fault once, in scenarios by turns."""
+"""The campaign of docs/campaign.md in small: nearly all kinds once, in scenarios by turns."""
 
 from itertools import cycle
 from pathlib import Path
@@ -21,8 +21,10 @@ async def test_every_kind_of_fault_is_survived(
     journal = Journal(tmp_path / "journal.jsonl")
     campaign = Campaign(cluster, journal)
     writes = await campaign.prepare(list(SCENARIOS))
-    kinds = list(KINDS)
-    groups = [kinds[n : n + _PER_PLAN] for n in range(0, len(kinds), _PER_PLAN)]
+    kinds = [name for name, kind in KINDS.items() if kind.is_in_ci]
+    others = [name for name in kinds if not KINDS[name].ends_job]
+    groups = [others[n : n + _PER_PLAN] for n in range(0, len(others), _PER_PLAN)]
+    groups += [[name] for name in kinds if KINDS[name].ends_job]
     plans = [
         Plan(scenario, tuple(Fault(kind, 2 + 2 * n, n) for n, kind in enumerate(group)))
         for group, scenario in zip(groups, cycle(writes), strict=False)
@@ -30,4 +32,4 @@ async def test_every_kind_of_fault_is_survived(
     await campaign.run_all(iter(plans), until=monotonic() + 600, most=len(plans))
     lines = journal.lines()
     assert [line for line in lines if not line["ok"]] == []
-    assert set(table(lines)) == set(KINDS)
+    assert set(table(lines)) == set(kinds)
