@@ -45,6 +45,7 @@ PRINTED = {
         "vanished_pod_error_usd",
         "budget_overrun_usd",
     },
+    "soak": {"soak_rss_slope_mb_per_1000_jobs", "soak_leaks"},
     "scaling": {
         "scaling_cost_vs_best_fixed_steady",
         "scaling_cost_vs_best_fixed_changing",

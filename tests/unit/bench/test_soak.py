@@ -1,0 +1,54 @@
+"""The figures of bench/soak.py, from samples made by hand."""
+
+import pytest
+
+from bench.soak import Sample, leaks
+from bench.soaking.census import census, slope
+
+FLAT = {"objects spotrun.wire.report.Report": 40, "entries builtins.dict": 9000, "tasks": 30}
+
+
+def sample(jobs: int, *, etcd_keys: int = 400, status_bytes: int = 2000, **grown: int) -> Sample:
+    counts = FLAT | {name.replace("_", " "): count for name, count in grown.items()}
+    return Sample(jobs, 100.0, 20, counts, etcd_keys, status_bytes)
+
+
+def test_the_slope_is_that_of_most_samples() -> None:
+    points = [(float(jobs), 100 + jobs / 1000) for jobs in range(0, 600, 30)]
+    points[7] = (210.0, 140.0)  # taken amid a collection
+    assert slope(points) == pytest.approx(1 / 1000)
+
+
+def test_a_slope_needs_two_samples() -> None:
+    with pytest.raises(ValueError, match="run more waves"):
+        slope([(30.0, 100.0)])
+
+
+def test_nothing_leaks_where_nothing_grows() -> None:
+    assert leaks(sample(100), sample(600)) == []
+    assert leaks(sample(100), sample(100)) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        (sample(600, tasks=36), "tasks: 0.01 a job"),
+        (sample(600, **{"objects_builtins.list": 60}), "objects builtins.list: 0.12 a job"),
+        (sample(600, etcd_keys=401), "keys in etcd: 400, then 401"),
+        (sample(600, status_bytes=2600), "bytes of a status: 2000, then 2600"),
+    ],
+)
+def test_what_grows_with_the_jobs_is_a_leak(last: Sample, found: str) -> None:
+    assert leaks(sample(100), last) == [found]
+
+
+async def test_a_census_counts_what_is_kept() -> None:
+    kept: list[dict[str, int]] = []
+    before = census()
+    kept.extend({str(n): n, "more": n} for n in range(1000))
+    after = census()
+    # Other objects come and go meanwhile, but not hundreds of them.
+    assert 900 < after["objects builtins.dict"] - before["objects builtins.dict"] < 1100
+    assert 1900 < after["entries builtins.dict"] - before["entries builtins.dict"] < 2200
+    assert 900 < after["entries builtins.list"] - before["entries builtins.list"] < 1100
+    assert after["tasks"] == before["tasks"]
