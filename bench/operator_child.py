@@ -81,8 +81,9 @@ class Measured(Controller):
         return wake_after_seconds
 
     def census(self) -> Census:
-        """Count what this process holds, but for what the bench itself notes."""
+        """Count what this process holds, but for what ends with time and what the bench notes."""
         self._decided.clear()
+        self._deleted_jobs._kept.clear()  # noqa: SLF001 - for five minutes, for Prometheus
         queues = (self._queue, self._orphan_queue, self._pool_queue, self._search_queue)
         return census() | {"queued": sum(queue.waiting() for queue in queues)}
 

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ssl import SSLContext
@@ -18,6 +18,7 @@ from spotrun.kube.lease import Terms
 from tests.campaign.agents import FaultyPlay
 from tests.campaign.patient_client import PatientClient
 from tests.campaign.rights import Rights, limited
+from tests.campaign.second_server import SecondServer, second_server
 from tests.faults.proxy import FaultProxy, Request
 from tests.faults.rules import Rule
 from tests.meter.meter import Meter, metered
@@ -85,10 +86,14 @@ class Needs:
 
     has_home: bool = False  # the operator has a namespace of its own
     has_account: bool = False  # the operator has the rights of the shipped roles, and no more
+    has_second_server: bool = False
 
     def __or__(self, other: "Needs") -> "Needs":
-        home = self.has_home or other.has_home
-        return Needs(home, self.has_account or other.has_account)
+        return Needs(
+            self.has_home or other.has_home,
+            self.has_account or other.has_account,
+            self.has_second_server or other.has_second_server,
+        )
 
 
 @dataclass
@@ -106,6 +111,7 @@ class Ground:
     meter: Meter
     shift: Shift
     rights: Rights | None = None  # of the operator, where they are not all
+    second_server: SecondServer | None = None
     is_job_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by a fault, for good
     released: set[int] = field(default_factory=set)  # workers whose finalizer the fault took off
 
@@ -160,6 +166,8 @@ async def opened(
         if needs.has_home:
             world.home = await stack.enter_async_context(_home(world))
         rights = await stack.enter_async_context(limited(world)) if needs.has_account else None
+        other = second_server(cluster) if needs.has_second_server else nullcontext()
+        second = await stack.enter_async_context(other)
         play = FaultyPlay()
         world.plays["job"] = play
         proxies = [
@@ -187,6 +195,7 @@ async def opened(
             meter,
             shift,
             rights,
+            second,
         )
 
 

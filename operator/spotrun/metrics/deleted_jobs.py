@@ -20,13 +20,20 @@ class DeletedJobs:
         self._clock = clock
         self._kept: OrderedDict[Key, tuple[float, Published]] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def keep(self, job: Published) -> None:
-        """Keep a deleted job's last status for a while."""
+        """Keep a deleted job's last status for a while, though nobody may ever read it."""
         key = Key(job.namespace, job.name)
         self._kept.pop(key, None)
-        self._kept[key] = (self._clock(), job)
-        while len(self._kept) > _MOST:
+        self._kept[key] = (now := self._clock(), job)
+        while len(self._kept) > _MOST or now - self._oldest() >= SHOWN_SECONDS:
             self._kept.popitem(last=False)
+
+    def _oldest(self) -> float:
+        kept_at, _ = next(iter(self._kept.values()))
+        return kept_at
 
     def instead_of(self, jobs: Iterable[Published]) -> dict[Key, Published]:
         """Return the deleted jobs still shown, in place of others of their names."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.campaign.ground import Ground
+from tests.campaign.ground import Ground, Needs
 from tests.campaign.kinds.kind import Kind
 from tests.campaign.plan import Fault
 from tests.faults.rules import FOR_EVER, Action, Rule
@@ -12,6 +12,7 @@ WRITES = "create|update|patch|delete"
 NOT_LEASES = r"^(?!.*/(leases|tokenreviews|subjectaccessreviews))"
 _STREAMS = ("/pods", "/trainingjobs", "/nodes")
 _WHILE_SECONDS = 2.0
+_LAG_SECONDS = 1.0
 
 
 def at_write(action: Action, status: int = 500) -> Kind:
@@ -86,6 +87,18 @@ async def _stale(ground: Ground, fault: Fault) -> None:
     ground.proxy.heal(end)
 
 
+async def _second_server(ground: Ground, _: Fault) -> None:
+    """Lists and watches go to an API server that hears of everything a second late, and back."""
+    assert ground.second_server is not None, "it needs one"
+    ground.second_server.lag_seconds = _LAG_SECONDS
+    for url in (ground.second_server.url, None):
+        for proxy in ground.proxies:
+            proxy.read_from = url
+        # Streams move there one after the other, with what they have seen already.
+        cut = Rule("cut", "watch", NOT_LEASES, times=len(_STREAMS))
+        await ground.inject(cut, 2 * _WHILE_SECONDS if url else 0.5)
+
+
 async def _silent(ground: Ground, _: Fault) -> None:
     """All open connections say nothing for three seconds."""
     await ground.inject(Rule("stall", "watch"), 1.5 * _WHILE_SECONDS)
@@ -119,6 +132,9 @@ KINDS: dict[str, Kind] = {
     "write_dropped": at_write("drop"),
     "write_conflict": at_write("reply", 409),
     "stale_read": Kind(_stale, is_exact=True),
+    "second_api_server": Kind(
+        _second_server, is_exact=True, is_in_ci=False, needs=Needs(has_second_server=True)
+    ),
     "watch_gap": Kind(_gap, is_exact=True),
     "watch_410": stream("error", times=3, status=410),
     "watch_500": stream("error", times=3, status=500),

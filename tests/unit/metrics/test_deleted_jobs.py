@@ -72,6 +72,14 @@ def test_however_many_are_deleted_at_once_few_are_kept() -> None:
     assert len(deleted_jobs.instead_of([])) == 1_000
 
 
+def test_where_nobody_reads_metrics_none_is_kept_for_longer() -> None:
+    deleted_jobs = DeletedJobs(clock := Clock())
+    for number in range(900):
+        deleted_jobs.keep(that_cost("1", f"job-{number}"))
+        clock.now += 1
+    assert len(deleted_jobs) == SHOWN_SECONDS
+
+
 def test_only_the_money_of_a_job_that_is_gone_is_left() -> None:
     deleted_jobs = DeletedJobs(Clock())
     deleted_jobs.keep(that_cost("2.5", "gone"))
