@@ -67,7 +67,7 @@ async def suspend(rig: Rig, names: list[str]) -> None:
     """Suspend jobs and resume them."""
     for is_suspended, phase in ((True, "Suspended"), (False, "Running")):
         await in_parallel([partial(_patch, rig, n, {"suspend": is_suspended}) for n in names])
-        await _all(rig, names, lambda one, phase=phase: _phase(one) == phase, f"all are {phase}")
+        await _all(rig, names, partial(_is_in, phase), f"all are {phase}")
 
 
 async def delete(rig: Rig, names: Iterable[str]) -> None:
@@ -119,6 +119,10 @@ def _members(one: Manifest) -> list[int]:
     """Return the ids of the workers of a job's newest world."""
     text = (one["status"].get("world") or {}).get("members")
     return list(WorkerIds(text).numbers) if text else []
+
+
+def _is_in(phase: str, one: Manifest) -> bool:
+    return _phase(one) == phase
 
 
 def _phase(one: Manifest) -> str:
