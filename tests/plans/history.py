@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from devcluster.client import Client, at
+from devcluster.client import ApiError, Client, at
 from spotrun.api.field_types.text_values import WorkerIds
 from tests.support.cluster.operator_world import GROUP
 
 Manifest = dict[str, Any]
+
+_AGAIN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,13 @@ async def recorded(kube: Client, namespace: str) -> AsyncIterator[History]:
 
 async def _follow(kube: Client, path: str, history: History) -> None:
     last, before_list = 0, 0
-    async with aclosing(kube.watch(path)) as events:
-        async for event in events:
-            version = int(event.object["metadata"]["resourceVersion"])
-            before_list = before_list if event.is_listed else max(last, version)
-            last = max(last, version)
-            missed_since = before_list if event.is_listed else None
-            await history.add(Event(version, event.type, event.object, missed_since))
+    while True:
+        with suppress(ApiError):  # the kind is not there any more, and may come back
+            async with aclosing(kube.watch(path)) as events:
+                async for event in events:
+                    version = int(event.object["metadata"]["resourceVersion"])
+                    before_list = before_list if event.is_listed else max(last, version)
+                    last = max(last, version)
+                    missed_since = before_list if event.is_listed else None
+                    await history.add(Event(version, event.type, event.object, missed_since))
+        await asyncio.sleep(_AGAIN_SECONDS)
