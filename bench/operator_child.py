@@ -81,8 +81,12 @@ class Measured(Controller):
         return wake_after_seconds
 
     def census(self) -> Census:
-        """Count what this process holds, but for what ends with time and what the bench notes."""
+        """Count what this process holds, but for what is kept up to a limit, and the bench's own.
+
+        The operator remembers the names of the last jobs that are gone, and what they cost.
+        """
         self._decided.clear()
+        self._board._gone.clear()  # noqa: SLF001 - the last ones, so that agents are told
         self._deleted_jobs._kept.clear()  # noqa: SLF001 - for five minutes, for Prometheus
         queues = (self._queue, self._orphan_queue, self._pool_queue, self._search_queue)
         return census() | {"queued": sum(queue.waiting() for queue in queues)}

@@ -38,6 +38,8 @@ _WARM = 1 / 3
 _OBJECTS_PER_JOB, _FEW_PER_JOB = 0.1, 0.01
 _STATUS_GROWTH = 1.25
 _REST_SECONDS = 60.0
+_KOPF_SECONDS = 6.0
+"""kopf keeps a task for each object until it has heard nothing of it for five seconds."""
 _MOST_SHOWN = 8
 
 
@@ -87,6 +89,7 @@ async def sample(rig: Rig, operator: Child, jobs: int) -> Sample:
     async def rests() -> bool:
         return int((await operator.ask("census"))["counts"]["queued"]) == 0
 
+    await asyncio.sleep(_KOPF_SECONDS)
     await until(rests, _REST_SECONDS, "the operator has nothing to do", pause_seconds=1)
     counts = (await operator.ask("census"))["counts"]
     status = await status_of(rig, STEADY)

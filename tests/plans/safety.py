@@ -138,6 +138,8 @@ def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[s
         return
     if worker_id in doomed or has_ended(pod):
         return
+    if worker_id in numbers(status.get("lost")):
+        return  # it was given up, and that was stored first
     if worker_id in _relied_on(status):
         yield f"deleted though the world counts on worker {worker_id}"
     living = [p for p in state.pods.values() if owner_of(p) == job["metadata"]["uid"]]

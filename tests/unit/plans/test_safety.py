@@ -183,6 +183,7 @@ def test_the_operator_deletes_no_healthy_worker() -> None:
         a_job(5, nextWorkerId=2, replicas=1, world=a_world(1, "0")),
         a_pod(5, "MODIFIED", 1, phase="Failed"),
         a_job(5, "DELETED", nextWorkerId=2),
+        a_job(5, nextWorkerId=2, lost="1", world=a_world(1, "0-1")),
     ],
 )
 def test_the_operator_may_delete_what_is_not_wanted(before: Event) -> None:
