@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from devcluster.addresses import free_port
 from devcluster.cluster import Cluster
 from devcluster.controlplane import ControlPlane
+from spotrun.kube.tasks import first_of
 
 _NAME = "kube-apiserver"
 _CHUNK_BYTES = 2**16
@@ -15,7 +16,7 @@ _CHUNK_BYTES = 2**16
 
 @dataclass
 class SecondServer:
-    """Its address, and by how much what etcd says to it is late."""
+    """Hears of changes so much later than etcd tells them."""
 
     url: str
     etcd: str  # host:port
@@ -27,13 +28,9 @@ class SecondServer:
         far, onward = await asyncio.open_connection(host, int(port))
         late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         copies = (_copied(near, onward), self._heard(far, late), _said(late, back))
-        tasks = [asyncio.create_task(one) for one in copies]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(*copies)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             onward.transport.abort()
             back.transport.abort()
 

@@ -22,9 +22,9 @@ class Kind:
     is_alone: bool = False
     """The whole cluster is struck, so nothing else runs in it meanwhile."""
     is_from_start: bool = False
-    """It strikes before anything is done, and knows of its moment by itself."""
+    """The fault strikes before anything is done, and knows of its moment by itself."""
     ends_job: bool = False
     """Nothing is left of the job afterwards, whatever the scenario was to be."""
     is_in_ci: bool = True
-    """It takes little time, and leaves no trace in a cluster that other tests use, too."""
+    """The fault takes little time, and leaves no trace in a cluster that other tests use, too."""
     needs: Needs = field(default_factory=Needs)
