@@ -149,7 +149,9 @@ def _removal(state: State, pod: Manifest, doomed: Collection[int]) -> Iterator[s
 
 
 def worker_id_of(pod: Manifest) -> int:
-    return int(pod["metadata"]["labels"][LABEL_WORKER_ID])
+    """Return a worker's id; of a deletion that a list found nothing but the name is known."""
+    meta = pod["metadata"]
+    return int(meta.get("labels", {}).get(LABEL_WORKER_ID) or meta["name"].rpartition("-")[2])
 
 
 def owner_of(pod: Manifest) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.plans.history import Event
-from tests.plans.safety import violations
+from tests.plans.safety import violations, worker_id_of
 from tests.unit.plans.objects import a_job, a_pod, a_world
 
 BEGINNING = [
@@ -188,3 +188,8 @@ def test_the_operator_deletes_no_healthy_worker() -> None:
 )
 def test_the_operator_may_delete_what_is_not_wanted(before: Event) -> None:
     assert found(*BEGINNING, before, DELETION, removed={"uid-1"}) == []
+
+
+def test_a_deletion_that_a_list_found_is_that_of_the_worker_in_the_name() -> None:
+    found_gone = {"metadata": {"name": "job-abcde-7", "uid": "uid-7"}}
+    assert worker_id_of(found_gone) == 7
