@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("operator/spotrun", "trainer_image", "bench", "demo", "devcluster", "charts", "tests")
+SOURCES = (
+    "operator/spotrun",
+    "trainer_image",
+    "bench",
+    "demo",
+    "devcluster",
+    "charts",
+    "website",
+    "tests",
+)
 
 # An opening with one of these leaves its subject out: it begins a relative clause, a bare
 # preposition, or a pronoun that refers to nothing yet. "Whether ..." describes a boolean.

@@ -1,0 +1,1 @@
+"""The documents of docs/ as a site; `make docs` builds it."""
