@@ -8,11 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from spotrun.cli.jobs.model import ObjectMeta
+from spotrun.api.spec.placement import Placement
+from spotrun.cli.jobs.model import ObjectMeta, PlacementSpec
 from spotrun.cli.jobs.pool_model import Pool, PoolSpec
 from spotrun.cli.jobs.workers import Place
+from spotrun.cli.page.following import Version
+from spotrun.cli.page.news import AGES_SECONDS, JobNews
 from spotrun.cli.page.views.fleet import Fleet, difference, job_row, pool_row, taken_of
-from spotrun.cli.page.views.history import MOST, Sample, sample_of, with_sample
+from spotrun.cli.page.views.history import MOST, Sample, sample_of, stalls_of, with_sample
 from spotrun.cli.page.views.job import Seen, job_view
 from spotrun.cli.page.views.timeline import Life, Mark, ended, joined, life_of, lives_told
 from spotrun.kube.resource import Meta
@@ -101,6 +104,59 @@ def test_a_course_has_no_repetition_and_stays_small() -> None:
 def test_a_sample_has_the_amounts_of_a_status() -> None:
     found = sample_of(shown_job(), NOW)
     assert found == Sample(T, 38.12, 14.4, 0, 41_200, 41_000)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0.25", 0.25), ("NaN", None), ("Infinity", None)])
+def test_a_sample_has_the_loss_that_the_script_logs(value: str, expected: float | None) -> None:
+    metrics = {"lr": {"value": "3", "step": 7}, "train_loss": {"value": value, "step": 7}}
+    assert sample_of(shown_job(status={"metrics": metrics}), NOW).loss == expected
+    assert sample_of(shown_job(), NOW).loss is None
+
+
+@pytest.mark.parametrize(
+    ("course", "expected"),
+    [
+        pytest.param([(0, 5, 2), (90, 5, 2), (95, 6, 2)], [(0, 90)], id="the same step"),
+        pytest.param([(0, 5, 2), (59, 5, 2)], [], id="not for long"),
+        pytest.param([(0, 5, 2), (300, 80, 2)], [], id="nobody knows what was between"),
+        pytest.param([(0, 5, 0), (300, 5, 0)], [], id="no worker"),
+        pytest.param([(0, 5, 2), (50, 5, 2), (99, 5, 2)], [(0, 99)], id="several samples"),
+    ],
+)
+def test_a_stall_is_no_new_step_while_workers_run(
+    course: list[tuple[float, int, int]], expected: list[tuple[float, float]]
+) -> None:
+    samples = [sample(at, at + 1, step=step, running=running) for at, step, running in course]
+    assert [(one.begin, one.end) for one in stalls_of(samples, None)] == expected
+    assert stalls_of(samples, 30.0) == ()  # five steps take longer
+
+
+def test_a_job_that_names_no_capacity_may_have_each_as_in_the_api() -> None:
+    assert PlacementSpec().capacity == Placement().capacity
+
+
+class Followed:
+    """A job whose views are counted."""
+
+    def __init__(self) -> None:
+        self.version: Version = (1, 1, 1, ("a note",))
+        self.views = 0
+
+    def view(self) -> object:
+        self.views += 1
+        return {"views": self.views}
+
+
+def test_a_view_is_made_when_its_job_has_changed_and_else_for_its_ages_alone() -> None:
+    followed, moment = Followed(), [T]
+    news = JobNews(followed, lambda: moment[0])
+    first = news.message()
+    assert first == b'{"now":%f,"job":{"views":1},"notes":["a note"]}' % T
+    assert [news.message(), news.message(), followed.views] == [None, None, 1]
+    followed.version = (2, 1, 1, ())
+    assert b'"views":2' in (news.message() or b"")
+    moment[0] += AGES_SECONDS
+    assert b'"views":3' in (news.message() or b"")
 
 
 def test_a_worker_whose_pod_goes_ends_then() -> None:

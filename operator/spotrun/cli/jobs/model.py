@@ -43,7 +43,7 @@ class ScalingSpec(Part, frozen=True):
 class PlacementSpec(Part, frozen=True):
     """The capacity that is allowed."""
 
-    capacity: str = "Spot"
+    capacity: str = "Mixed"
     fallback_after: str | None = None
 
 
@@ -118,6 +118,13 @@ class Progress(Part, frozen=True):
     percent: str | None = None
     samples_per_second: str | None = None
     eta: str | None = None
+
+
+class Metric(Part, frozen=True):
+    """The newest value of something that the script measures; numbers that are none are words."""
+
+    value: str
+    step: int
 
 
 class Stage(Part, frozen=True):
@@ -269,6 +276,7 @@ class Status(Part, frozen=True):
     workers: WorkersStatus = WorkersStatus()
     world: World | None = None
     progress: Progress = Progress()
+    metrics: dict[str, Metric] = msgspec.field(default_factory=dict)
     stage: Stage | None = None
     checkpoint: Checkpoint | None = None
     local_checkpoint: LocalCheckpoint | None = None

@@ -32,6 +32,7 @@ from spotrun.observe.kube_objects import (
 _SYNC_SECONDS = 10.0
 _FAILURES_TO_SAY = 2
 _NOWHERE = Place()
+Version = tuple[int, int, int, tuple[str, ...]]
 
 
 class Bell:
@@ -66,15 +67,21 @@ class FleetFollower:
         self._rows: dict[str, JobRow] = {}
         self._pool_rows: dict[str, PoolRow] = {}
         self._samples: dict[str, tuple[Sample, ...]] = {}
+        self._changed: dict[Key, int] = {}
+        self._changes = self._pool_changes = 0
         self.jobs = Reflector(cluster.client, Selection(TRAINING_JOBS, scope), Job, self._on_job)
         self.pools = Reflector(cluster.client, Selection(CAPACITY_POOLS), Pool, self._on_pool)
 
     def now(self) -> Fleet:
         """Return all rows."""
+        return Fleet(dict(self._rows), dict(self._pool_rows), self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what everybody who looks has to know."""
         lost = self.jobs.failures >= _FAILURES_TO_SAY
         trouble = ("The cluster does not answer: what you see is its last known state.",)
-        notes = (*(trouble if lost else ()), *self.hidden)
-        return Fleet(dict(self._rows), dict(self._pool_rows), notes)
+        return (*(trouble if lost else ()), *self.hidden)
 
     def job(self, key: Key) -> Job | None:
         """Return a job; None where there is none that this user sees."""
@@ -84,11 +91,19 @@ class FleetFollower:
         """Return the course of a job since this process began."""
         return self._samples.get(_text(key), ())
 
+    def changes(self, key: Key) -> tuple[int, int]:
+        """Return the numbers of the last change of a job, and of the last of the pools."""
+        return self._changed.get(key, 0), self._pool_changes
+
     def _on_job(self, old: Job | None, new: Job | None) -> None:
         one = new or old
         assert one is not None
-        name = _text(Key(one.metadata.namespace, one.metadata.name))
+        key = Key(one.metadata.namespace, one.metadata.name)
+        name = _text(key)
+        self._changes += 1
+        self._changed[key] = self._changes
         if new is None:
+            del self._changed[key]
             self._rows.pop(name, None)
             self._samples.pop(name, None)
         else:
@@ -100,6 +115,7 @@ class FleetFollower:
     def _on_pool(self, old: Pool | None, new: Pool | None) -> None:
         one = new or old
         assert one is not None
+        self._pool_changes += 1
         if new is None:
             self._pool_rows.pop(one.metadata.name, None)
         else:
@@ -113,6 +129,7 @@ class JobFollower:
     def __init__(self, cluster: Cluster, fleet: FleetFollower, key: Key) -> None:
         self.bell = fleet.bell
         self.viewers = 0
+        self._changes = 0  # of pods and Events
         self._cluster, self._fleet, self._key = cluster, fleet, key
         self._lives: dict[str, Life] = {}
         self._places: dict[str, Place] = {}
@@ -132,7 +149,7 @@ class JobFollower:
                 field_selector=f"regarding.kind=TrainingJob,regarding.name={key.name}",
             ),
             EventObject,
-            lambda _old, _new: self.bell.ring(),
+            lambda _old, _new: self._ring(),
         )
         self._followed: tuple[tuple[Reflector[Any], str], ...] = (
             (self.pods, "pods"),
@@ -152,6 +169,11 @@ class JobFollower:
             await self._read_assignments()
             await stack.enter_async_context(running(self._find_places()))
             yield
+
+    @property
+    def version(self) -> Version:
+        """Return what differs when something of this job has changed, or of what it shows."""
+        return (*self._fleet.changes(self._key), self._changes, self._fleet.notes)
 
     def view(self) -> JobView | None:
         """Return the page of the job; None if the job is gone."""
@@ -181,6 +203,10 @@ class JobFollower:
         elif old is not None:
             life = self._lives[old.metadata.name]
             self._lives[old.metadata.name] = ended(life, self._cluster.client.clock.now())
+        self._ring()
+
+    def _ring(self) -> None:
+        self._changes += 1
         self.bell.ring()
 
     async def _read_assignments(self) -> None:

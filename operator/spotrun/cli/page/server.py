@@ -19,6 +19,7 @@ from spotrun.cli.jobs.logs.reading import log_of
 from spotrun.cli.jobs.reading import pods_of
 from spotrun.cli.page.door import COOKIE, HEADERS, MOST_WRONG_TICKETS, Asked, Door
 from spotrun.cli.page.following import FleetFollower, JobFollower
+from spotrun.cli.page.news import JobNews
 from spotrun.cli.page.views.fleet import Fleet, difference
 from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
@@ -148,20 +149,9 @@ class Page:
 
     async def _job_stream(self, request: web.Request) -> web.StreamResponse:
         follower = await self._open.at(self._key(request))
-        last = b""
-
-        def message() -> bytes | None:
-            nonlocal last
-            view = follower.view()
-            encoded = msgspec.json.encode({"job": view, "notes": self._fleet.now().notes})
-            if encoded == last:
-                return None
-            last = encoded
-            return b'{"now":%f,%s' % (self._now(), encoded[1:])
-
         follower.viewers += 1
         try:
-            return await self._stream(request, message)
+            return await self._stream(request, JobNews(follower, self._now).message)
         finally:
             follower.viewers -= 1
 

@@ -62,7 +62,9 @@ export function timelineOf(line, width) {
   const sizeTop = bars + GAP;
   const hasMoney = line.samples.some((one) => one.usd != null);
   const moneyTop = sizeTop + SIZE + GAP;
-  const bottom = hasMoney ? moneyTop + MONEY : sizeTop + SIZE;
+  const lossTop = hasMoney ? moneyTop + MONEY + GAP : moneyTop;
+  const hasLoss = line.samples.filter((one) => one.loss != null).length > 1;
+  const bottom = hasLoss ? lossTop + SIZE : hasMoney ? moneyTop + MONEY : sizeTop + SIZE;
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: "img", "aria-label": said(line),
   });
@@ -71,6 +73,7 @@ export function timelineOf(line, width) {
   for (const mark of line.marks) if (mark.kind === "world") {
     picture.append(svg("line", { class: "world", x1: x(mark.at), x2: x(mark.at), y1: STRIP - 6, y2: bottom }));
   }
+  picture.append(...stalls(line, x, STRIP, bars));
   picture.append(label(14, "events"));
   rows.forEach((lives, i) => {
     const y = STRIP + i * lane;
@@ -80,6 +83,7 @@ export function timelineOf(line, width) {
   picture.append(...strip(line.marks, x));
   picture.append(...sizes(line, x, end, sizeTop, label));
   if (hasMoney) picture.append(...money(line, x, moneyTop, label));
+  if (hasLoss) picture.append(...losses(line, x, lossTop, label));
   return h("div", { class: "timeline" }, legend(line, zones, hasMoney), picture);
 }
 
@@ -185,6 +189,38 @@ function money(line, x, top, label) {
 }
 
 /**
+ * The loss that the script logs, as this page has seen it.
+ * @param {Timeline} line
+ * @param {(at: number) => number} x
+ * @param {number} top
+ * @param {(y: number, text: string) => SVGElement} label
+ */
+function losses(line, x, top, label) {
+  const known = line.samples.filter((one) => one.loss != null);
+  const values = known.map((one) => one.loss ?? 0);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const y = (/** @type {number} */ value) => top + SIZE - 4 - ((value - least) / Math.max(most - least, 1e-12)) * (SIZE - 12);
+  const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("");
+  const said = `loss ${values[0].toPrecision(4)} to ${values[values.length - 1].toPrecision(4)}`;
+  return [label(top + 11, most.toPrecision(3)), label(top + SIZE / 2 + 6, "loss"), label(top + SIZE, least.toPrecision(3)),
+    svg("path", { class: "spent", d: path }, svg("title", {}, said))];
+}
+
+/**
+ * The times in which workers ran and no step was done.
+ * @param {Timeline} line
+ * @param {(at: number) => number} x
+ * @param {number} top
+ * @param {number} bottom
+ */
+function stalls(line, x, top, bottom) {
+  return line.stalls.map((one) => {
+    const box = { x: x(one.begin), y: top, width: Math.max(2, x(one.end) - x(one.begin)), height: bottom - top };
+    return svg("rect", { class: "unseen", ...box }, svg("title", {}, `no step for ${span(one.end - one.begin)}`));
+  });
+}
+
+/**
  * @param {number} begin
  * @param {number} seconds
  * @param {(at: number) => number} x
@@ -222,6 +258,7 @@ function legend(line, zones, hasMoney) {
     has("world") ? sign("new world", svg("path", { class: "mark world", d: "M3 3h8l-4 8z" })) : null,
     has("checkpoint") ? sign("checkpoint", svg("path", { class: "mark checkpoint", d: "M7 2l5 5l-5 5l-5 -5z" })) : null,
     has("decision") ? sign("decision", svg("circle", { class: "mark decision", cx: 7, cy: 7, r: 3.5 })) : null,
+    line.stalls.length ? sign("no step", svg("rect", { class: "unseen", x: 0, y: 2, width: 14, height: 10 })) : null,
     hasMoney ? sign("spent", svg("path", { class: "spent", d: "M0 11L14 3" })) : null,
     hasMoney ? sign("$/h", svg("path", { class: "rate", d: "M0 9H7V5H14" })) : null);
 }

@@ -31,11 +31,13 @@ export interface Mark {
 
 export interface Sample {
   at: number; usd: number | null; usdPerHour: number | null; running: number;
-  step: number | null; checkpoint: number | null;
+  step: number | null; checkpoint: number | null; loss: number | null;
 }
 
+export interface Stall { begin: number; end: number; }
+
 export interface Timeline {
-  begin: number; end: number | null; lives: Life[]; marks: Mark[]; samples: Sample[];
+  begin: number; end: number | null; lives: Life[]; marks: Mark[]; samples: Sample[]; stalls: Stall[];
 }
 
 export interface Worker {

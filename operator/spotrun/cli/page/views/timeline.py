@@ -14,8 +14,8 @@ from spotrun.api.names import LABEL_CAPACITY
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.workers import Place, numbers, state_of, worker_id_of
-from spotrun.cli.page.views.fleet import epoch
-from spotrun.cli.page.views.history import Sample
+from spotrun.cli.page.views.fleet import epoch, number
+from spotrun.cli.page.views.history import Sample, Stall, stalls_of
 from spotrun.cli.report.content import Moment
 from spotrun.observe.kube_objects import EventObject, PodObject
 from spotrun.state.names import worker_id_of as worker_id_in
@@ -60,6 +60,7 @@ class Timeline(msgspec.Struct, frozen=True, rename="camel"):
     lives: tuple[Life, ...]
     marks: tuple[Mark, ...]
     samples: tuple[Sample, ...]
+    stalls: tuple[Stall, ...] = ()
 
 
 def life_of(pod: PodObject, place: Place, pool_zone: str = "") -> Life:
@@ -240,4 +241,5 @@ def timeline(
         lives=tuple(lives),
         marks=tuple(marks),
         samples=tuple(samples),
+        stalls=stalls_of(samples, number(job.status.pace.step_seconds)),
     )
