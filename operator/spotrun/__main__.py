@@ -33,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     page_flags.describe(
         line.add("ui", "a page in your browser, as `kubectl tjob ui` opens it", _prepare_page)
     )
+    page_flags.describe_served(
+        line.add("page", "serve the page behind a cluster's authentication", _prepare_served)
+    )
     for name, text in trainer_commands.COMMANDS.items():
         line.hand_over(name, text, trainer_commands.run)
     return line.run(argv)
@@ -62,6 +65,12 @@ def _prepare_page(chosen: Namespace) -> Callable[[], int]:
     from spotrun.cli.page.command import run  # noqa: PLC0415
 
     return partial(run, chosen)
+
+
+def _prepare_served(chosen: Namespace) -> Callable[[], int]:
+    from spotrun.cli.page.command import serve  # noqa: PLC0415
+
+    return partial(serve, chosen)
 
 
 if __name__ == "__main__":

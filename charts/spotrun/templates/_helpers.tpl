@@ -27,6 +27,12 @@ app.kubernetes.io/name: {{ .Chart.Name }}-helper
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* Of the page's pod: no Service of the operator may select it. */ -}}
+{{- define "spotrun.pageSelectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-page
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- define "spotrun.helperLabels" -}}
 {{ include "spotrun.helperSelectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

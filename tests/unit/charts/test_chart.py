@@ -22,6 +22,9 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 OF_PARENTS = {"enabled", "global"}
 """The values that the schema accepts so that the chart may be a part of others."""
 
+OPEN = ("resources.", "page.resources.", "affinity.")
+"""The values of which the schema knows more than has a default."""
+
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema, or the definition that it refers to."""
@@ -50,9 +53,9 @@ def paths_of_values(tree: dict[str, Any], known: set[str], path: str = "") -> se
 
 def test_the_schema_knows_the_values_and_no_others() -> None:
     known = paths_of_schema(SCHEMA) - OF_PARENTS
-    optional = {path for path in known if path.startswith(("resources.", "affinity."))}
+    optional = {path for path in known if path.startswith(OPEN)}
     optional |= {path for path in known if path.startswith("tls.certManager.issuerRef.")}
-    whole = {"resources", "affinity", "tls.certManager.issuerRef", "global"}
+    whole = {"resources", "page.resources", "affinity", "tls.certManager.issuerRef", "global"}
 
     assert paths_of_values(VALUES, known | whole) - whole == known - optional
 

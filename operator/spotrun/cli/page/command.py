@@ -5,6 +5,8 @@ import signal
 import socket
 import webbrowser
 from argparse import Namespace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -13,10 +15,12 @@ from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.page.door import Door
 from spotrun.cli.page.following import following
+from spotrun.cli.page.gate import Gate
 from spotrun.cli.page.server import Page
 
 _GRACE_SECONDS = 0.5
 """Streams never end by themselves."""
+_MOST_VISITORS = 256
 
 
 def run(chosen: Namespace) -> int:
@@ -33,9 +37,38 @@ def run(chosen: Namespace) -> int:
     return ask(chosen, work)
 
 
+def serve(chosen: Namespace) -> int:
+    """Serve the page to a cluster's users, behind its authentication, until SIGTERM."""
+
+    async def work(cluster: Cluster) -> int:
+        async with following(cluster, is_one_namespace=chosen.namespace is not None) as fleet:
+            listener = _listener(chosen.port, "0.0.0.0")  # noqa: S104 - a pod's own address
+            gate = Gate(tuple(chosen.host))
+            page = Page(
+                cluster, fleet, gate, most_streams=_MOST_VISITORS, shows_logs=chosen.with_logs
+            )
+            async with page.application() as app, _served(app, listener):
+                print(
+                    f"serves {', '.join(gate.hosts)} behind {chosen.authenticated_by}", flush=True
+                )
+                await _until_interrupted()
+        return DONE
+
+    return ask(chosen, work)
+
+
 async def _serve(
     app: web.Application, listener: socket.socket, door: Door, *, is_opened: bool
 ) -> None:
+    async with _served(app, listener):
+        print(f"{door.address}\n(good for one browser, once; Ctrl-C ends the page)", flush=True)
+        if is_opened:
+            await asyncio.to_thread(webbrowser.open, door.address)
+        await _until_interrupted()
+
+
+@asynccontextmanager
+async def _served(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -46,10 +79,7 @@ async def _serve(
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        print(f"{door.address}\n(good for one browser, once; Ctrl-C ends the page)", flush=True)
-        if is_opened:
-            await asyncio.to_thread(webbrowser.open, door.address)
-        await _until_interrupted()
+        yield
     finally:
         await runner.cleanup()
 
@@ -62,10 +92,10 @@ async def _until_interrupted() -> None:
     await over.wait()
 
 
-def _listener(port: int) -> socket.socket:
-    """Listen on loopback only."""
+def _listener(port: int, address: str = "127.0.0.1") -> socket.socket:
+    """Listen, on loopback only if nothing else is said."""
     try:
-        return socket.create_server(("127.0.0.1", port), backlog=64)
+        return socket.create_server((address, port), backlog=64)
     except OSError as error:
         raise Refused(
             f"port {port} cannot be used ({error.strerror}): name another with --port, or none"

@@ -17,7 +17,7 @@ every page that the browser has open. These are the checks against them:
 
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -60,6 +60,36 @@ class Asked:
     has_body: bool = False
 
 
+def not_at(hosts: Sequence[str], asked: Asked) -> Refusal | None:
+    """Refuse a name that is not the page's: somebody else's may lead here (DNS rebinding)."""
+    if asked.headers.get("Host", "") in hosts:
+        return None
+    return Refusal(
+        HTTPStatus.MISDIRECTED_REQUEST,
+        f"this page is only at {hosts[0]}; another name for it is refused",
+    )
+
+
+def from_elsewhere(asked: Asked, origins: Sequence[str], *, is_entrance: bool) -> Refusal | None:
+    """Refuse what a browser says comes from another site; an entrance may be linked to."""
+    origin = asked.headers.get("Origin")
+    site = asked.headers.get("Sec-Fetch-Site", "same-origin")
+    is_visit = asked.headers.get("Sec-Fetch-Mode") == "navigate" and site == "none"
+    is_ours = site == "same-origin" or is_visit or is_entrance
+    if is_ours and (origin is None or origin in origins):
+        return None
+    return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
+
+
+def not_understood(asked: Asked) -> Refusal | None:
+    """Refuse all but GET without a body."""
+    if asked.method != "GET":
+        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is understood: nothing changes")
+    if asked.has_body:
+        return Refusal(HTTPStatus.BAD_REQUEST, "a request with a body is not understood")
+    return None
+
+
 @dataclass(frozen=True)
 class Door:
     """The secrets of one run of the page."""
@@ -76,7 +106,7 @@ class Door:
 
     def refusal(self, asked: Asked) -> Refusal | None:
         """Return why a request is refused; None if it is not."""
-        return self._not_from_here(asked) or self._not_understood(asked) or self._no_session(asked)
+        return self._not_from_here(asked) or not_understood(asked) or self._no_session(asked)
 
     def is_ticket(self, text: str) -> bool:
         """Whether this is the ticket; takes the same time for every wrong one."""
@@ -84,27 +114,10 @@ class Door:
 
     def _not_from_here(self, asked: Asked) -> Refusal | None:
         hosts = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
-        if asked.headers.get("Host", "") not in hosts:
-            return Refusal(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                f"this page is only at http://{hosts[0]}; another name for it is refused",
-            )
-        origin = asked.headers.get("Origin")
-        if origin is not None and origin not in [f"http://{host}" for host in hosts]:
-            return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
-        site = asked.headers.get("Sec-Fetch-Site", "same-origin")
-        is_visit = asked.headers.get("Sec-Fetch-Mode") == "navigate" and site == "none"
-        if site != "same-origin" and not is_visit and not asked.path.startswith("/enter/"):
-            return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
-        return None
-
-    @staticmethod
-    def _not_understood(asked: Asked) -> Refusal | None:
-        if asked.method != "GET":
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is understood: nothing changes")
-        if asked.has_body:
-            return Refusal(HTTPStatus.BAD_REQUEST, "a request with a body is not understood")
-        return None
+        if (refusal := not_at(hosts, asked)) is not None:
+            return refusal
+        origins = [f"http://{host}" for host in hosts]
+        return from_elsewhere(asked, origins, is_entrance=asked.path.startswith("/enter/"))
 
     def _no_session(self, asked: Asked) -> Refusal | None:
         if asked.path.startswith("/enter/"):

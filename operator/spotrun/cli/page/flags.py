@@ -26,6 +26,43 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )
 
 
+_SERVED = """\
+  in a pod, as the chart starts it:
+      spotrun page --host spotrun.example.com --authenticated-by oauth2-proxy
+"""
+
+
+def describe_served(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the page that a cluster serves."""
+    usage = "--host NAME --authenticated-by WORDS [-n NAMESPACE] [--port PORT] [--with-logs]"
+    flags.describe(parser, _SERVED, usage)
+    parser.add_argument(
+        "--host",
+        action="append",
+        required=True,
+        metavar="NAME",
+        help="the name, with a port if there is one, by which browsers ask; may be given often",
+    )
+    parser.add_argument(
+        "--authenticated-by",
+        type=_authentication,
+        required=True,
+        metavar="WORDS",
+        help="what stands before this page and lets in only people who may see all jobs: the page "
+        "itself asks nobody who they are",
+    )
+    parser.add_argument("--port", type=_port, default=8080, metavar="PORT", help="default: 8080")
+    parser.add_argument(
+        "--with-logs", action="store_true", help="show logs too; its account needs that right"
+    )
+
+
+def _authentication(text: str) -> str:
+    if text.strip():
+        return text
+    raise argparse.ArgumentTypeError("say what authenticates the visitors: this page does not")
+
+
 def _port(text: str) -> int:
     if text.isdecimal() and int(text) <= 65_535:
         return int(text)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 
@@ -19,6 +20,7 @@ from spotrun.cli.jobs.logs.reading import log_of
 from spotrun.cli.jobs.reading import pods_of
 from spotrun.cli.page.door import COOKIE, HEADERS, MOST_WRONG_TICKETS, Asked, Door
 from spotrun.cli.page.following import FleetFollower, JobFollower
+from spotrun.cli.page.gate import Gate
 from spotrun.cli.page.news import JobNews
 from spotrun.cli.page.views.fleet import Fleet, difference
 from spotrun.kube.errors import KubeError
@@ -52,10 +54,19 @@ def assets() -> dict[str, bytes]:
 
 
 class Page:
-    """The page of one user."""
+    """The page: of one user behind a door, or of a cluster behind its gate."""
 
-    def __init__(self, cluster: Cluster, fleet: FleetFollower, door: Door) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        fleet: FleetFollower,
+        door: Door | Gate,
+        *,
+        most_streams: int = _MOST_STREAMS,
+        shows_logs: bool = True,
+    ) -> None:
         self._cluster, self._fleet, self._door = cluster, fleet, door
+        self._most_streams, self._shows_logs = most_streams, shows_logs
         self._assets = assets()
         self._streams = 0
         self._wrong_tickets = 0
@@ -67,7 +78,8 @@ class Page:
         """Yield the application; the jobs that were opened are closed after."""
         app = web.Application(middlewares=[self._guarded], client_max_size=1)
         root = self._door.root
-        app.router.add_get("/enter/{ticket}", self._enter)
+        if isinstance(self._door, Door):
+            app.router.add_get("/enter/{ticket}", partial(self._enter, self._door))
         app.router.add_get(root, self._file)
         app.router.add_get(f"{root}{{name:[a-z.]+}}", self._file)
         app.router.add_get(f"{root}api/fleet", self._fleet_stream)
@@ -94,11 +106,11 @@ class Page:
         except web.HTTPException as error:
             return _text(HTTPStatus(error.status), error.reason)
 
-    async def _enter(self, request: web.Request) -> web.Response:
+    async def _enter(self, door: Door, request: web.Request) -> web.Response:
         """Exchange the ticket for a cookie; the page that is opened next sends it along."""
         if self._wrong_tickets >= MOST_WRONG_TICKETS:
             return _text(HTTPStatus.TOO_MANY_REQUESTS, "too many wrong tickets: start it again")
-        if not self._door.is_ticket(request.match_info["ticket"]):
+        if not door.is_ticket(request.match_info["ticket"]):
             self._wrong_tickets += 1
             return _text(HTTPStatus.FORBIDDEN, "this is not the address that was printed")
         if self._is_entered:
@@ -110,15 +122,13 @@ class Page:
         self._is_entered = True
         # A page of its own, and no redirect: after one that begins in another program's page a
         # browser leaves SameSite=Strict cookies out.
-        to = self._door.root
+        to = door.root
         answer = web.Response(
             text=f'<!doctype html><meta http-equiv="refresh" content="0;url={to}">',
             content_type="text/html",
             headers=HEADERS,
         )
-        answer.set_cookie(
-            COOKIE, self._door.session, path=self._door.root, httponly=True, samesite="Strict"
-        )
+        answer.set_cookie(COOKIE, door.session, path=door.root, httponly=True, samesite="Strict")
         return answer
 
     async def _file(self, request: web.Request) -> web.Response:
@@ -160,6 +170,8 @@ class Page:
         key = self._key(request)
         job = self._fleet.job(key)
         assert job is not None
+        if not self._shows_logs:
+            return _json({"lines": [], "why": "this page shows no logs: `kubectl tjob logs` does"})
         try:
             pods = await pods_of(_in_namespace(self._cluster, key.namespace), key.name)
             chosen = select(job, pods, None, is_all=False)
@@ -185,7 +197,7 @@ class Page:
 
     async def _stream(self, request: web.Request, message: _Message) -> web.StreamResponse:
         """Send news as they come until the browser leaves: the newest state, never a backlog."""
-        if self._streams >= _MOST_STREAMS:
+        if self._streams >= self._most_streams:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open: close some")
         self._streams += 1
         try:
