@@ -31,7 +31,9 @@ AXE = os.environ.get("SPOTRUN_AXE")
 async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
     for name, zone in (("a", "us-east-1a"), ("b", "us-east-1b"), ("c", "us-east-1a")):
         await add_node(world, name, zone=zone, annotations=PRICE, room={"cpu": "2"})
-    world.play().step_times = lambda _: Times(0.05)
+    play = world.play()
+    play.step_times = lambda _: Times(0.05)
+    play.metrics["loss"] = 2.0
     await world.create_job(workers={**workers(4), "min": 2})
     async with world.operator():
         await world.until_job(
@@ -165,6 +167,7 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
     async with a_job_that_loses_a_node(world), page_of(world) as address, opened_tab() as tab:
         await tab.look(width=1280, height=900)
         await tab.visit(address)
+        world.play().metrics["loss"] = 1.0
         await tab.until("document.querySelector('.jobs a[data-key]') !== null")
         painted = await tab.value(
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"
@@ -180,6 +183,7 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
         await tab.until("document.querySelectorAll('.timeline path.loss').length > 1")
         await tab.until("document.querySelector('pre').textContent.includes('<b>0.5</b>')")
         assert await tab.value("document.querySelectorAll('.timeline rect.bar').length") >= 4
+        await tab.until("document.querySelector('.timeline path.learned') !== null")
         await _picture(tab, "job")
         faults += await _faults(tab)
         await tab.press("Escape")

@@ -203,7 +203,7 @@ function losses(line, x, top, label) {
   const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("");
   const said = `loss ${values[0].toPrecision(4)} to ${values[values.length - 1].toPrecision(4)}`;
   return [label(top + 11, most.toPrecision(3)), label(top + SIZE / 2 + 6, "loss"), label(top + SIZE, least.toPrecision(3)),
-    svg("path", { class: "spent", d: path }, svg("title", {}, said))];
+    svg("path", { class: "learned", d: path }, svg("title", {}, said))];
 }
 
 /**
