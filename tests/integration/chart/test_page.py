@@ -93,7 +93,8 @@ async def serving(kubeconfig: Path, *words: str) -> AsyncIterator[str]:
     """Start the command of the page's pod, here."""
     [port] = map(str, free_ports("127.0.0.1", 1))
     process = await asyncio.create_subprocess_exec(
-        *(PROGRAMS / "spotrun", "page", "--kubeconfig", str(kubeconfig), "--port", port, *words),
+        PROGRAMS / "spotrun",
+        *("page", "--kubeconfig", str(kubeconfig), "--port", port, *words),
         env={**os.environ, "KUBECONFIG": ""},
         stdout=asyncio.subprocess.PIPE,
     )
