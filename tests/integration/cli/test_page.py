@@ -167,7 +167,6 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
     async with a_job_that_loses_a_node(world), page_of(world) as address, opened_tab() as tab:
         await tab.look(width=1280, height=900)
         await tab.visit(address)
-        world.play().metrics["loss"] = 1.0
         await tab.until("document.querySelector('.jobs a[data-key]') !== null")
         painted = await tab.value(
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"

@@ -63,7 +63,7 @@ export function timelineOf(line, width) {
   const hasMoney = line.samples.some((one) => one.usd != null);
   const moneyTop = sizeTop + SIZE + GAP;
   const lossTop = hasMoney ? moneyTop + MONEY + GAP : moneyTop;
-  const hasLoss = line.samples.filter((one) => one.loss != null).length > 1;
+  const hasLoss = line.samples.some((one) => one.loss != null);
   const bottom = hasLoss ? lossTop + SIZE : hasMoney ? moneyTop + MONEY : sizeTop + SIZE;
   const picture = svg("svg", {
     viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: "img", "aria-label": said(line),
@@ -200,7 +200,7 @@ function losses(line, x, top, label) {
   const values = known.map((one) => one.loss ?? 0);
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const y = (/** @type {number} */ value) => top + SIZE - 4 - ((value - least) / Math.max(most - least, 1e-12)) * (SIZE - 12);
-  const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("");
+  const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("") + "h2"; // seen once it is a dot
   const said = `loss ${values[0].toPrecision(4)} to ${values[values.length - 1].toPrecision(4)}`;
   return [label(top + 11, most.toPrecision(3)), label(top + SIZE / 2 + 6, "loss"), label(top + SIZE, least.toPrecision(3)),
     svg("path", { class: "learned", d: path }, svg("title", {}, said))];
