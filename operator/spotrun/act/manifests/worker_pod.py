@@ -150,7 +150,7 @@ def _spec(job: JobSnapshot, worker: Create, settings: Settings, injected: str) -
             spec.get("securityContext"), restricted=settings.restricted
         ),
     }
-    trainer = _trainer_of(spec)
+    trainer = trainer_of(spec)
     ours = _environment(job, worker.worker_id, settings) | _ending(spec, trainer)
     trainer |= _training(job, settings, trainer, ours)
     mounted = {mount["mountPath"].rstrip("/") for mount in trainer.get("volumeMounts") or ()}
@@ -189,7 +189,8 @@ def _lent(job: JobSnapshot, worker: Create) -> Manifest:
     return {"priorityClassName": lend.priority_class_name} if worker.lent and lend else {}
 
 
-def _trainer_of(spec: Manifest) -> Manifest:
+def trainer_of(spec: Manifest) -> Manifest:
+    """Return the container that trains."""
     containers: list[Manifest] = spec["containers"]
     if len(containers) == 1:
         return containers[0]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from spotrun.act.errors import Trouble, all_troubles
+from spotrun.act.manifests.gang_pods import GangPods
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods.writer import PodWriter
 from spotrun.act.protection import Protection
@@ -94,12 +95,13 @@ class Creations:
         """Create 1, 2, 4, 8 ... at a time: a refusal holds for all and is met only once."""
         settings = self._settings()
         settings = replace(settings, restricted=settings.restricted or memory.is_restricted)
+        pods = GangPods(job, settings)
         results: list[Trouble | None] = []
         rest, size = workers, 1
         while rest and not any(one is not None and one.stops_creations for one in results):
             batch, rest = rest[:size], rest[size:]
             results += await asyncio.gather(
-                *(self._pods.create(job, one, settings) for one in batch)
+                *(self._pods.create(job, one, pods.manifest(one)) for one in batch)
             )
             size *= 2
         return results

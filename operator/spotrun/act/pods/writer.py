@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 
 from spotrun.act.errors import Trouble, on_creation, on_removal, wants_restricted
-from spotrun.act.manifests.plain_json import plain
+from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.act.manifests.worker_pod import owned_metadata, worker_pod
 from spotrun.act.manifests.worker_settings import Settings
 from spotrun.act.pods import finalizer
@@ -54,9 +54,8 @@ class PodWriter:
         memory.accepted = job.template
         return None
 
-    async def create(self, job: JobSnapshot, worker: Create, settings: Settings) -> Trouble | None:
+    async def create(self, job: JobSnapshot, worker: Create, pod: Manifest) -> Trouble | None:
         """Create a worker's pod; if ours exists already, that is a success."""
-        pod = worker_pod(job, worker, settings)
         try:
             made = await self._writes.do(
                 "create",
