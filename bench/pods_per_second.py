@@ -6,12 +6,16 @@ alternates, too. The Job controller's client may send 500 requests a second (bur
 times its default. Nothing schedules: without nodes a scheduler would only say so of each pod, and
 jobs of ours that stand in line for nodes would give pods back while those of others are made.
 
-Run as `.venv/bin/python bench/pods_per_second.py [--quick] [--repeats 5]`.
+With `--equal-pods` the Job controller is given a pod of ours as its template, with all that we add.
+What is left between the two is the work of the controllers, without that of larger pods.
+
+Run as `.venv/bin/python bench/pods_per_second.py [--quick] [--repeats 5] [--equal-pods]`.
 """
 
 import argparse
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +45,10 @@ BATCH_JOBS = at("jobs", NAMESPACE, group="batch/v1")
 BATCH_LABEL = "batch.kubernetes.io/job-name"
 POD_RESOURCE = Resource("", "v1", "pods")
 PATIENCE_SECONDS = 300
+CONTAINER = {"name": "trainer", "image": "registry.example/train:1", "args": ["train.py"]}
+SMALL: Manifest = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+"""The pod of a Job that has what a user writes in a TrainingJob, and no more."""
+Body = Callable[[str, int], Manifest]
 SIZES = {"200x8": (200, 8), "1x1000": (1, 1000)}
 QUICK_SIZES = {"200x8": (10, 8), "1x1000": (1, 50)}
 
@@ -50,6 +58,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="80 and 50 pods, once")
     parser.add_argument("--repeats", type=how_many, default=5)
     parser.add_argument("--only", choices=SIZES, help="one of the shapes")
+    parser.add_argument("--equal-pods", action="store_true", help="see above")
     parser.add_argument(
         "--profile", type=writable_file, help="write a cProfile of the operator here"
     )
@@ -64,14 +73,16 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
     cluster.control.kill("kube-scheduler")
     async with Rig(cluster) as rig, rig.operator() as operator:
         await operator.hear("synced")
+        template = await pod_of_ours(rig) if arguments.equal_pods else SMALL
+        theirs = partial(batch_job, template=template)
         if not arguments.quick:
-            await once(rig, operator, 20, 8, ours=True)  # connections are opened, code is loaded
-            await once(rig, operator, 20, 8, ours=False)
+            for body in (job, theirs):  # connections are opened, code is loaded
+                await once(rig, operator, 20, 8, body)
         if arguments.profile:
             await operator.ask("profile")
         for shape, (jobs, pods) in sizes.items():
             if arguments.only in {None, shape}:
-                await compare(rig, operator, shape, (jobs, pods), repeats)
+                await compare(rig, operator, shape, (jobs, pods), repeats, theirs=theirs)
         if arguments.profile:
             await operator.ask("dump", file=str(arguments.profile))
 
@@ -86,13 +97,13 @@ class Made:
 
 
 async def compare(
-    rig: Rig, operator: Child, shape: str, sizes: tuple[int, int], repeats: int
+    rig: Rig, operator: Child, shape: str, sizes: tuple[int, int], repeats: int, *, theirs: Body
 ) -> None:
     jobs, size = sizes
     made: dict[bool, list[Made]] = {True: [], False: []}
     for repeat in range(repeats):
         for ours in (True, False) if repeat % 2 else (False, True):
-            made[ours].append(await once(rig, operator, jobs, size, ours=ours))
+            made[ours].append(await once(rig, operator, jobs, size, job if ours else theirs))
     pods = jobs * size
     rates = {ours: [pods / one.seconds for one in all_of] for ours, all_of in made.items()}
     ratios = [a / b for a, b in zip(rates[True], rates[False], strict=True)]
@@ -106,9 +117,10 @@ async def compare(
         say(f"pod_server_cpu_{name}_{shape}", server, "ms per pod", **facts)
 
 
-async def once(rig: Rig, operator: Child, jobs: int, size: int, *, ours: bool) -> Made:
+async def once(rig: Rig, operator: Child, jobs: int, size: int, body: Body) -> Made:
     """Create the jobs, wait for their pods, and clear everything away."""
-    path, body, label = (JOBS, job, LABEL_JOB_UID) if ours else (BATCH_JOBS, batch_job, BATCH_LABEL)
+    ours = body is job
+    path, label = (JOBS, LABEL_JOB_UID) if ours else (BATCH_JOBS, BATCH_LABEL)
     pids = rig.cluster.control.pids()
     controller = operator.pid if ours else pids["kube-controller-manager"]
     servers = (pids["kube-apiserver"], pids["etcd"])
@@ -145,9 +157,24 @@ async def clear(rig: Rig, path: str) -> None:
     await asyncio.sleep(1)  # what else belonged to them is being collected
 
 
-def batch_job(name: str, size: int) -> Manifest:
-    container = {"name": "trainer", "image": "registry.example/train:1", "args": ["train.py"]}
-    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+async def pod_of_ours(rig: Rig) -> Manifest:
+    """Return a pod that the operator makes, as a template for a Job."""
+    await rig.kube.create(JOBS, job("template", 1))
+    found: list[Manifest] = []
+
+    async def is_there() -> bool:
+        found[:] = await rig.kube.list(PODS)
+        return bool(found)
+
+    await until(is_there, PATIENCE_SECONDS, "a pod is made")
+    await clear(rig, JOBS)
+    meta, spec = found[0]["metadata"], found[0]["spec"]
+    # Of the same length, but none of those that the operator follows.
+    labels = {key.replace("spotrun.dev", "example.dev"): one for key, one in meta["labels"].items()}
+    return {"metadata": {"labels": labels, "annotations": meta["annotations"]}, "spec": spec}
+
+
+def batch_job(name: str, size: int, template: Manifest) -> Manifest:
     spec = {"parallelism": size, "completions": size, "template": template}
     return {"metadata": {"name": name}, "spec": spec}
 
