@@ -57,6 +57,7 @@ class MortalTransport(Transport):
         params: Params | None = None,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         timeout_seconds: float = REQUEST_SECONDS,
     ) -> bytes:
         self._check()
@@ -66,6 +67,7 @@ class MortalTransport(Transport):
             params=params,
             body=body,
             content_type=content_type,
+            accept=accept,
             timeout_seconds=timeout_seconds,
         )
         self._check()

@@ -1,7 +1,9 @@
 """What the API server answers to our requests, and what is known when it does not answer."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from spotrun.kube.errors import (
@@ -16,6 +18,7 @@ from spotrun.kube.errors import (
     Retryable,
     Unauthorized,
 )
+from spotrun.kube.resource import Meta
 from spotrun.kube.rest.client import Client
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Action, Rule
@@ -46,6 +49,33 @@ async def test_an_object_is_created_read_listed_patched_and_deleted(space: Space
     assert listing.items == (patched,)
     assert listing.version >= patched.metadata.version
     await client.delete(CONFIG_MAPS, "a", uid=made.metadata.uid, namespace=ns)
+    assert await names(space) == []
+
+
+class Name(msgspec.Struct, frozen=True):
+    metadata: Meta
+
+
+@pytest.mark.parametrize("as_type", [Name, ConfigMap])
+async def test_an_answer_of_which_only_metadata_is_read_is_metadata(
+    space: Space, monkeypatch: pytest.MonkeyPatch, as_type: type[Name | ConfigMap]
+) -> None:
+    answers: list[dict[str, Any]] = []
+    request = space.client._transport.request
+
+    async def kept(*args: Any, **options: Any) -> bytes:
+        answers.append(json.loads(answer := await request(*args, **options)))
+        return answer
+
+    monkeypatch.setattr(space.client._transport, "request", kept)
+    client, ns = space.client, space.namespace
+    made = await client.create(CONFIG_MAPS, config_map("a", x="1"), as_type, namespace=ns)
+    patched = await client.patch(CONFIG_MAPS, "a", {"data": {"x": "2"}}, as_type, namespace=ns)
+    left = await client.delete(CONFIG_MAPS, "a", uid=made.metadata.uid, namespace=ns)
+    assert (made.metadata.name, patched.metadata.uid) == ("a", made.metadata.uid)
+    assert patched.metadata.version > made.metadata.version
+    assert left is None
+    assert ["data" in answer for answer in answers[:2]] == [as_type is ConfigMap] * 2
     assert await names(space) == []
 
 

@@ -47,6 +47,7 @@ class ScriptedTransport(Transport):
         params: Params | None = None,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
         timeout_seconds: float = REQUEST_SECONDS,
     ) -> bytes:
         return json.dumps(self.answer(method, path, json.loads(body) if body else None)).encode()

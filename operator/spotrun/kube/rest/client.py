@@ -16,6 +16,7 @@ from spotrun.kube.rest.transport import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,
+    METADATA,
     Params,
     Transport,
 )
@@ -277,8 +278,13 @@ class Client:
             params=params,
             body=msgspec.json.encode(body, enc_hook=_plain),
             content_type=content_type,
+            accept=METADATA if _reads_metadata_alone(as_type) else JSON,
         )
         return _read(answer, as_type, write="dryRun" not in params)
+
+
+def _reads_metadata_alone(as_type: type[object]) -> bool:
+    return getattr(as_type, "__struct_fields__", ()) == ("metadata",)
 
 
 def _plain(value: object) -> str:
