@@ -33,6 +33,7 @@ WORKERS = st.lists(
         place=PLACES,
         slot=st.integers(min_value=0, max_value=3),
         replica=st.sampled_from((None, 0, 1)),
+        lent=st.booleans(),
     ),
     min_size=1,
     max_size=8,
@@ -42,7 +43,8 @@ WORKERS = st.lists(
 def job_of(per_replica: int) -> JobSnapshot:
     template = {"spec": {"containers": [SIDECAR, TRAINER]}}
     sizes = {"min": 4, "max": 8, "perReplica": per_replica}
-    return a_job(4, template=template, **sizes).snapshot()
+    placement = {"lend": {"priorityClassName": "low"}} if per_replica == 1 else {}
+    return a_job(4, template=template, placement=placement, **sizes).snapshot()
 
 
 JOBS = {number: job_of(number) for number in (1, 4)}
