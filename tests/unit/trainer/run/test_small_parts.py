@@ -273,6 +273,7 @@ def test_who_waits_for_the_last_checkpoint_gives_signs_of_life(tmp_path: Path) -
         tracked=Tracked(),
         step=3,
         place=None,
+        orders=lambda: 0,
     )
     saves = Saving(context, SaveSchedule(60.0))
     saves.begin({})
