@@ -73,6 +73,7 @@ def test_a_minimal_job_is_stored_with_all_its_defaults(server: Server) -> None:
             "onDemandBase": 0,
             "homogeneous": "Accelerator",
             "zones": "Auto",
+            "preempts": "Never",
             "fallbackAfter": "10m",
             "giveBackAfter": "20m",
         },

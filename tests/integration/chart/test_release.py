@@ -222,7 +222,7 @@ async def test_jobs_outlive_upgrades_and_nothing_waits_for_an_operator_that_is_g
 
         await world.kube.delete(world.jobs("job"))
         await world.until(lambda: no_pods(world))
-        assert left_of_the_release(cluster) == ["customresourcedefinition"] * 3
+        assert left_of_the_release(cluster) == ["customresourcedefinition"] * 4
     said = await release.do("install", RELEASE, CHART, release.values())
     assert "NOT YET MADE" not in said, "what was kept is taken over"
 

@@ -292,7 +292,7 @@ def test_definitions_are_kept_unless_told_otherwise(helm: Helm) -> None:
 
     assert [one["metadata"].pop("annotations") for one in kept] == [
         {"helm.sh/resource-policy": "keep"}
-    ] * 3
+    ] * 4
     assert kept == left
     shipped = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").iterdir())]
     assert sorted(left, key=identity) == sorted(shipped, key=identity)

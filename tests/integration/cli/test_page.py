@@ -164,7 +164,12 @@ async def test_a_user_sees_what_their_rights_allow_and_is_told_what_they_hide(
 
 @pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (Debian's: chromium)")
 async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) -> None:
-    async with a_job_that_loses_a_node(world), page_of(world) as address, opened_tab() as tab:
+    here = ("-n", world.namespace)  # what other tests have left is not in the list
+    async with (
+        a_job_that_loses_a_node(world),
+        page_of(world, *here) as address,
+        opened_tab() as tab,
+    ):
         await tab.look(width=1280, height=900)
         await tab.visit(address)
         await tab.until("document.querySelector('.jobs a[data-key]') !== null")

@@ -206,6 +206,7 @@ def saving(opened: Checkpoints, reporter: Reporter, training: Tracked) -> Saving
         tracked=training,
         step=3,
         place=None,
+        orders=lambda: 0,
         store_meter=None,
         acknowledged=lambda: None,
         answer=lambda: None,

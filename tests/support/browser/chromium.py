@@ -92,7 +92,8 @@ class Tab:
 
     def _note(self, answer: dict[str, Any]) -> None:
         if answer.get("method") == "Log.entryAdded":
-            self.complaints.append(answer["params"]["entry"]["text"])
+            entry = answer["params"]["entry"]
+            self.complaints.append(f"{entry['text']} {entry.get('url', '')}".rstrip())
         if answer.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(str(answer["params"]["exceptionDetails"]))
 

@@ -123,8 +123,10 @@ class Page:
         # A page of its own, and no redirect: after one that begins in another program's page a
         # browser leaves SameSite=Strict cookies out.
         to = door.root
+        # It names its icon: else a browser may ask for /favicon.ico, where nobody is let in.
         answer = web.Response(
-            text=f'<!doctype html><meta http-equiv="refresh" content="0;url={to}">',
+            text=f'<!doctype html><link rel="icon" href="{to}icon.svg">'
+            f'<meta http-equiv="refresh" content="0;url={to}">',
             content_type="text/html",
             headers=HEADERS,
         )
