@@ -3,15 +3,14 @@
 Whoever makes nodes can avoid the pools that lose them: see docs/karpenter.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.metrics.of_the_leader import OfTheLeader
 from spotrun.metrics.per_job_numbers import Figure, families
 from spotrun.state.stored.pools.pool_state import PoolState
 
@@ -28,23 +27,14 @@ class KnownPool:
     status: PoolState
 
 
-class Pools(Collector):
-    """Metrics of pools; on a standby there are none."""
-
-    def __init__(
-        self, pools: Callable[[], Iterable[KnownPool]], leads: Callable[[], bool], most: int
-    ) -> None:
-        self._pools = pools
-        self._leads = leads
-        self._most = most
+class Pools(OfTheLeader[KnownPool]):
+    """Metrics of pools."""
 
     @override
-    def collect(self) -> Iterator[Metric]:
-        if not self._leads():
-            return
-        shown = islice(sorted(self._pools(), key=lambda pool: pool.name), self._most)
-        known = [((pool.name, pool.capacity.value), pool.status) for pool in shown]
-        yield from families(_OF_POOLS, _LABELS, known, prefix=_PREFIX)
+    def metrics_of(self, known: list[KnownPool]) -> Iterator[Metric]:
+        shown = self.first(sorted(known, key=lambda pool: pool.name))
+        statuses = [((pool.name, pool.capacity.value), pool.status) for pool in shown]
+        yield from families(_OF_POOLS, _LABELS, statuses, prefix=_PREFIX)
 
 
 def _node_usd_per_hour(status: PoolState) -> float | None:

@@ -1,14 +1,13 @@
 """Metrics of searches, read from the status of TuningJobs when Prometheus asks."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from itertools import islice
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.api.tuning.words import TuningPhase
+from spotrun.metrics.of_the_leader import OfTheLeader
 from spotrun.metrics.per_job_numbers import Figure, by_phase, families
 from spotrun.money.units import NO_USD, Usd
 from spotrun.policies.tuning.snapshot import TuningSnapshot
@@ -18,29 +17,15 @@ _PREFIX = "spotrun_tuningjob"
 _LABELS = ("namespace", "name")
 
 
-class Searches(Collector):
-    """Metrics of searches; on a standby there are none."""
-
-    def __init__(
-        self,
-        searches: Callable[[], Iterable[TuningSnapshot]],
-        leads: Callable[[], bool],
-        most: int,
-    ) -> None:
-        self._searches = searches
-        self._leads = leads
-        self._most = most
+class Searches(OfTheLeader[TuningSnapshot]):
+    """Metrics of searches."""
 
     @override
-    def collect(self) -> Iterator[Metric]:
-        if not self._leads():
-            return
-        searches = sorted(
-            self._searches(), key=lambda one: (_is_over(one), one.namespace, one.name)
-        )
+    def metrics_of(self, known: list[TuningSnapshot]) -> Iterator[Metric]:
+        searches = sorted(known, key=lambda one: (_is_over(one), one.namespace, one.name))
         phases = (one.status.phase for one in searches)
         yield by_phase("spotrun_tuningjobs", "Searches by phase.", TuningPhase, phases)
-        shown = [((one.namespace, one.name), one) for one in islice(searches, self._most)]
+        shown = [((one.namespace, one.name), one) for one in self.first(searches)]
         yield from families(_OF_SEARCHES, _LABELS, shown, prefix=_PREFIX)
         trials = [
             ((*labels, state), number)

@@ -1,13 +1,12 @@
 """Metrics of SpendLimits, read from their status when Prometheus asks."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
-from itertools import islice
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from spotrun.metrics.of_the_leader import OfTheLeader
 from spotrun.metrics.per_job_numbers import Figure, families
 from spotrun.policies.budget.spend.facts import Limit
 
@@ -17,25 +16,13 @@ _LABELS = ("namespace", "name")
 NamespacedLimit = tuple[str, Limit]
 
 
-class Spending(Collector):
-    """Metrics of SpendLimits; on a standby there are none."""
-
-    def __init__(
-        self,
-        limits: Callable[[], Iterable[NamespacedLimit]],
-        leads: Callable[[], bool],
-        most: int,
-    ) -> None:
-        self._limits = limits
-        self._leads = leads
-        self._most = most
+class Spending(OfTheLeader[NamespacedLimit]):
+    """Metrics of SpendLimits."""
 
     @override
-    def collect(self) -> Iterator[Metric]:
-        if not self._leads():
-            return
-        found = sorted(self._limits(), key=lambda one: (one[0], one[1].name))
-        shown = [((namespace, one.name), one) for namespace, one in islice(found, self._most)]
+    def metrics_of(self, known: list[NamespacedLimit]) -> Iterator[Metric]:
+        found = sorted(known, key=lambda one: (one[0], one[1].name))
+        shown = [((namespace, one.name), one) for namespace, one in self.first(found)]
         yield from families(_FIGURES, _LABELS, shown, prefix=_PREFIX)
         jobs = [
             ((*labels, state), number)
