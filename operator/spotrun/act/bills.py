@@ -211,8 +211,7 @@ class BillWriter:
         return min(times, default=None)
 
     def _present(self, namespace: str) -> set[str]:
-        jobs = self._caches.jobs.objects.store
-        return {job.metadata.uid for job in jobs if job.metadata.namespace == namespace}
+        return {job.metadata.uid for job in self._caches.jobs.in_namespace(namespace)}
 
     async def _find_namespaces(self) -> None:
         """Queue the namespaces that have bills: their jobs may be gone."""

@@ -152,7 +152,7 @@ def job_snapshot(
         leading_seconds=now_seconds - leading_since,
         annotated=_present(meta.annotations, _COST),
         script=_present(meta.annotations, _SCRIPT),
-        cost_labels=_present(meta.labels, _LABELS),
+        cost_labels=cost_labels(meta.labels),
         is_trial=meta.labels.tuning_job is not None,
         volume_is_shared=storage.is_shared,
         volume_zones=storage.zones,
@@ -183,6 +183,11 @@ def _broken(spec: _Spec, status: _Status) -> Broken | None:
         may_be_said=status.status is not None,
         has_template=spec.has_template,
     )
+
+
+def cost_labels(labels: CostLabels) -> dict[str, str]:
+    """Return the labels by which people group costs, as far as they are set."""
+    return _present(labels, _LABELS)
 
 
 def _present(named: CostAnnotations | CostLabels, wanted: frozenset[str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ again once its namespace was looked at as a whole.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from spotrun.api.names import FINALIZER_SPEND, LABEL_COST_CENTER, LABEL_PROJECT, LABEL_TEAM
+from spotrun.api.names import FINALIZER_SPEND
 from spotrun.api.spec.spend_limit import SpendLimitSpec
 from spotrun.api.status_parts.spend_limit import SpendLimitStatus
 from spotrun.kube.resource import Key
@@ -22,7 +22,8 @@ from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.jobs.caches import JobCaches
-from spotrun.observe.kube_objects import SPEND_LIMITS, CostLabels, JobObject, SpendLimitObject
+from spotrun.observe.jobs.snapshot import cost_labels
+from spotrun.observe.kube_objects import SPEND_LIMITS, JobObject, SpendLimitObject
 from spotrun.policies.budget.projected_rate import least_worker_rate
 from spotrun.policies.budget.spend.codec import read
 from spotrun.policies.budget.spend.facts import JobFacts, Limit, facts_of
@@ -180,8 +181,7 @@ class SpendLimits:
 
     def _covering(self, job: JobSnapshot) -> list[Limit]:
         limits = self.limits_of(job.namespace)
-        labels = job.cost_labels
-        return [one for one in limits if _covers(one, labels)]
+        return [one for one in limits if one.covers_labels(job.cost_labels)]
 
     def _facts(self, job: JobObject, known: _Known, now: datetime) -> JobFacts | None:
         meta, spec = job.metadata, self._jobs.readings.spec(job).spec
@@ -197,7 +197,7 @@ class SpendLimits:
             version=meta.resource_version,
             created_at=datetime.fromisoformat(meta.creation_timestamp),
             is_deleting=meta.deletion_timestamp is not None,
-            labels=_labels(meta.labels),
+            labels=cost_labels(meta.labels),
             finalizers=meta.finalizers,
         )
         may_ask = not (facts.workers or facts.is_over or facts.is_deleting or spec.suspend)
@@ -223,25 +223,6 @@ class SpendLimits:
         if old is None or new is None or old.metadata.generation != new.metadata.generation:
             for job in self._jobs.in_namespace(one.metadata.namespace):
                 self._wake(Key(job.metadata.namespace, job.metadata.name))
-
-
-def _covers(limit: Limit, labels: Mapping[str, str]) -> bool:
-    selector = limit.spec.selector
-    wanted = selector.match_labels if selector is not None else {}
-    return all(labels.get(key) == value for key, value in wanted.items())
-
-
-def _labels(labels: CostLabels) -> dict[str, str]:
-    return dict(_present(labels))
-
-
-def _present(labels: CostLabels) -> Iterator[tuple[str, str]]:
-    given = (
-        (str(LABEL_TEAM), labels.team),
-        (str(LABEL_COST_CENTER), labels.cost_center),
-        (str(LABEL_PROJECT), labels.project),
-    )
-    return ((key, value) for key, value in given if value is not None)
 
 
 def _read_limit(found: SpendLimitObject) -> Limit | None:

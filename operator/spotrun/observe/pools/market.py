@@ -62,11 +62,11 @@ class Markets:
 
     def interruptions_per_hour(self, name: str) -> float | None:
         """Return the rate at which nodes of a spot pool are expected to be taken away."""
-        known = {name: base.facts for name in self._pools.names() if (base := self._base(name))}
-        one = known.get(name)
-        if one is None or one.capacity is not Capacity.SPOT:
+        one = self._base(name)
+        if one is None or one.facts.capacity is not Capacity.SPOT:
             return None
-        return interruptions_per_hour(one, list(known.values()))
+        market = [base.facts for other in self._pools.names() if (base := self._base(other))]
+        return interruptions_per_hour(one.facts, market)
 
     def _view(self, demand: Demand, namespace: str, where: dict[str, str]) -> "_View":
         known, now = self._views.get((demand, namespace)), self._wall()

@@ -87,9 +87,13 @@ class Limit:
 
     def covers(self, job: "JobFacts") -> bool:
         """Whether the job counts."""
+        return self.covers_labels(job.labels)
+
+    def covers_labels(self, labels: Mapping[str, str]) -> bool:
+        """Whether a job with these labels counts."""
         selector = self.spec.selector
-        labels = selector.match_labels if selector is not None else {}
-        return all(job.labels.get(key) == value for key, value in labels.items())
+        wanted = selector.match_labels if selector is not None else {}
+        return all(labels.get(key) == value for key, value in wanted.items())
 
     def period(self, now: datetime) -> Period:
         """Return the present period."""
