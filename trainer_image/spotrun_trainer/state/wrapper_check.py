@@ -1,6 +1,5 @@
 """Refusal of models that torch has wrapped or sharded for a fixed set of processes."""
 
-import gc
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +7,7 @@ from torch import distributed, nn
 
 from spotrun_trainer.parallel.local import is_divided
 from spotrun_trainer.parallel.mesh import is_within
+from spotrun_trainer.state.instances import derived_from, instances_of
 
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
 """Wrappers by name, for importing the second takes a quarter of a second."""
@@ -40,12 +40,12 @@ def check_unwrapped(things: Iterable[object]) -> None:
         return
     modules = [thing for thing in things if isinstance(thing, nn.Module)]
     tracked = {id(part) for module in modules for part in module.modules()}
-    for one in gc.get_objects():
-        kind = _wrapper(type(one))
-        if not kind or not isinstance(one, nn.Module):
-            continue
+    wrappers = [kind for kind in derived_from(nn.Module) if kind.__name__ in _WRAPPERS]
+    for one in instances_of(wrappers):
+        assert isinstance(one, nn.Module), "the wrappers are modules"
         for name, part in one.named_modules():
             if name and id(part) in tracked:
+                kind = _wrapper(type(one))
                 raise ValueError(_refusal(f"a tracked {type(part).__name__}", kind))
 
 

@@ -1,9 +1,10 @@
 """Checks for torch's ReduceLROnPlateau, which scripts step themselves: it needs a metric."""
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from spotrun_trainer.state.instances import instances_of
 
 
 def check_schedules(schedules: Iterable[object]) -> None:
@@ -24,11 +25,8 @@ def check_tracked(things: Sequence[object]) -> None:
     """
     known = {id(thing) for thing in things}
     held = {id(value) for thing in things for value in _held_by(thing)}
-    for one in gc.get_objects():
-        # Not isinstance: some objects import modules, or raise, when they are asked.
-        if not issubclass(type(one), ReduceLROnPlateau) or id(one) in known | held:
-            continue
-        if id(getattr(one, "optimizer", None)) in known:
+    for one in instances_of([ReduceLROnPlateau]):
+        if id(one) not in known | held and id(getattr(one, "optimizer", None)) in known:
             raise ValueError(
                 "a ReduceLROnPlateau of an optimizer that is tracked is not tracked itself, so a "
                 "worker that joins, or a start from a checkpoint, would begin its patience anew: "
