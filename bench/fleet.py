@@ -5,15 +5,16 @@ quota to the next one, until each has run. Pods and Workloads are watched; one o
 is given by their versions. From that it is counted how often pods were more than what their job had
 reserved, or than their team's quota. Nodes are scripted, and agents are played in the operator.
 
-Run as `.venv/bin/python bench/fleet.py [--quick] [--jobs 500] [--teams 20]`.
+Run as `.venv/bin/python bench/fleet.py [--quick] [--jobs 500] [--teams 20] [--profile FILE]`.
 """
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,9 @@ from bench.operator_bench import (
     JOBS,
     NAMESPACE,
     PODS,
+    Child,
     Rig,
+    cpu_seconds,
     in_parallel,
     job,
     percentile,
@@ -142,24 +145,47 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="24 jobs of 2 teams")
     parser.add_argument("--jobs", type=how_many, default=500)
     parser.add_argument("--teams", type=how_many, default=20)
+    parser.add_argument("--profile", metavar="FILE", help="keep a profile of the operator there")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.jobs, arguments.teams = 24, 2
     with Cluster() as cluster, tempfile.TemporaryDirectory() as folder:
-        uvloop.run(measure(cluster, Path(folder), arguments.jobs, arguments.teams))
+        uvloop.run(measure(cluster, Path(folder), arguments))
 
 
-async def measure(cluster: Cluster, folder: Path, jobs: int, teams: int) -> None:
+async def measure(cluster: Cluster, folder: Path, arguments: argparse.Namespace) -> None:
+    jobs, teams = arguments.jobs, arguments.teams
     # Kueue ends last, since its webhooks judge what is deleted.
-    with kueue(cluster, folder / "kueue"):
+    with kueue(cluster, folder / "kueue") as queue_pid:
         async with (
             Rig(cluster, "--kueue") as rig,
-            rig.nodes(2 * teams * AT_ONCE * SIZE),
+            rig.nodes(2 * teams * AT_ONCE * SIZE) as nodes,
             rig.operator(plays=True) as operator,
         ):
             await operator.hear("synced")
             await make_queues(rig, teams)
-            tell(await run_all(rig, jobs, teams), jobs, teams)
+            pids = {"operator": operator.pid, "kueue": queue_pid, "nodes": nodes.pid}
+            pids |= {"bench": os.getpid()} | cluster.control.pids()
+            before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+            if arguments.profile:
+                await operator.ask("profile")
+            begun = time.monotonic()
+            watches = await run_all(rig, jobs, teams)
+            wall = time.monotonic() - begun
+            used = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
+            if arguments.profile:
+                await operator.ask("dump", file=arguments.profile)
+            tell(watches, jobs, teams)
+            await tell_cpu(operator, used, wall, jobs)
+
+
+async def tell_cpu(operator: Child, used: Mapping[str, float], wall: float, jobs: int) -> None:
+    """Say what used the machine while the jobs ran, and how often the operator wrote."""
+    shares = {name: round(seconds, 1) for name, seconds in used.items()}
+    cores = round(sum(used.values()) / wall, 2)
+    say("fleet_cpu_seconds", sum(used.values()), "s", wall=round(wall, 1), cores=cores, **shares)
+    writes: dict[str, int] = (await operator.ask("stats"))["writes"]
+    say("fleet_writes_per_job", sum(writes.values()) / jobs, "writes", **writes)
 
 
 async def make_queues(rig: Rig, teams: int) -> None:

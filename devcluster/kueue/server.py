@@ -38,8 +38,8 @@ Manifest = dict[str, Any]
 
 
 @contextmanager
-def kueue(cluster: Cluster, folder: Path, features: Mapping[str, bool] = {}) -> Iterator[None]:
-    """Run Kueue for a cluster; its log is in the folder."""
+def kueue(cluster: Cluster, folder: Path, features: Mapping[str, bool] = {}) -> Iterator[int]:
+    """Run Kueue for a cluster, and give its process ID; its log is in the folder."""
     files = program.ensure(_say)
     webhook, health = free_port(_HOST), free_port(_HOST)
     certificates = folder / "certificates"
@@ -57,7 +57,7 @@ def kueue(cluster: Cluster, folder: Path, features: Mapping[str, bool] = {}) -> 
     try:
         _serve_certificate(cluster, certificates)
         _wait(lambda: _answers(f"http://{_HOST}:{health}/readyz"), process, "ready")
-        yield
+        yield process.pid
     finally:
         process.kill()
         process.wait()

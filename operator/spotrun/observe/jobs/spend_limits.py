@@ -121,9 +121,7 @@ class SpendLimits:
         kept: dict[str, _Known] = {}
         for job in self._jobs.in_namespace(namespace):
             known = kept[job.metadata.uid] = before.get(job.metadata.uid, _Known())
-            facts = self._facts(job, known, now)
-            if facts is not None:
-                found.append(facts)
+            found.append(self._facts(job, known, now))
         self._known[namespace] = kept
         return found
 
@@ -183,11 +181,15 @@ class SpendLimits:
         limits = self.limits_of(job.namespace)
         return [one for one in limits if one.covers_labels(job.cost_labels)]
 
-    def _facts(self, job: JobObject, known: _Known, now: datetime) -> JobFacts | None:
-        meta, spec = job.metadata, self._jobs.readings.spec(job).spec
+    def _facts(self, job: JobObject, known: _Known, now: datetime) -> JobFacts:
+        """Return what limits see of a job; one that cannot be read asks for nothing.
+
+        Its spending counts all the same, and our finalizer comes off when it is deleted.
+        """
+        meta, reading = job.metadata, self._jobs.readings.spec(job)
         status = self._jobs.readings.status(job).status
-        if spec is None:
-            return None
+        spec = reading.spec or reading.readable
+        assert spec is not None, "of a spec that is wrong there is what can be read"
         facts = facts_of(
             spec,
             status or JobState(),
@@ -202,7 +204,7 @@ class SpendLimits:
         )
         may_ask = not (facts.workers or facts.is_over or facts.is_deleting or spec.suspend)
         known.asks = known.asks and may_ask
-        asks = facts.asks or known.asks
+        asks = (facts.asks or known.asks) and reading.spec is not None
         is_granted = asks and known.verdict is not None and known.verdict.is_granted
         return replace(facts, asks=asks, is_granted=is_granted, worker_rate=known.worker_rate)
 

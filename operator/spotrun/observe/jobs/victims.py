@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.names import LABEL_LENT
 from spotrun.kube.resource import Key
 from spotrun.money.shares import Resources, left, times_in, total
 from spotrun.observe.jobs.caches import JobCaches
@@ -106,8 +107,7 @@ class Victims:
         if not pods:
             return None
         sizes = allowed(spec.workers) if state.restarts.sizes.held is None else ()
-        # The order of policies/workers/policy.py: stable capacity leaves first, then the newest.
-        leaving = sorted(pods, key=lambda worker_id: (self._is_spot(pods[worker_id]), -worker_id))
+        leaving = sorted(pods, key=lambda worker_id: self._stays(worker_id, pods[worker_id]))
         victim = Victim(
             name_of(key),
             tuple(Held(pods[n].spec.node_name or "", requests_of(pods[n])) for n in leaving),
@@ -128,6 +128,14 @@ class Victims:
             if worker_id is not None and pod.spec.node_name and not is_over(pod)
             if self._jobs.is_worker(pod)
         }
+
+    def _stays(self, worker_id: int, pod: PodObject) -> tuple[bool, bool, int]:
+        """Rank a worker by how late it leaves a job that shrinks, as policies/workers/policy.py.
+
+        Lent workers leave first, then those on stable capacity, then the newest.
+        """
+        is_lent = pod.metadata.labels.get(LABEL_LENT) == "true"
+        return (not is_lent, self._is_spot(pod), -worker_id)
 
     def _is_spot(self, pod: PodObject) -> bool:
         node = self._jobs.node(pod.spec.node_name or "")

@@ -10,7 +10,7 @@ import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID, LABEL_QUEUE
+from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID, LABEL_LENT, LABEL_QUEUE
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.money.shares import Resources
@@ -32,6 +32,7 @@ class Cluster:
     def __init__(self) -> None:
         self.spot: set[str] = set()
         self.closed: set[str] = set()
+        self.lent: set[str] = set()  # nodes of workers that are lent
         self.jobs = JobCaches(
             cast("Client", Mock()),
             namespace=None,
@@ -66,7 +67,8 @@ class Cluster:
         made = msgspec.json.decode(msgspec.json.encode(content), type=JobObject)
         self.jobs.objects.store.put(made)
         for worker_id, node in enumerate(nodes):
-            self.jobs.reflectors["pods"].store.put(_pod(name, namespace, worker_id, node))
+            pod = _pod(name, namespace, worker_id, node, is_lent=node in self.lent)
+            self.jobs.reflectors["pods"].store.put(pod)
 
     def found(self, **options: bool) -> dict[str, str]:
         """Return the nodes of each job that may give way, in the order in which workers leave."""
@@ -74,7 +76,7 @@ class Cluster:
         return {o.victim.job: "".join(h.node for h in o.victim.workers) for o in those}
 
 
-def _pod(job: str, namespace: str, worker_id: int, node: str) -> PodObject:
+def _pod(job: str, namespace: str, worker_id: int, node: str, *, is_lent: bool) -> PodObject:
     name = worker_name(job, job, worker_id)
     requests = {"resources": {"requests": {"nvidia.com/gpu": "1"}}}
     meta = {
@@ -82,7 +84,8 @@ def _pod(job: str, namespace: str, worker_id: int, node: str) -> PodObject:
         "namespace": namespace,
         "uid": name,
         "resourceVersion": "1",
-        "labels": {str(LABEL_JOB): job, str(LABEL_JOB_UID): job},
+        "labels": {str(LABEL_JOB): job, str(LABEL_JOB_UID): job}
+        | ({str(LABEL_LENT): "true"} if is_lent else {}),
         "ownerReferences": [{"uid": job, "controller": True, "name": job}],
     }
     spec = {"nodeName": node, "containers": [requests]}
@@ -114,6 +117,12 @@ def test_stable_workers_leave_first_and_then_the_newest(cluster: Cluster) -> Non
     cluster.spot = {"a", "d"}
     cluster.job("low", "a", "b", "c", "d")
     assert cluster.found() == {"ns/low": "cbda"}
+
+
+def test_lent_workers_leave_before_all_others(cluster: Cluster) -> None:
+    cluster.spot, cluster.lent = {"a", "d"}, {"a", "c"}
+    cluster.job("low", "a", "b", "c", "d")
+    assert cluster.found() == {"ns/low": "cabd"}
 
 
 def test_smaller_sizes_are_those_of_the_spec_unless_the_script_refused_others(
