@@ -114,8 +114,9 @@ class Preemptions:
             return
         claim.chosen_at = now
         found = list(self._victims.of_lower_priority(job))
-        if not claim.orders and (known := _already_giving(found, job.uid)):
-            claim.orders, claim.begun_at, claim.missing = known, now, missing
+        if claim.begun_at is None and (known := self._already_given(job.uid)):
+            # How many lacked nodes when they were asked is not stored: nothing is called useless.
+            claim.orders, claim.begun_at, claim.missing = known, now, missing + 1
             return
         self._choose(claim, job, missing, [one for one in found if one.may_be_asked])
 
@@ -165,6 +166,16 @@ class Preemptions:
         claim.given_at = claim.given_at or now
         return now - claim.given_at < SETTLED
 
+    def _already_given(self, uid: str) -> dict[Key, Order]:
+        """Return those who give way to a job by what they have stored, as a new leader finds them.
+
+        Also those who have given all by now: the scheduler may not have used it yet.
+        """
+        return {
+            key: Order(given.to, uid, given.workers, "")
+            for key, given in self._victims.given_to(uid).items()
+        }
+
     def _preemptor(self, given: GivenWay) -> Preemptor:
         namespace, _, name = given.to.partition("/")
         key = Key(namespace, name)
@@ -190,16 +201,6 @@ class Preemptions:
     def _wake_all(self, orders: Mapping[Key, Order]) -> None:
         for key in orders:
             self._wake(key)
-
-
-def _already_giving(found: Iterable[Candidate], uid: str) -> dict[Key, Order]:
-    """Return those who give way to a job by what they have stored, as a new leader finds them."""
-    return {
-        one.key: Order(given.to, uid, given.workers, "")
-        for one in found
-        if (given := one.gives_way) is not None and given.uid == uid and given.until is None
-        if len(one.victim.workers) > given.workers
-    }
 
 
 def _why(claim: _Claim, missing: int, one: Candidate) -> str:

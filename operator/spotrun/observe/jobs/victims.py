@@ -35,7 +35,6 @@ class Candidate:
 
     key: Key
     victim: Victim
-    gives_way: GivenWay | None
     may_be_asked: bool  # False: it got its room back only a moment ago, or gives all by now
 
 
@@ -90,6 +89,17 @@ class Victims:
         fitting = (node for node in strays if self._pools.lets_in(job, node))
         return sum(times_in(job.requests, self._free(node)) for node in fitting)
 
+    def given_to(self, uid: str) -> dict[Key, GivenWay]:
+        """Return what jobs give to the one of that UID, and have not got back."""
+        found: dict[Key, GivenWay] = {}
+        for one in self._jobs.objects.store:
+            key = Key(one.metadata.namespace, one.metadata.name)
+            known = self._jobs.spec_and_state(key)
+            given = known[1].gives_way if known is not None else None
+            if given is not None and given.uid == uid and given.until is None:
+                found[key] = given
+        return found
+
     def placed(self, key: Key) -> int:
         """Return how many workers of a job have a node, also those that are about to leave it."""
         return len(self._on_nodes(key))
@@ -116,7 +126,7 @@ class Victims:
             suspension_usd(state),
         )
         may_be_asked = not is_held and not rests(given, self._wall())
-        return Candidate(key, victim, given, may_be_asked)
+        return Candidate(key, victim, may_be_asked)
 
     def _on_nodes(self, key: Key) -> dict[int, PodObject]:
         """Return the pods of a job's workers that have a node, by worker id."""

@@ -1,6 +1,5 @@
 """One choice at a time, until those who were chosen have given what was asked of them."""
 
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -30,7 +29,7 @@ PLACED = HIGH.with_workers(0, 1)
 def a_candidate(name: str, workers: int, usd: int, **facts: Any) -> Candidate:
     held = tuple(Held(f"{name}-{n}", ONE) for n in range(workers))
     victim = Victim(f"ns/{name}", held, tuple(range(1, workers)), Usd(1), Usd(usd))
-    return Candidate(Key("ns", name), victim, facts.get("gives_way"), facts.get("asks", True))
+    return Candidate(Key("ns", name), victim, facts.get("asks", True))
 
 
 class Bench:
@@ -41,7 +40,7 @@ class Bench:
         self.woken: list[str] = []
         self.found = [a_candidate("low", 3, 10)]
         self.placed = {"low": 3}
-        self.known: dict[Key, tuple[str, Any]] = {}
+        self.given: dict[Key, GivenWay] = {}
         victims = SimpleNamespace(
             of_lower_priority=lambda _: iter(self.found),
             claim=lambda _, missing, those: Claim(
@@ -50,6 +49,7 @@ class Bench:
             placed=lambda key: self.placed[key.name],
             reaches=lambda one, other: one == other,
             free_strays=lambda _: 0,
+            given_to=lambda _: self.given,
         )
         jobs = SimpleNamespace(get=lambda _: None, spec_and_state=lambda _: None)
         self.index = Preemptions(
@@ -180,17 +180,29 @@ def test_room_that_was_of_no_use_for_long_is_given_back(bench: Bench) -> None:
 
 
 def test_a_new_leader_goes_on_with_what_jobs_have_stored(bench: Bench) -> None:
-    known = GivenWay("ns/high", "high", 1, ago(5))
-    low = a_candidate("low", 3, 10, gives_way=known)
-    bench.found = [low, a_candidate("cheaper", 3, 2)]
+    bench.given = {Key("ns", "low"): GivenWay("ns/high", "high", 1, ago(5))}
+    bench.found.append(a_candidate("cheaper", 3, 2))
     bench.placed["cheaper"] = 3
     bench.look(LACKS)
     order = bench.order()
     assert order is not None
     assert order.workers == 1
     assert bench.order("cheaper") is None
-    done = replace(low, victim=replace(low.victim, workers=low.victim.workers[:1]))
-    bench.index.forget_all()
-    bench.found[0] = done  # it has given what it was asked for
+
+
+@pytest.mark.parametrize("size", [1, 0])
+def test_a_new_leader_leaves_the_scheduler_time_to_use_what_was_given(
+    bench: Bench, size: int
+) -> None:
+    """One that has given all has no pods any more: it is no candidate, and what it stores counts."""
+    bench.given = {Key("ns", "low"): GivenWay("ns/high", "high", size, ago(5))}
+    bench.placed = {"low": size, "cheaper": 3}
+    bench.found = [a_candidate("cheaper", 3, 2)]
     bench.look(LACKS)
-    assert bench.order("cheaper") is not None
+    bench.look(LACKS)
+    bench.later(SETTLED - timedelta(seconds=1))
+    bench.look(LACKS)
+    assert bench.order("cheaper") is None
+    bench.later(timedelta(seconds=1))
+    bench.look(HIGH.with_worker(0).with_worker(1, **FULL))
+    assert bench.order("cheaper") is not None, "one worker still lacks a node"

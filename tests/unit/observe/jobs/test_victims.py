@@ -159,6 +159,17 @@ def test_who_is_about_to_give_all_is_seen_and_not_asked_again(cluster: Cluster) 
     assert (found.key.name, found.may_be_asked) == ("for-high", False)
 
 
+def test_what_jobs_have_given_is_found_with_and_without_pods_until_they_have_it_back(
+    cluster: Cluster,
+) -> None:
+    given = {"to": "ns/high", "uid": "high", "workers": 0, "since": str(Time.of(NOW))}
+    cluster.job("gives", "a", status={"givesWay": given})
+    cluster.job("has-given", status={"givesWay": given})
+    cluster.job("has-it-back", "b", status={"givesWay": {**given, "until": str(Time.of(NOW))}})
+    cluster.job("for-another", "c", status={"givesWay": {**given, "uid": "x"}})
+    assert {key.name for key in cluster.victims().given_to("high")} == {"gives", "has-given"}
+
+
 def test_a_claim_counts_the_nodes_of_victims_that_its_workers_may_use(cluster: Cluster) -> None:
     cluster.job("low", "a", "a", "b", "c")
     cluster.closed = {"b"}
