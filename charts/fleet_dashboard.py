@@ -2,12 +2,25 @@
 
 from charts.grafana import Dashboard, Panel, Query, Row, Variable, selected, stat
 
+_CHOSEN = 'namespace=~"$namespace"'
+
 
 def _of(metric: str) -> str:
     """A metric of the namespaces chosen."""
-    return selected(metric, 'namespace=~"$namespace"')
+    return selected(metric, _CHOSEN)
 
 
+def _of_limit(metric: str) -> str:
+    """A metric of the SpendLimits of the namespaces chosen."""
+    return _chosen(f"spotrun_spendlimit_{metric}")
+
+
+def _chosen(metric: str) -> str:
+    """A metric that is not of one job, of the namespaces chosen."""
+    return f"{metric}{{{_CHOSEN}}}"
+
+
+_NAME = "{{namespace}}/{{name}}"
 _SPENT = f"increase({_of('cost_usd_total')}[$__range])"
 _SPENT_IN_POOLS = f"increase({_of('pool_cost_usd_total')}[$__range])"
 _ON_DEMAND = f"increase({_of('on_demand_cost_usd_total')}[$__range])"
@@ -127,6 +140,79 @@ FLEET = Dashboard(
                     ],
                     "currencyUSD",
                     kind="bargauge",
+                    width=8,
+                ),
+            ],
+        ),
+        Row(
+            "Queues, limits and preemption",
+            [
+                Panel(
+                    "Jobs that are held",
+                    "Suspended jobs of the cluster, by what holds them back; a job may have "
+                    "several.",
+                    [Query("sum by (by) (spotrun_trainingjobs_held)", "{{by}}")],
+                    is_stacked=True,
+                    width=8,
+                ),
+                Panel(
+                    "Spend limits used",
+                    "Spent in the present period, as a share of each SpendLimit.",
+                    [Query(f"sort_desc({_of_limit('spent_usd')} / {_of_limit('usd')})", _NAME)],
+                    "percentunit",
+                    kind="bargauge",
+                    width=8,
+                ),
+                Panel(
+                    "Spend limits kept and expected",
+                    "Money kept for jobs that run or may start, and expected by the end of the "
+                    "period, as shares of each SpendLimit.",
+                    [
+                        Query(f"{_of_limit('reserved_usd')} / {_of_limit('usd')}", f"{_NAME} kept"),
+                        Query(
+                            f"{_of_limit('forecast_usd')} / {_of_limit('usd')}",
+                            f"{_NAME} expected",
+                        ),
+                    ],
+                    "percentunit",
+                    width=8,
+                ),
+                Panel(
+                    "Jobs stopped or held by limits",
+                    "Jobs that SpendLimits do not let start, or have suspended.",
+                    [
+                        Query(
+                            f"sum by (namespace, name, state) ({_of_limit('jobs')})",
+                            f"{_NAME} {{{{state}}}}",
+                        )
+                    ],
+                    width=8,
+                ),
+                Panel(
+                    "Preempted",
+                    "Times in an hour that jobs were made to give workers to one of higher "
+                    "priority, by the namespaces of both.",
+                    [
+                        Query(
+                            "sum by (namespace, by_namespace, how) "
+                            f"(increase({_chosen('spotrun_preemptions_total')}[1h]))",
+                            "{{namespace}} for {{by_namespace}}: {{how}}",
+                        )
+                    ],
+                    width=8,
+                ),
+                Panel(
+                    "Price of preemption",
+                    "Unsaved work and restarts of the jobs that gave way, in USD an hour, as it "
+                    "was reckoned when it was decided.",
+                    [
+                        Query(
+                            "sum by (namespace, by_namespace) (increase("
+                            f"{_chosen('spotrun_preemption_cost_usd_total')}[1h]))",
+                            "{{namespace}} for {{by_namespace}}",
+                        )
+                    ],
+                    "currencyUSD",
                     width=8,
                 ),
             ],

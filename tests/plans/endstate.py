@@ -103,4 +103,4 @@ def _text(text: str, words: Mapping[str, str]) -> str:
     for word, stand_in in words.items():
         text = text.replace(word, stand_in)
     text = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-<random>", text)
-    return re.sub(r"\b(job|search-[0-9])-[a-z0-9]{5}\b", r"\1-<hash>", text)
+    return re.sub(r"\b(job|high|search-[0-9])-[a-z0-9]{5}\b", r"\1-<hash>", text)

@@ -7,10 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from math import nan
 from typing import Any
+from unittest.mock import patch
 
 from devcluster.client import ApiError, at
+from spotrun.policies.placement.queueing import giving_way
 from spotrun.state.names import owned_name
 from tests.plans.safety import numbers
 from tests.support.cluster.operator_world import World
@@ -239,10 +242,37 @@ async def evolved(stage: Stage) -> None:
     await world.until(nobody_is_held)
 
 
+async def gives_way(stage: Stage) -> None:
+    """Shrink for a job of higher priority, grow back when that has ended, succeed."""
+    world = stage.world
+    for name in ("a", "b"):
+        await world.nodes.add(name, capacity={"cpu": "1", "memory": "8Gi"})
+    requests = {"resources": {"requests": {"cpu": "1"}}}
+    container = {"name": "trainer", "image": "x", "args": ["train.py"], **requests}
+    template = {"spec": {"containers": [container]}}
+    await world.create_job(workers={"min": 1, "max": 2, "replicas": 2, "template": template})
+    await stage.trains(0, 1)
+    stage.doomed.add(1)
+    with patch.object(giving_way, "REST", timedelta(seconds=1)):
+        async with stage.trouble():
+            await world.create_job(
+                "high",
+                workers={"min": 1, "max": 1, "replicas": 1, "template": template},
+                priority=100,
+                placement={"preempts": "LowerPriority"},
+            )
+            await stage.trains(0, job="high")
+        await stage.trains(0)
+        world.play("high").may_finish.set()
+        await world.until_phase("Succeeded", "high")
+        await stage.trains(0, 2)
+        await stage.finish()
+
+
 SCENARIOS: dict[str, Scenario] = {
     one.__name__: one
     for one in (
         *(succeeds, worker_lost, node_lost, deleted, suspended, resized),
-        *(staged, searched, evolved),
+        *(staged, searched, evolved, gives_way),
     )
 }

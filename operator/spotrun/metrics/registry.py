@@ -1,6 +1,7 @@
 """The registry: metrics of this replica's own work, and, from the leader only, of the jobs."""
 
 import importlib.metadata
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -12,13 +13,14 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from spotrun.agents.answers import Published
-from spotrun.api.names import Phase
+from spotrun.api.names import Phase, SuspendedBy
 from spotrun.kube.resource import Key
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.money import money_families
 from spotrun.metrics.per_job_numbers import by_phase
 from spotrun.metrics.pools import KnownPool, Pools
+from spotrun.metrics.preemptions import PreemptionCounts
 from spotrun.metrics.progress import progress_families
 from spotrun.metrics.queues import Queues
 from spotrun.metrics.scaling import scaling_families
@@ -90,6 +92,7 @@ class Meter:
             registry=self.registry,
         )
 
+        self.preemptions = PreemptionCounts(self.registry)
         self.suggestion_seconds = Histogram(
             "spotrun_tuningjob_suggestion_duration_seconds",
             "Time to find the values of a search's next trial, failures included.",
@@ -137,6 +140,7 @@ class _Jobs(Collector):
             return
         jobs = sorted(self._jobs(), key=lambda job: (_is_over(job), job.namespace, job.name))
         yield by_phase("spotrun_trainingjobs", "Jobs by phase.", Phase, map(_phase, jobs))
+        yield _held(jobs)
         yield GaugeMetricFamily(
             "spotrun_trainingjobs_without_series",
             "Jobs beyond the limit for series of their own; finished ones are left out first.",
@@ -189,6 +193,19 @@ def _families(jobs: list[Published]) -> Iterator[Metric]:
         interruptions.add_metric(labels, status.interruptions.count)
         failures.add_metric(labels, status.restarts.count)
     yield from (info, workers, progress, world_number, interruptions, failures)
+
+
+def _held(jobs: list[Published]) -> Metric:
+    """Return how many jobs each holder keeps from training; a job may have several."""
+    found = Counts(
+        who for job in jobs if not _is_over(job) for who in job.status.suspended_by or ()
+    )
+    held = GaugeMetricFamily(
+        "spotrun_trainingjobs_held", "Suspended jobs by what holds them back.", labels=("by",)
+    )
+    for who in SuspendedBy:
+        held.add_metric((who.value,), found[who])
+    return held
 
 
 def _phase(job: Published) -> Phase:

@@ -427,6 +427,7 @@ class Controller:
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)
         self._bills.note(job, status)
+        self._meter.preemptions.count(job, status)
 
     def _worker_settings(self) -> WorkerSettings:
         own = self._settings

@@ -7,6 +7,7 @@ from enum import Enum, auto
 
 from spotrun.api.names import Reason
 from spotrun.api.spec.workers import Workers
+from spotrun.money.units import NO_USD, Usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Order:
     uid: str
     workers: int  # the most that it keeps; 0: it is suspended
     why: str
+    usd: Usd = NO_USD  # the price of that
 
 
 @dataclass(frozen=True, slots=True)

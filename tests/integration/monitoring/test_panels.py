@@ -30,11 +30,13 @@ PANELS_SECONDS = 240
 """Metrics that are not written at once are there within a minute or two."""
 EMPTY = {
     ("fleet", "Errors: {{error}}"),
+    ("fleet", "Preempted: {{namespace}} for {{by_namespace}}: {{how}}"),
+    ("fleet", "Price of preemption: {{namespace}} for {{by_namespace}}"),
     ("job", "Steps: local tier"),
     ("job", "Age of the newest checkpoint: local tier"),
 }
 """Nothing fails here, and an error that never was has no series; test_firing.py has some. The job
-of these tests has no local tier either."""
+of these tests has no local tier either, and nobody is preempted."""
 FAR = 500
 """A step beyond those at which the next worlds begin: 200, 300 and so on."""
 
@@ -70,6 +72,7 @@ async def test_every_panel_shows_something_and_each_line_once(
 
 async def a_job_that_saves(world: World) -> None:
     """Two workers on spot capacity in two zones, with a checkpoint."""
+    await world.create_limit(limitUsd="1000", onExceeded="Warn")
     for zone in ("us-east-1a", "us-east-1b", "us-east-1c"):
         await add_node(world, zone, zone=zone, annotations={PRICE: "0.40"})
     await until_pools(world, 3)

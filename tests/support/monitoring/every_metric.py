@@ -24,6 +24,9 @@ from spotrun.money.price_history import NodePrice
 from spotrun.money.units import Usd, UsdPerHour
 from spotrun.policies.budget.spend.facts import Limit, SpendState
 from spotrun.policies.tuning.snapshot import TuningSnapshot
+from spotrun.state.job_state import JobState
+from spotrun.state.sizes import Order, Precedence
+from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.stored.cost_codec import read_cost
 from spotrun.state.stored.pools.pool_state import PoolState
@@ -32,6 +35,7 @@ from spotrun.state.stored.statements import Condition
 from spotrun.state.stored.training import AcknowledgedCheckpoint, LocalCheckpoint, Progress
 from spotrun.state.stored.workers import Interruptions
 from spotrun.wire import Metric as Measured
+from tests.support.jobs.builders import a_job
 from tests.support.jobs.published_jobs import job, peer, world
 from tests.support.money.shared_limits import a_limit
 from tests.support.tuning.searches import a_search
@@ -75,6 +79,7 @@ def full_meter() -> Meter:
         limits=lambda: [("ml", full_limit())],
     )
     meter.count_request("world", 200)
+    meter.preemptions.count(*a_preemption())
     meter.agent_connections.labels("known").set(1)
     with pytest.raises(Forbidden), meter.reconciling():
         raise Forbidden("no")
@@ -85,6 +90,14 @@ def full_limit() -> Limit:
     """A SpendLimit of which everything is known."""
     state = SpendState(spent_usd=Usd(5), reserved_usd=Usd(1), forecast_usd=Usd(9))
     return replace(a_limit(), state=state)
+
+
+def a_preemption(*, workers: int = 1, usd: int = 2) -> tuple[JobSnapshot, JobState]:
+    """Return a job that is told to keep so many workers for another one, and its next status."""
+    order = Order("ml/high", "u", workers, "it is the cheapest", Usd(usd))
+    low = a_job(2, min=1).training(0, 1).with_facts(namespace="web")
+    told = low.with_facts(precedence=Precedence(order=order))
+    return told.snapshot(), told.decide().status
 
 
 def full_search() -> TuningSnapshot:

@@ -15,6 +15,12 @@ _ADVICE: dict[str, str] = {
     "is missing; another template needs suspend, the change, resume",
     Reason.WAITING_FOR_GANG: "wait for the job that is first, or raise spec.priority",
     Reason.GIVES_WAY: "wait until there is room again, or raise spec.priority",
+    Reason.SPEND_LIMITED: "raise limitUsd of the SpendLimit that the message names, wait for its "
+    "next period, or ask for fewer or cheaper workers; `kubectl get spend` shows what is left",
+    Reason.QUEUED: "wait for quota, or ask for fewer workers (workers.min); "
+    "`kubectl get workloads` shows what Kueue says",
+    Reason.EVICTED_BY_QUEUE: "wait until Kueue admits it again; `kubectl get workloads` shows "
+    "why it does not",
     Reason.QUOTA_EXCEEDED: "wait until others have ended, raise the ResourceQuota, or lower "
     "workers.min",
     Reason.TEMPLATE_REFUSED: "suspend the job, mend the template as the message says, resume it",
@@ -140,10 +146,18 @@ def _hold(job: Job) -> str:
     holders = job.status.suspended_by
     if SuspendedBy.USER in holders:
         return f"`kubectl tjob resume {job.metadata.name}` lets it go on"
-    if SuspendedBy.IDLE in holders:
-        return _ADVICE[Reason.IDLE]
-    if SuspendedBy.BUDGET in holders:
-        return advice_for(job.status.reason) or _ADVICE[Reason.BUDGET_EXCEEDED]
-    if SuspendedBy.PREEMPTION in holders:
-        return _ADVICE[Reason.GIVES_WAY]
-    return ""
+    if SuspendedBy.BUDGET in holders or SuspendedBy.QUEUE in holders:
+        said = advice_for(job.status.reason)
+        if said:
+            return said
+    return next((_ADVICE[reason] for who, reason in _HELD.items() if who in holders), "")
+
+
+_HELD = {
+    SuspendedBy.IDLE: Reason.IDLE,
+    SuspendedBy.BUDGET: Reason.BUDGET_EXCEEDED,
+    SuspendedBy.SPEND_LIMIT: Reason.SPEND_LIMITED,
+    SuspendedBy.PREEMPTION: Reason.GIVES_WAY,
+    SuspendedBy.QUEUE: Reason.QUEUED,
+}
+"""What a holder's reason is called, the one that somebody has to act on first."""

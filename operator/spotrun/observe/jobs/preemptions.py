@@ -131,7 +131,11 @@ class Preemptions:
             return
         new = {
             one.key: Order(
-                name_of(claim.key), job.uid, plan.sizes[one.victim.job], _why(claim, missing, one)
+                name_of(claim.key),
+                job.uid,
+                plan.sizes[one.victim.job],
+                _why(claim, missing, one),
+                one.victim.usd_of(plan.sizes[one.victim.job]),
             )
             for one in found
             if one.victim.job in plan.sizes

@@ -33,6 +33,7 @@ def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
         *_refusal(old, new),
         *_writes(old, new),
         *_saves(old, new),
+        *_precedence(old, new),
         *_suspension(old, new),
         *_recovery(old, new),
         *_end(old, new),
@@ -129,6 +130,15 @@ def _saves(old: JobState, new: JobState) -> Iterable[Announce]:
         yield Announce(Reason.SAVE_FAILED, now.message, is_warning=True)
     if now := _turned(old, new, kind, ConditionStatus.TRUE):
         yield Announce(Reason.TRAINING, now.message)
+
+
+def _precedence(old: JobState, new: JobState) -> Iterable[Announce]:
+    """Announce who gives way to whom; of one that is suspended for it the suspension tells."""
+    is_told = bool(old.suspended_by) != bool(new.suspended_by)
+    kinds = {Reason.MAKES_ROOM} if is_told else {Reason.MAKES_ROOM, Reason.GIVES_WAY}
+    for one in new.decisions:
+        if one.what in kinds and one not in old.decisions:
+            yield Announce(read_reason(one.what, Reason.GIVES_WAY), one.why)
 
 
 def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from spotrun.cli.jobs.screens.bill import bill, sums_by, sums_table
 from spotrun.cli.jobs.screens.reasons import why
 from spotrun.cli.text.look import Look
@@ -50,6 +52,34 @@ def test_a_job_that_waits_says_for_what_and_how_to_mend_it() -> None:
     assert "WaitingForCapacity means: no pool has room for the smallest world." in text
     assert "To mend it: allow more pools or on-demand (placement.capacity: Mixed)" in text
     assert "PriceUnknown: no price for g5.xlarge in us-east-1a." in text
+
+
+def test_who_gives_way_to_whom_is_said_on_both_sides() -> None:
+    at = "2026-03-01T11:50:00Z"
+    decisions = [
+        {"time": at, "what": "GivesWay", "why": "job ml/high of priority 9 lacks nodes"},
+        {"time": at, "what": "MakesRoom", "why": "ml/low is suspended"},
+    ]
+    text = "\n".join(why(shown_job(status={"decisions": decisions}), (), LOOK))
+    assert "10m ago, GivesWay: job ml/high of priority 9 lacks nodes." in text
+    assert "10m ago, MakesRoom: ml/low is suspended." in text
+
+
+@pytest.mark.parametrize(
+    ("by", "reason", "advice"),
+    [
+        ("SpendLimit", "SpendLimited", "raise limitUsd of the SpendLimit that the message names"),
+        ("Preemption", "GivesWay", "wait until there is room again, or raise spec.priority"),
+        ("Queue", "Queued", "wait for quota, or ask for fewer workers (workers.min)"),
+        ("Queue", "EvictedByQueue", "wait until Kueue admits it again"),
+    ],
+)
+def test_whoever_holds_a_job_there_is_something_to_do_about_it(
+    by: str, reason: str, advice: str
+) -> None:
+    status = {"phase": "Suspended", "reason": reason, "message": "held", "suspendedBy": [by]}
+    text = " ".join("\n".join(why(shown_job(status=status), (), LOOK)).split())
+    assert f"To mend it: {advice}" in text
 
 
 def test_a_bill_has_what_was_bought_and_what_was_not() -> None:

@@ -194,7 +194,7 @@ def test_a_new_leader_goes_on_with_what_jobs_have_stored(bench: Bench) -> None:
 def test_a_new_leader_leaves_the_scheduler_time_to_use_what_was_given(
     bench: Bench, size: int
 ) -> None:
-    """One that has given all has no pods any more: it is no candidate, and what it stores counts."""
+    """One that has given all has no pods, so it is no candidate: what it stores counts."""
     bench.given = {Key("ns", "low"): GivenWay("ns/high", "high", size, ago(5))}
     bench.placed = {"low": size, "cheaper": 3}
     bench.found = [a_candidate("cheaper", 3, 2)]

@@ -213,3 +213,30 @@ def test_a_deadline_that_cannot_be_met_is_told_once() -> None:
     reported = Announce(Reason.DEADLINE_AT_RISK, "2 h late", is_warning=True)
     assert announcements(status(), late) == (reported,)
     assert announcements(late, late) == ()
+
+
+def test_both_sides_of_a_preemption_are_told() -> None:
+    words = "job ns/high of priority 9 lacks nodes for 1 workers"
+    gives = decided(Reason.GIVES_WAY, words)
+    assert announcements(JobState(), gives) == (Announce(Reason.GIVES_WAY, words),)
+    assert announcements(gives, gives) == ()
+    made = "1 workers lack nodes, and jobs of lower priority give way: ns/low is suspended"
+    takes = decided(Reason.MAKES_ROOM, made)
+    assert announcements(JobState(), takes) == (Announce(Reason.MAKES_ROOM, made),)
+
+
+def test_of_a_job_that_is_suspended_to_give_way_its_suspension_tells() -> None:
+    held = replace(
+        decided(Reason.GIVES_WAY, "why"),
+        suspended_by=(SuspendedBy.PREEMPTION,),
+        conditions=(
+            condition("Suspended", True, "GivesWay", "Preemption: job ns/high comes first"),
+        ),
+    )
+    assert announcements(JobState(), held) == (
+        Announce(Reason.GIVES_WAY, "Preemption: job ns/high comes first"),
+    )
+
+
+def decided(what: Reason, why: str) -> JobState:
+    return JobState(decisions=(RecordedDecision(time=NOW, what=what.value, why=why, numbers={}),))

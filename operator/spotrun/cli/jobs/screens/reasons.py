@@ -54,7 +54,7 @@ def answers(job: Job, pools: Sequence[Pool], look: Look) -> tuple[Answer, ...]:
     """Answer why the job is where it is, has its size, its nodes and its price."""
     phase = job.status.phase or "not seen"
     found = [
-        Answer(f"Why is it {phase}?", tuple(_state(job))),
+        Answer(f"Why is it {phase}?", tuple(_state(job, look))),
         Answer("Why this size?", tuple(_size(job, look))),
         Answer("Why these nodes?", tuple(_nodes(job, look))),
         Answer("Why this price?", tuple(_price(job, pools, look))),
@@ -62,7 +62,7 @@ def answers(job: Job, pools: Sequence[Pool], look: Look) -> tuple[Answer, ...]:
     return tuple(one for one in found if one.sentences)
 
 
-def _state(job: Job) -> Iterator[str]:
+def _state(job: Job, look: Look) -> Iterator[str]:
     status = job.status
     if status.message:
         yield f"{status.message} ({status.reason})" if status.reason else status.message
@@ -74,6 +74,14 @@ def _state(job: Job) -> Iterator[str]:
             yield f"{one.title}: {one.message}"
         if one.advice:
             yield f"To mend it: {one.advice}"
+    yield from _precedence(job, look)
+
+
+def _precedence(job: Job, look: Look) -> Iterator[str]:
+    """Say what the job gave last to one of higher priority, and what others gave to it."""
+    for what in (Reason.GIVES_WAY, Reason.MAKES_ROOM):
+        if last := _last(job, frozenset({what})):
+            yield f"{age(last.time, look.now)} ago, {last.what}: {last.why}"
 
 
 def _size(job: Job, look: Look) -> Iterator[str]:

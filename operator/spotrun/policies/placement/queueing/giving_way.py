@@ -136,11 +136,22 @@ def _tell(view: View, status: JobState, before: GivenWay | None) -> JobState:
     if given.until is None:
         why = order.why if order is not None else ""
         numbers = {"workers": str(given.workers)}
+        if order is not None:
+            numbers["interruptionUsd"] = f"{order.usd.decimal:.2f}"
     else:
         assert before is not None, "what ends was there before"
         why = f"{_why_back(view, before)}: it may have all of its workers again"
         numbers = {}
     return record(view, status, Reason.GIVES_WAY.value, why, numbers)
+
+
+def began_to_give(old: JobState, new: JobState) -> GivenWay | None:
+    """Return the room that a job began to give, or gives more of, by a change of its status."""
+    before, given = old.gives_way, new.gives_way
+    if given is None or given.until is not None:
+        return None
+    is_known = before is not None and before.until is None and before.uid == given.uid
+    return None if before is not None and is_known and before.workers <= given.workers else given
 
 
 def _why_back(view: View, before: GivenWay) -> str:

@@ -37,6 +37,10 @@ class Victim:
         """The size that it shrinks to at most."""
         return self.smaller_sizes[0] if self.smaller_sizes else len(self.workers)
 
+    def usd_of(self, size: int) -> Usd:
+        """Return the price of making it keep so many workers."""
+        return self.suspend_usd if size == SUSPENDED else self.shrink_usd
+
     def leaving(self, size: int, before: int | None = None) -> Sequence[Held]:
         """Return the workers that leave when it shrinks to a size, from all or from a number."""
         present = len(self.workers)
@@ -182,9 +186,7 @@ def _spare_workers(room: _Room, victims: Iterable[Victim], sizes: dict[str, int]
 
 def _price(victim: Victim, sizes: Mapping[str, int]) -> Usd:
     size = sizes.get(victim.job)
-    if size is None:
-        return NO_USD
-    return victim.suspend_usd if size == SUSPENDED else victim.shrink_usd
+    return NO_USD if size is None else victim.usd_of(size)
 
 
 def _by_price(_leaving: Sequence[Held], usd: Usd) -> float:

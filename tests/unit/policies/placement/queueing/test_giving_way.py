@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
 from spotrun.api.names import Phase, SuspendedBy
+from spotrun.money.units import Usd
 from spotrun.policies.placement.queueing.giving_way import (
     LONGEST_HOLD,
     REST,
+    began_to_give,
     claimed_workers,
     rests,
     waits_for_room,
@@ -20,7 +23,7 @@ from spotrun.state.snapshot import Refusal
 from spotrun.state.stored.workers import GivenWay
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago
 
-SHRINK = Order("ns/high", "u", 2, "ns/high lacks nodes for 2 workers")
+SHRINK = Order("ns/high", "u", 2, "ns/high lacks nodes for 2 workers", Usd(Decimal("1.5")))
 STOP = replace(SHRINK, workers=0)
 LOW = a_job(4, min=1, checkpoint=ON_CLAIM).training(0, 1, 2, 3)
 FULL = {"node": None, "unschedulable": "0/3 nodes are available"}
@@ -44,6 +47,9 @@ def test_who_is_to_shrink_keeps_so_many_and_says_why() -> None:
     assert not status.suspended_by
     assert len(status.world.members) == 2
     assert status.decisions[0].why == "ns/high lacks nodes for 2 workers"
+    assert status.decisions[0].numbers == {"workers": "2", "interruptionUsd": "1.50"}
+    assert began_to_give(LOW.snapshot().status, status) == status.gives_way
+    assert began_to_give(status, status) is None
 
 
 def test_who_is_to_give_all_saves_before_its_workers_go() -> None:
