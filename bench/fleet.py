@@ -13,6 +13,7 @@ import asyncio
 import os
 import tempfile
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,7 @@ GROUP = "kueue.x-k8s.io/v1beta2"
 WORKLOADS = at("workloads", NAMESPACE, group=GROUP)
 SIZE, AT_ONCE = 2, 5  # workers of a job, and jobs of a team that its quota holds
 ALL_SECONDS = 1500
+PROFILE_SECONDS = 20
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -145,7 +147,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="24 jobs of 2 teams")
     parser.add_argument("--jobs", type=how_many, default=500)
     parser.add_argument("--teams", type=how_many, default=20)
-    parser.add_argument("--profile", metavar="FILE", help="keep a profile of the operator there")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="keep profiles there: of the operator, and FILE.server"
+    )
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.jobs, arguments.teams = 24, 2
@@ -167,16 +171,28 @@ async def measure(cluster: Cluster, folder: Path, arguments: argparse.Namespace)
             pids = {"operator": operator.pid, "kueue": queue_pid, "nodes": nodes.pid}
             pids |= {"bench": os.getpid()} | cluster.control.pids()
             before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+            profiles: list[asyncio.Task[None]] = []
             if arguments.profile:
                 await operator.ask("profile")
+                server = asyncio.to_thread(profile_server, cluster, arguments.profile)
+                profiles.append(asyncio.create_task(server))
             begun = time.monotonic()
             watches = await run_all(rig, jobs, teams)
             wall = time.monotonic() - begun
             used = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
             if arguments.profile:
                 await operator.ask("dump", file=arguments.profile)
+            await asyncio.gather(*profiles)
             tell(watches, jobs, teams)
             await tell_cpu(operator, used, wall, jobs)
+
+
+def profile_server(cluster: Cluster, file: str) -> None:
+    """Keep a profile of the API server's CPU beside that of the operator, for `go tool pprof`."""
+    admin = cluster.admin
+    address = f"{admin.server}/debug/pprof/profile?seconds={PROFILE_SECONDS}"
+    with urllib.request.urlopen(address, context=admin.ssl_context()) as answer:  # noqa: S310
+        Path(f"{file}.server").write_bytes(answer.read())
 
 
 async def tell_cpu(operator: Child, used: Mapping[str, float], wall: float, jobs: int) -> None:

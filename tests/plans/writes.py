@@ -24,6 +24,9 @@ _OF_SEARCH = "patch tuningjobs/status"
 _MERGED = frozenset({_STATUS, _OF_SEARCH, "create events"})
 _SEARCHES = frozenset({"searched", "evolved"})
 """The scenarios in which the writes of the trials' own lives are not disturbed again."""
+_PREEMPTION = "gives_way"
+"""The scenario of which each time one write is disturbed in each way, those by which jobs give
+way: its others are as in the scenarios of resizing."""
 _OF_SEARCHES = frozenset(
     {_OF_SEARCH, "create trainingjobs", "patch trainingjobs", "delete trainingjobs"}
 )
@@ -127,6 +130,9 @@ def pruned(plans: Sequence[Plan]) -> list[Plan]:
         write, turn = plan.write, DISTURBANCES.index(plan.disturbance)
         if plan.scenario in _SEARCHES:
             if write.what in _OF_SEARCHES and _turn_of(write) == turn:
+                kept[plan] = plan
+        elif plan.scenario == _PREEMPTION:
+            if write.what == _STATUS and write.nth - _BEGINNING == turn + 1:
                 kept[plan] = plan
         elif write.what != _STATUS:
             kept.setdefault((write.what, plan.disturbance), plan)

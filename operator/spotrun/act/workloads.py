@@ -7,12 +7,14 @@ from typing import Any
 from spotrun.act.errors import SOON_SECONDS, Trouble, on_removal, on_write
 from spotrun.act.manifests.workload import GROUP, POD_SET, workload, workload_change
 from spotrun.act.writes import Writes, Written
+from spotrun.api.names import ANNOTATION_PRIORITY_BOOST
 from spotrun.kube.errors import AlreadyExists, KubeError, NotFound
 from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.state.actions import (
     AcceptEviction,
     AskQueue,
+    BoostRequest,
     FinishRequest,
     LeaveQueue,
     QueueAction,
@@ -35,21 +37,7 @@ async def change(
     assert queue is not None, "what is asked of a queue is decided only where there is one"
     one = _Writer(client, writes, job, queue)
     try:
-        match action:
-            case AskQueue(waiting=None):
-                await one.ask(action)
-            case AskQueue(waiting=Workload() as waiting):
-                body = workload_change(job, action, queue)
-                await one.patch(waiting, body)
-            case ReturnQuota(request=request, count=count):
-                status = {"reclaimablePods": [{"name": POD_SET, "count": count}]}
-                await one.patch(request, {"status": status}, subresource="status")
-            case LeaveQueue(request=request):
-                await one.leave(request)
-            case AcceptEviction(request=request):
-                await one.accept_eviction(request, now)
-            case FinishRequest(request=request):
-                await one.finish(request, action, now)
+        await _carry_out(one, action, now)
     except AlreadyExists:
         return Trouble(wake_after_seconds=SOON_SECONDS)  # ours: the answer to its creation was lost
     except NotFound:
@@ -59,6 +47,27 @@ async def change(
     return None
 
 
+async def _carry_out(one: "_Writer", action: QueueAction, now: datetime) -> None:
+    match action:
+        case AskQueue(waiting=None):
+            await one.ask(action)
+        case AskQueue(waiting=Workload() as waiting):
+            body = one.changed(action)
+            await one.patch(waiting, body)
+        case BoostRequest(request=request, boost=boost):
+            said = {str(ANNOTATION_PRIORITY_BOOST): str(boost)}
+            await one.patch(request, {"metadata": {"annotations": said}})
+        case ReturnQuota(request=request, count=count):
+            status = {"reclaimablePods": [{"name": POD_SET, "count": count}]}
+            await one.patch(request, {"status": status}, subresource="status")
+        case LeaveQueue(request=request):
+            await one.leave(request)
+        case AcceptEviction(request=request):
+            await one.accept_eviction(request, now)
+        case FinishRequest(request=request):
+            await one.finish(request, action, now)
+
+
 def name_of(action: QueueAction) -> str:
     """Name an action for the message that tells of its failure."""
     match action:
@@ -66,6 +75,8 @@ def name_of(action: QueueAction) -> str:
             return f"request {number} to the queue"
         case ReturnQuota(request=one) | LeaveQueue(request=one) | AcceptEviction(request=one):
             return f"the return of quota by Workload {one.name}"
+        case BoostRequest(request=one):
+            return f"the priority of Workload {one.name}"
         case FinishRequest(request=one):
             return f"the end of Workload {one.name}"
 
@@ -85,6 +96,9 @@ class _Writer:
         )
         name = body["metadata"]["name"]
         self._reached(name, made.metadata.version, must_show=True)
+
+    def changed(self, action: AskQueue) -> Mapping[str, Any]:
+        return workload_change(self._job, action, self._queue)
 
     async def patch(
         self, one: Workload, body: Mapping[str, Any], subresource: str | None = None

@@ -115,6 +115,10 @@ LABEL_QUEUE_PRIORITY: Final = Name(
     "kueue.x-k8s.io/priority-class",
     "on TrainingJobs: the WorkloadPriorityClass of Kueue that orders the job in its queue",
 )
+ANNOTATION_PRIORITY_BOOST: Final = Name(
+    "kueue.x-k8s.io/priority-boost",
+    "on Workloads: Kueue adds it to their priority, where its feature gate PriorityBoost is on",
+)
 LABEL_MANAGED_BY: Final = Name(
     "app.kubernetes.io/managed-by", "on every object that the operator makes: its own name"
 )

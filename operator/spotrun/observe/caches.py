@@ -80,6 +80,7 @@ class Caches(Following):
         wake_spending: Callable[[str], None] = lambda _: None,
         price_sources: PriceSources = NOBODY,
         has_kueue: bool = False,
+        most_boost: int = 0,
         preempts_across_namespaces: bool = False,
         clock: Callable[[], float],
         wall: Callable[[], datetime],
@@ -119,6 +120,7 @@ class Caches(Following):
             wake=wake,
             follow=self._follow_queues,
             is_enabled=has_kueue,
+            most_boost=most_boost,
         )
         self.awaits(self._queues.known)
         self.prices = Prices(pools.price_of, wall, self._tables.catalog)

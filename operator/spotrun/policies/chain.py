@@ -54,6 +54,7 @@ from spotrun.policies.report.deadline_condition import DEADLINE_CONDITION
 from spotrun.policies.report.durability import DURABILITY
 from spotrun.policies.report.interruption_price import INTERRUPTION_PRICE
 from spotrun.policies.report.phase import PHASE
+from spotrun.policies.report.queue_boost import QUEUE_BOOST
 from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
 from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
@@ -137,6 +138,7 @@ POLICIES: tuple[Policy, ...] = (
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?
     INTERRUPTION_PRICE,  # and what would a loss?
+    QUEUE_BOOST,  # and how much later is it to be preempted for that?
     PHASE,  # what is to be said about it?
     CORRECTIONS,  # was too much or too little said of its cost?
     COST_ANNOUNCEMENTS,  # and who reads that without its status?

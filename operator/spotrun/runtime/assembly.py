@@ -79,6 +79,7 @@ def settings_of(options: Options, server: str) -> Settings:
         trainer_image=options.trainer_image or "",
         restricted=options.restricted,
         kueue=options.kueue,
+        kueue_priority_boost=options.kueue_priority_boost,
         preempt_across_namespaces=options.preempt_across_namespaces,
         workers=options.workers,
         agents=ServerSettings(host=options.agents_host, port=options.agents_port),

@@ -70,6 +70,7 @@ class Settings:
     trainer_image: str = ""  # this one has it
     restricted: bool = False
     kueue: bool = False  # whether it is looked for, as the queue of jobs that name one
+    kueue_priority_boost: int = 0  # the most that the price of an interruption adds there
     preempt_across_namespaces: bool = False
     workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
     agents: ServerSettings = field(default_factory=ServerSettings)
@@ -109,6 +110,7 @@ class Controller:
             wake_spending=lambda name: self._spend_queue.add_after(name, _SPEND_SECONDS),
             price_sources=settings.price_sources,
             has_kueue=settings.kueue,
+            most_boost=settings.kueue_priority_boost,
             preempts_across_namespaces=settings.preempt_across_namespaces,
             clock=time.monotonic,
             wall=client.clock.now,

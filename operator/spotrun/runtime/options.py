@@ -235,6 +235,16 @@ class Options:
             "without it these jobs wait",
         ),
     )
+    kueue_priority_boost: int = field(
+        default=0,
+        metadata=_flag(
+            _whole(0, 1_000),
+            "N",
+            "the most that the price of an interruption adds to a job's priority in its queue of "
+            "Kueue, whose feature gate PriorityBoost has to be on; priorities have to be further "
+            "apart than that",
+        ),
+    )
     preempt_across_namespaces: bool = field(
         default=False,
         metadata=_flag(

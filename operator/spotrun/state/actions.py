@@ -144,7 +144,15 @@ class FinishRequest:
     why: str
 
 
-QueueAction = AskQueue | ReturnQuota | LeaveQueue | AcceptEviction | FinishRequest
+@dataclass(frozen=True)
+class BoostRequest:
+    """Say on a Workload what the price of an interruption adds to its priority."""
+
+    request: Workload
+    boost: int
+
+
+QueueAction = BoostRequest | AskQueue | ReturnQuota | LeaveQueue | AcceptEviction | FinishRequest
 Action = (
     Create | Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize | QueueAction
 )

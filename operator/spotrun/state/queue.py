@@ -29,6 +29,7 @@ class Workload:
     least: int | None = None  # it takes so many as well
     asks_as_now: bool = True  # for workers as the template has them now, of the queue as it is now
     priority: int | None = None
+    boost: int | None = None  # what is added to that, as its annotation says; None: it says nothing
     is_active: bool = True
     is_reserved: bool = False  # it holds quota
     is_admitted: bool = False
@@ -55,6 +56,7 @@ class Queue:
     api_version: str = ""  # of Workloads; "": the cluster serves none, or it is not asked
     priority_class: str = ""
     priority: int | None = None  # of that class; None: there is no such class
+    most_boost: int = 0  # what the price of an interruption adds to a priority; 0: nothing is said
     requests: tuple[Workload, ...] = ()  # by number
 
     @cached_property

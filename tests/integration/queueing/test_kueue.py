@@ -1,6 +1,7 @@
 """Jobs under the real Kueue: its controllers and webhooks beside the API server of the cluster."""
 
 from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.kueue.server import kueue
+from spotrun.money.units import Usd
 from spotrun.observe.queues import caches
+from spotrun.policies.report import queue_boost
 from tests.support.cluster.operator_world import GROUP, World, open_world
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -20,7 +23,8 @@ SPOT = {"node-kind": "blue"}
 def queued_cluster(
     empty_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    with kueue(empty_cluster, tmp_path_factory.mktemp("kueue")):
+    # The gate changes nothing unless the operator says a boost.
+    with kueue(empty_cluster, tmp_path_factory.mktemp("kueue"), {"PriorityBoost": True}):
         yield empty_cluster
 
 
@@ -182,6 +186,41 @@ async def test_a_preempted_job_saves_a_checkpoint_gives_its_quota_back_and_goes_
         queued.play("urgent").may_finish.set()
         job = await queued.until_phase("Running")
         assert job["status"]["world"]["restore"] == "step-100.g1"
+
+
+async def test_of_jobs_of_one_priority_kueue_preempts_the_one_that_is_cheapest_to_interrupt(
+    queued: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself it takes the newest; here that is three times as expensive, by its workers."""
+    monkeypatch.setattr(queue_boost, "_LEAST", Usd(Decimal("0.000001")))
+    monkeypatch.setattr(queue_boost, "_STEP", 1)
+    high = f"high-{queued.namespace}"
+    await _make(queued, "WorkloadPriorityClass", high, None, value=1000)
+    async with queued.operator(kueue=True, kueue_priority_boost=50):
+        for name, size in (("cheap", 1), ("dear", 3)):
+            await create_job(queued, name, size, size)
+            await queued.until_phase("Running", name)
+
+        async def costs_more() -> bool:
+            return 0 < await boost(queued, "cheap") < await boost(queued, "dear")
+
+        await queued.until(costs_more)
+        await create_job(queued, "urgent", 1, 1, priority_class=high)
+        await queued.until_phase("Running", "urgent")
+        job = await queued.until_phase("Suspended", "cheap")
+        assert job["status"]["reason"] == "EvictedByQueue"
+        assert (await queued.job("dear"))["status"]["phase"] == "Running"
+
+        async def waits_by_priority_alone() -> bool:
+            return await boost(queued, "cheap") == 0
+
+        await queued.until(waits_by_priority_alone)
+
+
+async def boost(world: World, job: str) -> int:
+    """Return what is added to a job's priority."""
+    (one,) = await workloads(world, job)
+    return int(one["metadata"]["annotations"].get("kueue.x-k8s.io/priority-boost", "0"))
 
 
 async def test_a_workload_that_somebody_deactivates_waits_until_it_is_active_again(

@@ -32,6 +32,7 @@ EACH: dict[str, tuple[str, Any]] = {
     "trainer_image": ("registry/trainer:1", "registry/trainer:1"),
     "restricted": ("true", True),
     "kueue": ("true", True),
+    "kueue_priority_boost": ("20", 20),
     "preempt_across_namespaces": ("true", True),
     "price_table": ("spotrun-prices", "spotrun-prices"),
     "aws_prices": ("us-east-1, eu-west-1", ("us-east-1", "eu-west-1")),

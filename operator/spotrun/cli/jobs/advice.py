@@ -160,4 +160,4 @@ _HELD = {
     SuspendedBy.PREEMPTION: Reason.GIVES_WAY,
     SuspendedBy.QUEUE: Reason.QUEUED,
 }
-"""What a holder's reason is called, the one that somebody has to act on first."""
+"""The reason under which advice for a holder is found; the one to act on first is first."""

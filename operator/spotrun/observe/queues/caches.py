@@ -45,6 +45,7 @@ class QueueCaches:
         wake: Callable[[Key], None],
         follow: Callable[[dict[str, Reflector[Any]]], None],
         is_enabled: bool,
+        most_boost: int = 0,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         """Prepare the caches; `follow` is told of the reflectors there are."""
@@ -54,6 +55,7 @@ class QueueCaches:
         self._wake = wake
         self._follow = follow
         self._is_enabled = is_enabled
+        self._most_boost = most_boost
         self._look_seconds = look_seconds
         self.known = asyncio.Event()  # that there is no Kueue, or what it says
         if not is_enabled:
@@ -88,6 +90,7 @@ class QueueCaches:
             self.api_version,
             priority_class,
             priority.value if priority is not None else None,
+            self._most_boost,
             tuple(requests),
         )
 

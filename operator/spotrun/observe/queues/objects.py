@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from spotrun.api.names import ANNOTATION_ASKED
+from spotrun.api.names import ANNOTATION_ASKED, ANNOTATION_PRIORITY_BOOST
 from spotrun.kube.resource import Meta, Resource
 from spotrun.observe.kube_objects import OwnedMeta
 from spotrun.state.queue import ANY_NODES, Flavor, Workload
@@ -21,6 +21,7 @@ def workloads(version: str) -> Resource:
 
 class _Annotations(msgspec.Struct, frozen=True):
     asked: str = msgspec.field(default="", name=str(ANNOTATION_ASKED))
+    boost: str = msgspec.field(default="", name=str(ANNOTATION_PRIORITY_BOOST))
 
 
 class WorkloadMeta(OwnedMeta, frozen=True, rename="camel"):
@@ -124,6 +125,7 @@ def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str) -> W
         least=pod_set.min_count,
         asks_as_now=meta.annotations.asked.partition(".")[0] == asked,
         priority=one.spec.priority,
+        boost=_boost(meta.annotations.boost),
         is_active=one.spec.active,
         is_reserved=reserved is not None,
         is_admitted=one.condition("Admitted") is not None,
@@ -139,6 +141,11 @@ def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str) -> W
 def _number(name: str) -> int:
     number = name.rpartition("-")[2]
     return int(number) if number.isdigit() else 0
+
+
+def _boost(text: str) -> int | None:
+    """Read what somebody may have written by hand."""
+    return int(text) if text.removeprefix("-").isdecimal() else None
 
 
 def _words(one: WorkloadObject) -> str:

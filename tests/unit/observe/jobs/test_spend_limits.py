@@ -1,4 +1,4 @@
-"""What SpendLimits say to jobs, and whom a change wakes or has looked at."""
+"""The words of SpendLimits to jobs, and whom a change wakes or has looked at."""
 
 import pytest
 

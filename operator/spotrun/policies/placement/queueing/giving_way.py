@@ -17,7 +17,7 @@ from spotrun.policies.policy import Policy
 from spotrun.policies.pool.eligibility import offers
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
-from spotrun.state.sizes import Preemptor, SizeLimit, allowed, smallest
+from spotrun.state.sizes import Preemptor, RoomMade, SizeLimit, allowed, smallest
 from spotrun.state.snapshot import JobSnapshot, Worker
 from spotrun.state.stored.workers import GivenWay
 from spotrun.state.view import FINISHED, View, holds_back
@@ -164,7 +164,7 @@ def _why_back(view: View, before: GivenWay) -> str:
 
 def tell_room_made(view: View, status: JobState) -> JobState:
     """Note once what others give to this job, or why they give nothing."""
-    made, what = view.job.precedence.made, Reason.MAKES_ROOM.value
+    made, what = view.job.precedence.made or _left_to_queue(view), Reason.MAKES_ROOM.value
     if made is None:
         return status
     said = [one for one in status.decisions if one.what == what]
@@ -174,6 +174,18 @@ def tell_room_made(view: View, status: JobState) -> JobState:
         return status
     numbers = {"workers": str(made.workers)}
     return record(view, status, what, made.words, numbers)
+
+
+def _left_to_queue(view: View) -> RoomMade | None:
+    """Say of a job in a queue that it is not this operator who decides about preemption."""
+    job = view.job
+    if job.queue is None or job.spec.placement.preempts is not Preempts.LOWER_PRIORITY:
+        return None
+    words = (
+        f"Kueue decides who is preempted for jobs of queue {job.queue.name}: placement.preempts "
+        "counts for nothing beside the label"
+    )
+    return RoomMade(job.created_at, words)
 
 
 def way_wake_after_seconds(_view: View, status: JobState) -> float | None:

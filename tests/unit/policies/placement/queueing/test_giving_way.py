@@ -18,6 +18,7 @@ from spotrun.policies.placement.queueing.giving_way import (
 )
 from spotrun.state.actions import Remove
 from spotrun.state.market import Market, PoolFacts
+from spotrun.state.queue import Queue
 from spotrun.state.sizes import Order, Precedence, Preemptor, RoomMade
 from spotrun.state.snapshot import Refusal
 from spotrun.state.stored.workers import GivenWay
@@ -130,6 +131,16 @@ def test_a_job_claims_what_its_smallest_world_lacks() -> None:
     )
     assert [claimed_workers(one.snapshot()) for one in quiet] == [0] * len(quiet)
     assert waits_for_room(HIGH.snapshot()), "its pods may not have been tried yet"
+
+
+def test_a_job_in_a_queue_is_told_once_that_kueue_decides() -> None:
+    queued = HIGH.with_facts(queue=Queue("team", "v1beta2"))
+    first = queued.decide().status
+    (words,) = [one.why for one in first.decisions if one.what == "MakesRoom"]
+    assert "Kueue decides who is preempted for jobs of queue team" in words
+    assert queued.with_state(first).decide().status.decisions == first.decisions
+    never = queued.with_spec(2, min=2, priority=1).decide().status
+    assert not any(one.what == "MakesRoom" for one in never.decisions)
 
 
 def test_it_is_told_once_who_makes_room_or_why_nobody_does() -> None:

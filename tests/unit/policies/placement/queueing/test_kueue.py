@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spotrun.api.names import Phase, Reason, SuspendedBy
+from spotrun.policies.budget.spend.job_policies import must_ask
 from spotrun.state.actions import (
     AcceptEviction,
     Action,
@@ -20,6 +21,7 @@ from spotrun.state.actions import (
     ReturnQuota,
 )
 from spotrun.state.queue import Queue, Workload
+from spotrun.state.snapshot import SpendVerdict
 from tests.support.jobs.builders import ON_CLAIM, JobBuilder, a_job, an_end, later
 
 
@@ -266,3 +268,27 @@ def _returned(action: Action) -> int:
             return count - one.given_back
         case _:
             return 0
+
+
+def test_a_job_that_a_spend_limit_holds_keeps_no_quota_from_others() -> None:
+    """Kueue has admitted it, and then there was too little money for its smallest piece."""
+    held = queued(a_job(4, min=4), FOUR).with_facts(
+        spend=SpendVerdict("SpendLimit team: too little")
+    )
+    decision = held.decide()
+    assert decision.status.suspended_by == (SuspendedBy.SPEND_LIMIT,)
+    assert [one for one in decision.actions if isinstance(one, QueueAction)] == [LeaveQueue(FOUR)]
+    gone = queued(held.with_state(decision.status))
+    assert asked(gone) == [], "it asks the queue when there is money"
+    again = gone.with_facts(spend=SpendVerdict(is_granted=True))
+    assert asked(again) == [AskQueue(0, 4)]
+    waits = queued(again.with_state(again.decide().status), waiting(0, 4))
+    assert waits.decide().status.suspended_by == (SuspendedBy.QUEUE,)
+
+
+def test_a_job_asks_for_money_when_its_queue_has_admitted_it_and_not_before() -> None:
+    unasked = SpendVerdict()
+    waits = queued(a_job(4, min=4), waiting(0, 4)).with_facts(spend=unasked)
+    assert not must_ask(waits.snapshot(), waits.decide().status)
+    let_in = queued(a_job(4, min=4), FOUR).with_facts(spend=unasked)
+    assert must_ask(let_in.snapshot(), let_in.decide().status)

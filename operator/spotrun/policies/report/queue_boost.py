@@ -1,0 +1,45 @@
+"""What the price of an interruption adds to the priority of a job in its queue.
+
+Of jobs of one priority Kueue then preempts first those that are cheapest to interrupt. A boost is
+for Workloads that hold quota: who waits is ordered by priority alone, so two jobs cannot take each
+other's place by turns. It never falls below zero, so no job is preempted by its equals.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from spotrun.money.units import Usd
+from spotrun.policies.policy import Policy
+from spotrun.policies.report.interruption_price import suspension_usd
+from spotrun.state.actions import BoostRequest
+from spotrun.state.job_state import JobState
+from spotrun.state.view import FINISHED, View
+
+_LEAST = Usd(Decimal("0.01"))
+"""Prices up to a cent add nothing; each doubling beyond adds one."""
+_STEP = 2
+"""A boost is written anew when it differs by so much, or is nothing: a price changes all the time,
+and each write has Kueue look at its queue."""
+
+
+def boost_of(price: Usd, most: int) -> int:
+    """Return the boost for a price: how often a cent has to be doubled for it."""
+    boost, reached = 0, _LEAST
+    while boost < most and reached + reached <= price:
+        boost, reached = boost + 1, reached + reached
+    return boost
+
+
+def boosts(view: View, status: JobState) -> Iterator[BoostRequest]:
+    """Say it on the requests of a job, where it is not said by now."""
+    queue = view.job.queue
+    if queue is None or not queue.most_boost or status.phase in FINISHED:
+        return
+    trains = boost_of(suspension_usd(status), queue.most_boost)
+    for one in queue.open_requests:
+        wanted, said = trains if one.workers else 0, one.boost or 0
+        if abs(wanted - said) >= _STEP or (said and not wanted):
+            yield BoostRequest(one, wanted)
+
+
+QUEUE_BOOST = Policy(actions=boosts, is_for_readers=True)
