@@ -243,16 +243,16 @@ async def evolved(stage: Stage) -> None:
 
 
 async def gives_way(stage: Stage) -> None:
-    """Shrink for a job of higher priority, grow back when that has ended, succeed."""
+    """Save and leave for a job of higher priority, come back when that has ended, succeed."""
     world = stage.world
     for name in ("a", "b"):
         await world.nodes.add(name, capacity={"cpu": "1", "memory": "8Gi"})
     requests = {"resources": {"requests": {"cpu": "1"}}}
     container = {"name": "trainer", "image": "x", "args": ["train.py"], **requests}
     template = {"spec": {"containers": [container]}}
-    await world.create_job(workers={"min": 1, "max": 2, "replicas": 2, "template": template})
+    workers = {"min": 2, "max": 2, "replicas": 2, "template": template}
+    await world.create_job(workers=workers, checkpoint={"volume": {"emptyDir": {}}})
     await stage.trains(0, 1)
-    stage.doomed.add(1)
     with patch.object(giving_way, "REST", timedelta(seconds=1)):
         async with stage.trouble():
             await world.create_job(
@@ -262,10 +262,11 @@ async def gives_way(stage: Stage) -> None:
                 placement={"preempts": "LowerPriority"},
             )
             await stage.trains(0, job="high")
-        await stage.trains(0)
+        await world.until_phase("Suspended")
+        await stage.all_settled()
         world.play("high").may_finish.set()
         await world.until_phase("Succeeded", "high")
-        await stage.trains(0, 2)
+        await stage.trains(2, 3)
         await stage.finish()
 
 

@@ -124,7 +124,10 @@ class Executor:
         """Store the next status, then do what follows from it, on the version that has it."""
         if unprotected := await self._protection.before_training(job, decision.status, memory):
             return _outcome(unprotected, stored=False)
-        version = await self._statuses.store(job, job.status, decision.status, memory)
+        version, _ = await asyncio.gather(
+            self._statuses.store(job, job.status, decision.status, memory),
+            self._protect_early(job, decision, memory),
+        )
         if isinstance(version, Trouble):
             troubles = await self._act(job, decision, memory) if _gives_up(job, memory) else []
             return _outcome([version, *troubles], stored=False)
@@ -190,6 +193,15 @@ class Executor:
         waits = [one.wake_after_seconds for one in troubles if one.wake_after_seconds is not None]
         is_found = not troubles and worker_id not in memory.vanished
         return HiddenLookup(is_found, min(waits, default=float("inf")))
+
+    async def _protect_early(self, job: JobSnapshot, decision: Decision, memory: Memory) -> None:
+        """Make what first workers need besides their status, at the same time.
+
+        It is the job's own, and harms nobody if the status is not taken. If it fails it is tried
+        again, and said, before the first worker is made.
+        """
+        if not job.workers and any(isinstance(one, Create) for one in decision.actions):
+            await self._protection.before_workers(job, memory)
 
     async def _act(self, job: JobSnapshot, decision: Decision, memory: Memory) -> list[Trouble]:
         workers: list[Create] = []

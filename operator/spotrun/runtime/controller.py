@@ -103,6 +103,7 @@ class Controller:
             namespace=settings.watch_namespace,
             wake=self._queue.add,
             hurry=self._asked,
+            wake_at_once=lambda key: self._queue.add(key, urgent=True),
             orphaned=self._orphan_queue.add,
             feed=feed,
             wake_pool=self.pool_changed,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from spotrun.kube.errors import Forbidden, NotFound
@@ -11,6 +12,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.kube_objects import JobLabels, JobMeta, JobObject
 from spotrun.observe.queues.caches import QueueCaches
+from spotrun.observe.queues.objects import WorkloadObject
 from spotrun.state.names import asked_hash
 from spotrun.state.queue import Flavor, Queue
 from tests.unit.kube.scripted import ScriptedTransport
@@ -48,6 +50,7 @@ class Cluster:
     def __init__(self, *served: str) -> None:
         self.served = served
         self.asked: list[str] = []
+        self.hurried: list[Key] = []
 
     def answer(self, _method: str, path: str, _body: Any) -> Any:
         self.asked.append(path)
@@ -63,6 +66,7 @@ class Cluster:
             client,
             namespace=None,
             wake=wake,
+            hurry=self.hurried.append,
             follow=lambda _: None,
             is_enabled=is_enabled,
             look_seconds=0.01,
@@ -84,7 +88,7 @@ async def test_kueue_that_is_installed_later_is_noticed_and_so_is_its_removal() 
         await until(lambda: caches.api_version == "v1beta1")
         queue = caches.queue_of(JOB, "t1")
         assert queue is not None
-        assert Key("ns", "job") in woken
+        assert Key("ns", "job") in cluster.hurried, "it was let in"
         assert (queue.workers, queue.requests[0].least) == (3, 2)
         assert queue.flavor == Flavor({"kind": "blue"}, ({"key": "blue", "operator": "Exists"},))
         other = caches.queue_of(JOB, "t2")
@@ -122,3 +126,33 @@ async def test_without_rights_nobody_concludes_that_there_is_no_kueue(
     async with cluster.caches(lambda _: None) as caches:
         await until(lambda: len(cluster.asked) > 2)
         assert not caches.known.is_set()
+
+
+def changed(caches: QueueCaches, *conditions: tuple[str, ...]) -> None:
+    """Show an older and a newer state of one Workload, by the conditions that are True."""
+    states = [
+        msgspec.convert(
+            {**WORKLOAD, "status": {"conditions": [{"type": t, "status": "True"} for t in kinds]}},
+            WorkloadObject,
+        )
+        for kinds in conditions
+    ]
+    caches._changed(*states)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_urgent"),
+    [
+        ((), ("QuotaReserved",), False),
+        (("QuotaReserved",), ("QuotaReserved", "Admitted"), True),
+        (("Admitted",), ("Admitted", "PodsReady"), False),
+        (("Admitted",), ("Admitted", "Evicted"), True),
+        (("Admitted", "Evicted"), (), False),
+    ],
+)
+def test_a_job_that_is_let_in_or_is_to_go_comes_before_those_that_wait(
+    old: tuple[str, ...], new: tuple[str, ...], is_urgent: bool
+) -> None:
+    cluster, woken = Cluster(), list[Key]()
+    changed(cluster.caches(woken.append), old, new)
+    assert (bool(cluster.hurried), bool(woken)) == (is_urgent, not is_urgent)

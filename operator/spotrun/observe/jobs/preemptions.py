@@ -7,10 +7,11 @@ something is on these nodes that is not known here. A new leader finds those who
 have stored.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from spotrun.api.names import Reason
 from spotrun.kube.resource import Key
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.jobs.victims import Candidate, Victims, name_of
@@ -18,7 +19,6 @@ from spotrun.policies.placement.queueing.gang import PATIENCE
 from spotrun.policies.placement.queueing.giving_way import claimed_workers, waits_for_room
 from spotrun.policies.placement.queueing.preemption import (
     SUSPENDED,
-    Preemption,
     Victim,
     most_room,
     preempt,
@@ -117,6 +117,8 @@ class Preemptions:
         if claim.begun_at is None and (known := self._already_given(job.uid)):
             # How many lacked nodes when they were asked is not stored: nothing is called useless.
             claim.orders, claim.begun_at, claim.missing = known, now, missing + 1
+            if not _has_said(job):
+                claim.made = RoomMade(now, _who_gives(missing, _all_that_give(known)), missing)
             return
         self._choose(claim, job, missing, [one for one in found if one.may_be_asked])
 
@@ -142,7 +144,9 @@ class Preemptions:
         }
         claim.orders |= new
         claim.begun_at, claim.given_at, claim.missing = claim.begun_at or now, None, missing
-        claim.made = RoomMade(now, _who_gives(missing, plan, found), missing)
+        victims_by_name = {one.victim.job: one.victim for one in found}
+        gives = (_what_it_gives(victims_by_name[job], size) for job, size in plan.sizes.items())
+        claim.made = RoomMade(now, _who_gives(missing, gives), missing)
         self._wake_all(new)
 
     def _rests(self, claim: _Claim, now: datetime) -> bool:
@@ -221,10 +225,21 @@ def _price(one: Candidate) -> str:
     return f"about {victim.shrink_usd} if it shrinks, {victim.suspend_usd} if it stops"
 
 
-def _who_gives(missing: int, plan: Preemption, found: Iterable[Candidate]) -> str:
-    victims = {one.victim.job: one.victim for one in found}
-    jobs = "; ".join(_what_it_gives(victims[job], size) for job, size in plan.sizes.items())
-    return f"{missing} workers lack nodes, and jobs of lower priority give way: {jobs}"
+def _who_gives(missing: int, jobs: Iterable[str]) -> str:
+    return f"{missing} workers lack nodes, and jobs of lower priority give way: {'; '.join(jobs)}"
+
+
+def _has_said(job: JobSnapshot) -> bool:
+    """Whether a job's last word on the room that others make is in its status."""
+    return any(one.what == Reason.MAKES_ROOM.value for one in job.status.decisions)
+
+
+def _all_that_give(orders: Mapping[Key, Order]) -> Iterator[str]:
+    for key, order in orders.items():
+        if order.workers == SUSPENDED:
+            yield f"{name_of(key)} is suspended"
+        else:
+            yield f"{name_of(key)} shrinks to {order.workers} workers"
 
 
 def _what_it_gives(victim: Victim, size: int) -> str:

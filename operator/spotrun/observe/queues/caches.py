@@ -43,16 +43,21 @@ class QueueCaches:
         *,
         namespace: str | None,
         wake: Callable[[Key], None],
+        hurry: Callable[[Key], None],
         follow: Callable[[dict[str, Reflector[Any]]], None],
         is_enabled: bool,
         most_boost: int = 0,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """Prepare the caches; `follow` is told of the reflectors there are."""
+        """Prepare the caches; `follow` is told of the reflectors there are.
+
+        `hurry` is called with jobs that were let in, or are to go: others wait for what they hold.
+        """
         self.api_version = ""
         self._client = client
         self._namespace = namespace
         self._wake = wake
+        self._hurry = hurry
         self._follow = follow
         self._is_enabled = is_enabled
         self._most_boost = most_boost
@@ -162,15 +167,24 @@ class QueueCaches:
         self._follow({f"kueue {name}": one for name, one in reflectors.items()})
 
     def _changed(self, old: WorkloadObject | None, new: WorkloadObject | None) -> None:
+        wake = self._hurry if _is_decided(old, new) else self._wake
         for one in (old, new):
             if one is not None and one.metadata.owner_name:
-                self._wake(Key(one.metadata.namespace, one.metadata.owner_name))
+                wake(Key(one.metadata.namespace, one.metadata.owner_name))
 
     def _others_changed(self, _old: object, _new: object) -> None:
         """Wake the jobs that have Workloads: a flavor, or a class, says something else now."""
         known = self._reflectors.get("workloads")
         for one in known.store if known is not None else ():
             self._changed(None, one)
+
+
+def _is_decided(old: WorkloadObject | None, new: WorkloadObject | None) -> bool:
+    """Whether Kueue has admitted a request just now, or evicted it."""
+    return new is not None and any(
+        new.condition(kind) is not None and (old is None or old.condition(kind) is None)
+        for kind in ("Admitted", "Evicted")
+    )
 
 
 def _owner(one: WorkloadObject) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What the price of an interruption adds to the priority of a job in its queue.
+"""The boost of a job in its queue: the price of an interruption, added to its priority.
 
 Of jobs of one priority Kueue then preempts first those that are cheapest to interrupt. A boost is
 for Workloads that hold quota: who waits is ordered by priority alone, so two jobs cannot take each

@@ -198,7 +198,9 @@ def test_a_new_leader_leaves_the_scheduler_time_to_use_what_was_given(
     bench.given = {Key("ns", "low"): GivenWay("ns/high", "high", size, ago(5))}
     bench.placed = {"low": size, "cheaper": 3}
     bench.found = [a_candidate("cheaper", 3, 2)]
-    bench.look(LACKS)
+    made = bench.look(LACKS).made
+    assert made is not None
+    assert "give way: ns/low " in made.words, "nobody knows whether that was said"
     bench.look(LACKS)
     bench.later(SETTLED - timedelta(seconds=1))
     bench.look(LACKS)
