@@ -19,6 +19,7 @@ from spotrun.state.actions import (
     Action,
     Annotate,
     AskQueue,
+    BoostRequest,
     Create,
     DeleteJob,
     FinishRequest,
@@ -153,6 +154,8 @@ class Cluster:
                 pass  # of the job alone, whose size is given
             case AskQueue() | ReturnQuota() | LeaveQueue() | AcceptEviction() | FinishRequest():
                 pass  # no simulated job names a queue
+            case BoostRequest():
+                pass
             case _:
                 assert_never(action)
 

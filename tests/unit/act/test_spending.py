@@ -22,9 +22,9 @@ UNREADABLE = {"workers": {"min": "many"}}
 TWO_FIT = "6"
 
 
-def a_place(limit_usd: str = TWO_FIT, *jobs: str, **spec: object) -> SpendNamespace:
+def a_place(limit_usd: str = TWO_FIT, *jobs: str) -> SpendNamespace:
     place = SpendNamespace()
-    place.limit(limitUsd=limit_usd, **spec)
+    place.limit(limitUsd=limit_usd)
     for name in jobs:
         place.job(name)
     return place
