@@ -152,10 +152,15 @@ class Cluster:
                     del self.workers[worker_id]
             case PriceWorker() | Annotate() | DeleteJob() | Resize():
                 pass  # of the job alone, whose size is given
-            case AskQueue() | ReturnQuota() | LeaveQueue() | AcceptEviction() | FinishRequest():
+            case (
+                AskQueue()
+                | BoostRequest()
+                | ReturnQuota()
+                | LeaveQueue()
+                | AcceptEviction()
+                | FinishRequest()
+            ):
                 pass  # no simulated job names a queue
-            case BoostRequest():
-                pass
             case _:
                 assert_never(action)
 
