@@ -208,6 +208,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     message: str = ""
     pod_ip: str | None = msgspec.field(default=None, name="podIP")
+    nominated_node_name: str = ""
     conditions: tuple[ObjectCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -71,6 +71,7 @@ class Pod:
     disrupted: str | None = None  # reason of its DisruptionTarget condition
     end: PodEnd | None = None
     unschedulable: str = ""  # the scheduler's words, while it finds no node
+    is_nominated: bool = False  # the scheduler makes room for it: pods of lower priority go
     stuck: str = ""  # Kubernetes' words, while it cannot start a container
     created_at: datetime | None = None
     scheduled_at: datetime | None = None  # when it was bound to its node

@@ -65,6 +65,7 @@ def pod_facts(pod: PodObject, worker_id: int) -> Pod:
         disrupted=_disrupted(pod),
         end=_end(pod),
         unschedulable=_unschedulable(pod),
+        is_nominated=bool(pod.status.nominated_node_name),
         stuck=_stuck(pod),
         created_at=_moment(meta.creation_timestamp),
         scheduled_at=_since(pod, "PodScheduled"),

@@ -382,3 +382,8 @@ def test_the_part_of_the_model_is_a_small_number(label: str | None, slot: int) -
 def test_the_replica_is_named_by_a_worker_id(label: str | None, replica: int | None) -> None:
     labels = {} if label is None else {"spotrun.dev/replica": label}
     assert pod_facts(pod(labels=labels), 3).replica == replica
+
+
+@pytest.mark.parametrize("node", ["", "n1"])
+def test_the_scheduler_may_be_making_room_for_a_pod(node: str) -> None:
+    assert pod_facts(pod({"nominatedNodeName": node}), 3).is_nominated is bool(node)

@@ -54,8 +54,12 @@ def claimed_workers(job: JobSnapshot) -> int:
 
 
 def without_node(job: JobSnapshot) -> list[Worker]:
-    """Return the workers for which the scheduler found no node."""
-    return [w for w in present(job) if w.pod.node is None and w.pod.unschedulable]
+    """Return the workers for which the scheduler found no node, and makes no room by itself.
+
+    It does where others are lent, or have a lower PriorityClass: nobody has to give way for that.
+    """
+    lacking = (w for w in present(job) if w.pod.node is None and w.pod.unschedulable)
+    return [w for w in lacking if not w.pod.is_nominated]
 
 
 def rests(given: GivenWay | None, now: datetime) -> bool:

@@ -124,6 +124,8 @@ def test_a_job_claims_what_its_smallest_world_lacks() -> None:
         HIGH.with_worker(0).with_worker(1, node=None),
         HIGH.with_worker(0, **FULL).with_worker(1, node=None),
         HIGH.with_worker(0, **FULL),
+        HIGH.with_worker(0).with_worker(1, **FULL, is_nominated=True),
+        HIGH.with_worker(0, **FULL).with_worker(1, **FULL, is_nominated=True),
         half.with_facts(may_hold_nodes=False),
         half.with_facts(refusal=Refusal("QuotaExceeded", "exceeded quota: few")),
         half.with_spec(2, min=2, priority=1),
