@@ -13,7 +13,7 @@ def instances_of(kinds: Iterable[type]) -> list[object]:
     """
     classes = {each for kind in kinds for each in (kind, *derived_from(kind))}
     # Not isinstance: some objects import modules, or raise, when they are asked.
-    return [one for one in gc.get_referrers(*classes) if type(one) in classes] if classes else []
+    return [one for one in gc.get_referrers(*classes) if type(one) in classes]
 
 
 def derived_from(kind: type) -> Iterator[type]:
