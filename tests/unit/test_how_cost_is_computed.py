@@ -9,7 +9,7 @@ from pathlib import Path
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.cost import MOST_POOLS, OTHER_POOLS
 from spotrun.money.budget import reserve, stop_at, used_percent
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.forecast import Mark, forecast, usd_per
 from spotrun.money.ledger import Segment, cost, idle
 from spotrun.money.other_costs.storage_prices import Bucket

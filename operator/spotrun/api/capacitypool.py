@@ -11,6 +11,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.meta import ConditionStatus, ObjectMeta
 from spotrun.api.model import Model, Rule
 from spotrun.api.names import Choice
+from spotrun.api.spec.own_nodes import OwnNodes
 from spotrun.api.spec.selector import Labels, LabelSelector
 
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
@@ -110,6 +111,11 @@ class CapacityPoolSpec(Model):
         "those "
         "do not know it either, the price is unknown.",
     )
+    own_nodes: OwnNodes | None = Field(
+        None,
+        description="Costs of nodes that you own; the price per hour is computed from them. "
+        "Default: the nodes are rented.",
+    )
     max_workers: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
         description="The most workers in this pool, of all jobs that one operator serves together. "
@@ -134,6 +140,17 @@ class CapacityPoolSpec(Model):
                 ("instanceTypes", lambda p: _each_once(p.instance_types)),
                 ("zones", lambda p: _each_once(p.zones)),
             )
+        ),
+        Rule(
+            cel="!has(self.ownNodes) || !has(self.usdPerHour)",
+            message="usdPerHour and ownNodes both say what a node costs: give one of them",
+            holds=lambda p: p.own_nodes is None or p.usd_per_hour is None,
+        ),
+        Rule(
+            cel="!has(self.ownNodes) || self.capacity != 'Spot'",
+            message="nobody takes nodes away that you own: ownNodes needs capacity: Reserved or "
+            "OnDemand",
+            holds=lambda p: p.own_nodes is None or p.capacity is not Capacity.SPOT,
         ),
     )
 

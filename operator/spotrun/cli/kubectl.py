@@ -17,6 +17,7 @@ from spotrun.cli.plan import flags as plan_flags
 from spotrun.cli.replay import estimate_flags
 from spotrun.cli.report import flags as report_flags
 from spotrun.cli.report.bills import flags as bill_flags
+from spotrun.cli.report.break_even import flags as break_even_flags
 from spotrun.cli.submit import flags as submit_flags
 
 
@@ -78,6 +79,12 @@ VERBS = {
         "what a month has cost, deleted jobs included, by team, job or pool, also as FOCUS",
         bill_flags.describe,
         "spotrun.cli.report.bills.command",
+    ),
+    "breakeven": Verb(
+        "when nodes that are bought or reserved cost less than rented ones, by your bills",
+        break_even_flags.describe,
+        "spotrun.cli.report.break_even.command",
+        is_understood_first=True,
     ),
     "report": Verb(
         "all about a job in one file: HTML, Markdown or JSON",

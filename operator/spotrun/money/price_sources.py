@@ -7,10 +7,11 @@ is not the price of this node.
 
 from dataclasses import dataclass, replace
 
-from spotrun.api.capacitypool import Capacity
-from spotrun.api.field_types.amounts import Amount
+from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice
+from spotrun.money.ownership import own_node
+from spotrun.money.ownership.own_node import OwnNode
 from spotrun.money.price_history import Quote
 from spotrun.money.price_rows import Offering, read_price
 from spotrun.money.price_table import PriceTable
@@ -31,20 +32,20 @@ class Catalog:
         wanted: Offering,
         *,
         annotation: str | None = None,
-        pool_usd_per_hour: Amount | None = None,
+        declared: Quote | None = None,
         last: Quote | None = None,
     ) -> Quote | None:
         """Return the price of a node and its source; None if no source has one.
 
         An annotation that is no price makes the price unknown: its author meant another one than
-        the rest of the chain would give. `last` is the previous quote: it counts on if its source
-        is a live one that has not answered yet.
+        the rest of the chain would give. `declared` is the pool's own price, and `last` the
+        previous quote: it counts on if its source is a live one that has not answered yet.
         """
         if annotation is not None:
             price = _readable(annotation)
             return Quote(price, FROM_NODE) if price is not None else None
-        if pool_usd_per_hour is not None:
-            return Quote(UsdPerHour.of(pool_usd_per_hour), _FROM_POOL)
+        if declared is not None:
+            return declared
         found = (table.look_up(wanted) or _kept(table, last) for table in self.tables)
         return next((quote for quote in found if quote is not None), None)
 
@@ -62,6 +63,15 @@ def _kept(table: PriceTable, last: Quote | None) -> Quote | None:
     if last is None or table.good_for is None or last.source != table.source:
         return None
     return replace(last, good_for=table.good_for)
+
+
+def declared_price(spec: CapacityPoolSpec) -> Quote | None:
+    """Return the price that people have declared for a pool's nodes; None if they have not."""
+    if spec.own_nodes is not None:
+        return Quote(OwnNode.of(spec.own_nodes).usd_per_hour.as_stored, own_node.SOURCE)
+    if spec.usd_per_hour is not None:
+        return Quote(UsdPerHour.of(spec.usd_per_hour), _FROM_POOL)
+    return None
 
 
 def unreadable(annotation: str | None, node: str) -> str:

@@ -9,6 +9,7 @@ from tests.support.api.manifest_cases import (
     DEADLINE,
     EXPRESSION,
     LEFT_OUT,
+    OWN_POOL,
     SCHEDULE,
     SELECTOR,
     SEVERAL,
@@ -294,6 +295,24 @@ RULES = (
         "tolerationSeconds needs effect: NoExecute",
         {"tolerations": [{"key": "a", "tolerationSeconds": 1}]},
         pool(),
+    ),
+    Case(
+        "two prices of a node",
+        "usdPerHour and ownNodes both say what a node costs: give one of them",
+        {"usdPerHour": "1"},
+        OWN_POOL,
+    ),
+    Case(
+        "own nodes that are taken away",
+        "nobody takes nodes away that you own: ownNodes needs capacity: Reserved or OnDemand",
+        {"capacity": "Spot"},
+        OWN_POOL,
+    ),
+    Case(
+        "power for nothing",
+        "powerKw and usdPerKwh go together: give both, or neither",
+        {"ownNodes": {"purchaseUsd": "1", "years": "4", "powerKw": "7.5"}},
+        OWN_POOL,
     ),
 )
 

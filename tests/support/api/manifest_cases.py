@@ -160,6 +160,16 @@ FULL_POOL = pool(
         "maxWorkers": 64,
     }
 )
+OWN_NODES = {
+    "purchaseUsd": "290000",
+    "years": "4",
+    "powerKw": "7.5",
+    "usdPerKwh": "0.14",
+    "pue": "1.3",
+    "usdPerMonth": "2500",
+    "utilization": "0.8",
+}
+OWN_POOL = pool({"capacity": "Reserved", "ownNodes": OWN_NODES})
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
 BUDGET = job({"budget.maxCostUsd": "10", "checkpoint.volume": CLAIM})
 WINDOW = {"from": "20:00", "to": "06:00"}
@@ -174,6 +184,10 @@ VALID: dict[str, Manifest] = {
     "a job with everything": FULL,
     "the smallest pool": pool(),
     "a pool with everything": FULL_POOL,
+    "a pool of own nodes": OWN_POOL,
+    "a pool of own nodes with the least of them": pool(
+        {"capacity": "OnDemand", "ownNodes": {"purchaseUsd": "8000", "years": "0.5"}}
+    ),
     "a pool by labels only": pool({"instanceTypes": LEFT_OUT, "nodeSelector": {"a": "b"}}),
     "replicas outside of min and max": job({"workers.replicas": 0}),
     "one container of any name": job({f"{CONTAINERS}.0.name": "anything"}),

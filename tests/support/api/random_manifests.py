@@ -8,6 +8,7 @@ from tests.support.api.manifest_cases import (
     CLAIM,
     CONTAINERS,
     LEFT_OUT,
+    OWN_NODES,
     TEMPLATE,
     TRAINER,
     Manifest,
@@ -128,6 +129,10 @@ POOL: Choices = {
     ),
     "namespaceSelector": (SELECTORS, []),
     "usdPerHour": ([*AMOUNTS, "0"], NO_AMOUNTS),
+    "ownNodes": (
+        [OWN_NODES, {"purchaseUsd": "1", "years": "20", "utilization": "0.01"}],
+        [{"purchaseUsd": "1"}, {**OWN_NODES, "years": "0"}, {**OWN_NODES, "pue": "0.99"}],
+    ),
     "maxWorkers": ([1], [0]),
 }
 

@@ -11,7 +11,7 @@ from bench.closed_loop.loop import Look, Result, Task, play
 from bench.closed_loop.markets import Place
 from bench.closed_loop.peers import Elastic, Fixed
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.price_rows import Offering
 from spotrun.simulate.scenario import Rules
 

@@ -4,12 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from spotrun.api.capacitypool import Capacity
+from spotrun.api.capacitypool import Capacity, CapacityPoolSpec
 from spotrun.api.field_types.amounts import Amount
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.api.spec.own_nodes import OwnNodes
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.price_history import Quote
 from spotrun.money.price_rows import Offering, PriceRow
-from spotrun.money.price_sources import Catalog, unpriced_because
+from spotrun.money.price_sources import Catalog, declared_price, unpriced_because
 from spotrun.money.price_table import PriceTable
 from spotrun.money.units import UsdPerHour
 from tests.unit.money.builders import NOON
@@ -25,6 +26,11 @@ def table(source: str, *rows: str) -> PriceTable:
 OURS = table("price table ours", "g5.xlarge,Spot,0.4")
 THEIRS = table("price table theirs", "g5.xlarge,Spot,0.5", "g5.xlarge,OnDemand,1")
 CATALOG = Catalog((OURS, THEIRS, *built_in_tables()))
+
+
+def a_pool(**declared: object) -> CapacityPoolSpec:
+    given = {"capacity": Capacity.ON_DEMAND, "instance_types": ("g5.xlarge",), **declared}
+    return CapacityPoolSpec.model_validate(given)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def test_the_first_who_knows_is_believed_and_named(
     quote = CATALOG.quote(
         wanted,
         annotation=annotation,
-        pool_usd_per_hour=Amount(of_pool) if of_pool is not None else None,
+        declared=declared_price(a_pool(usd_per_hour=Amount(of_pool))) if of_pool else None,
     )
     assert quote is not None
     assert f"{quote.usd_per_hour} by {quote.source}" == told
@@ -80,9 +86,22 @@ def test_nothing_is_guessed(wanted: Offering) -> None:
 
 @pytest.mark.parametrize("annotation", ["", "1,5", "free", "-1", "1e3", "0.4 USD"])
 def test_an_annotation_that_is_no_price_hides_no_other(annotation: str) -> None:
-    assert CATALOG.quote(SPOT, annotation=annotation, pool_usd_per_hour=Amount("1")) is None
+    assert (
+        CATALOG.quote(
+            SPOT, annotation=annotation, declared=declared_price(a_pool(usd_per_hour=Amount("1")))
+        )
+        is None
+    )
     told = unpriced_because(replace(SPOT, node="n1"), annotation)
     assert f"usd-per-hour of node n1 is {annotation!r}: write a decimal number" in told
+
+
+def test_own_nodes_have_the_price_that_their_costs_come_to() -> None:
+    own = OwnNodes.model_validate({"purchaseUsd": "35040", "years": "2", "utilization": "0.5"})
+    quote = CATALOG.quote(ON_DEMAND, declared=declared_price(a_pool(own_nodes=own)))
+    assert quote is not None
+    assert f"{quote.usd_per_hour} by {quote.source}" == "$4.00/h by ownNodes of the CapacityPool"
+    assert declared_price(a_pool()) is None
 
 
 LIVE = PriceTable("a cloud", good_for=timedelta(minutes=15))

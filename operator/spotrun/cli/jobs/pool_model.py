@@ -22,6 +22,7 @@ class PoolSpec(Part, frozen=True):
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     usd_per_hour: str | None = None
+    own_nodes: dict[str, str] | None = None
     max_workers: int | None = None
 
 

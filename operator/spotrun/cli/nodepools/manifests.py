@@ -36,7 +36,13 @@ class Written:
 def node_pools(pools: Iterable[Pool], node_class: tuple[str, str]) -> Written:
     """Return a NodePool for each pool that people have declared."""
     written = Written()
-    declared = [pool for pool in pools if is_declared(pool)]
+    all_declared = [pool for pool in pools if is_declared(pool)]
+    declared = [pool for pool in all_declared if pool.spec.own_nodes is None]
+    written.notes += [
+        f"CapacityPool {pool.metadata.name} is left out: Karpenter makes no nodes that you own"
+        for pool in all_declared
+        if pool.spec.own_nodes is not None
+    ]
     times = Counter(map(_name, declared))
     for pool in declared:
         name = _name(pool)

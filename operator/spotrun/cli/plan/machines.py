@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.builtin_tables import built_in_tables, read_data
+from spotrun.money.data.builtin_tables import built_in_tables, read_data
 
 _SHEET = "gpus_2026-07-20.csv"
 _MIB = 2**20

@@ -77,6 +77,12 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
         help="a recorded pool; may be given several times (default: the markets that are shipped)",
     )
     replay_flags.add_prices(group, " and worker (default: as recorded)")
+    group.add_argument(
+        "--pool",
+        metavar="FILE",
+        help="a CapacityPool whose usdPerHour or ownNodes is the price of a node, in the place of "
+        "--spot-price or --on-demand-price",
+    )
     replay_flags.add_assume_capacity(group)
     group.add_argument(
         "--bucket-region",

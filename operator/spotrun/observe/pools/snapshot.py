@@ -7,7 +7,7 @@ from spotrun.api.capacitypool import CapacityPoolSpec
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.money.price_history import Quote, remembered
 from spotrun.money.price_rows import Offering
-from spotrun.money.price_sources import FROM_NODE, Catalog
+from spotrun.money.price_sources import FROM_NODE, Catalog, declared_price
 from spotrun.money.shares import times_in
 from spotrun.observe.kube_objects import PodObject
 from spotrun.observe.nodes.cloud_labels import accelerator_of
@@ -111,21 +111,20 @@ def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Qu
     for a price that it may not get. A worker pays what its own node states. A node that leaves says
     nothing of one that comes.
     """
-    quoted, declared = remembered(pool.status.price), pool.spec.usd_per_hour
+    quoted, declared = remembered(pool.status.price), declared_price(pool.spec)
     staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
     stated = {node.metadata.annotations.get(ANNOTATION_NODE_USD_PER_HOUR) for node in staying}
     if not stated and declared is None and quoted is not None and quoted.source == FROM_NODE:
         return quoted
     quotes = {
-        catalog.quote(offering, annotation=one, pool_usd_per_hour=declared, last=quoted)
-        for one in stated
+        catalog.quote(offering, annotation=one, declared=declared, last=quoted) for one in stated
     }
     if len(quotes) == 1:
         return quotes.pop()
     by_nodes = [quote for quote in quotes if quote is not None and quote.source == FROM_NODE]
     if by_nodes and len(by_nodes) == len(quotes):
         return max(by_nodes, key=lambda quote: quote.usd_per_hour)
-    return catalog.quote(offering, pool_usd_per_hour=declared, last=quoted)
+    return catalog.quote(offering, declared=declared, last=quoted)
 
 
 def _offering(spec: CapacityPoolSpec, instance_type: str) -> Offering:

@@ -14,7 +14,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.price_rows import Offering
 from spotrun.money.price_sources import Catalog
 from spotrun.money.price_table import PriceTable

@@ -14,6 +14,8 @@ from math import inf
 from multiprocessing import resource_tracker
 from threading import Thread
 
+from spotrun.api.capacitypool import Capacity
+from spotrun.money.price_sources import declared_price
 from spotrun.simulate.estimate import manifest
 from spotrun.simulate.estimate.replayable_job import Replayed, replayed
 from spotrun.simulate.estimate.report import Estimate, as_json, as_text
@@ -73,7 +75,7 @@ def understand(chosen: Namespace) -> Question:
         checkpoint_seconds=job.checkpoint_seconds,
         assume_capacity=chosen.assume_capacity,
     )
-    prices = Prices(chosen.spot_price, chosen.on_demand_price)
+    prices = _prices(chosen)
     stages, left_out = [], []
     for market in (
         [recorded_markets.given(chosen.traces)] if chosen.traces else recorded_markets.shipped()
@@ -88,6 +90,22 @@ def understand(chosen: Namespace) -> Question:
     if not stages:
         raise ValueError("; ".join(f"{market.name}: {why}" for market, why in left_out))
     return Question(job, tuple(stages), tuple(left_out), chosen.json)
+
+
+def _prices(chosen: Namespace) -> Prices:
+    given = Prices(chosen.spot_price, chosen.on_demand_price)
+    if chosen.pool is None:
+        return given
+    pool = manifest.read_pool(chosen.pool)
+    declared = declared_price(pool.spec)
+    if declared is None:
+        raise ValueError(
+            f"{chosen.pool}: CapacityPool {pool.metadata.name} has neither usdPerHour nor "
+            "ownNodes: give one of them, or a price by a flag"
+        )
+    if pool.spec.capacity is Capacity.SPOT:
+        return replace(given, spot_usd_per_hour=declared.usd_per_hour.decimal)
+    return replace(given, on_demand_usd_per_hour=declared.usd_per_hour.decimal)
 
 
 def run(question: Question) -> int:

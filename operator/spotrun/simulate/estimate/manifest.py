@@ -1,4 +1,4 @@
-"""A TrainingJob from a file, or from the output of `kubectl get -o yaml`."""
+"""A TrainingJob, or a CapacityPool, from a file, or from the output of `kubectl get -o yaml`."""
 
 import json
 import re
@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
+from spotrun.api.capacitypool import CapacityPool
 from spotrun.api.manifest import load
-from spotrun.api.names import TRAINING_JOB
+from spotrun.api.names import CAPACITY_POOL, TRAINING_JOB
 from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
@@ -31,21 +32,37 @@ _FLOAT = (
 
 def read(name: str) -> TrainingJob:
     """Read the one TrainingJob in a file, `-` being standard input; a ValueError says why not."""
-    found = [one for one in _objects(name, _text(name)) if one.get("kind") == TRAINING_JOB]
-    if len(found) != 1:
-        names = ", ".join(str(_name(one)) for one in found)
-        held = f"{len(found)} of them ({names})" if found else "none"
-        raise ValueError(f"{_shown(name)} has to hold one {TRAINING_JOB}, and holds {held}")
-    job = found[0]
+    job = _the_one(name, TRAINING_JOB)
     status = job.get("status")
     if isinstance(status, dict):
         job = {**job, "status": _known_status(status)}
-    try:
-        loaded = load(job)
-    except ValueError as error:
-        raise ValueError(f"{_shown(name)}: {error}") from None
+    loaded = _loaded(name, job)
     assert isinstance(loaded, TrainingJob), "its kind says so"
     return loaded
+
+
+def read_pool(name: str) -> CapacityPool:
+    """Read the one CapacityPool in a file likewise; its status does not matter."""
+    pool = _the_one(name, CAPACITY_POOL)
+    loaded = _loaded(name, {key: value for key, value in pool.items() if key != "status"})
+    assert isinstance(loaded, CapacityPool), "its kind says so"
+    return loaded
+
+
+def _the_one(name: str, kind: str) -> dict[str, Any]:
+    found = [one for one in _objects(name, _text(name)) if one.get("kind") == kind]
+    if len(found) != 1:
+        names = ", ".join(str(_name(one)) for one in found)
+        held = f"{len(found)} of them ({names})" if found else "none"
+        raise ValueError(f"{_shown(name)} has to hold one {kind}, and holds {held}")
+    return found[0]
+
+
+def _loaded(name: str, manifest: dict[str, Any]) -> object:
+    try:
+        return load(manifest)
+    except ValueError as error:
+        raise ValueError(f"{_shown(name)}: {error}") from None
 
 
 class _Loader(yaml.SafeLoader):

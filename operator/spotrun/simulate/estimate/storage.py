@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 
 from spotrun.api.trainingjob import TrainingJob
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.other_costs.storage_costs import BYTES_PER_GB, Usage, gb_hours
 from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice
 from spotrun.money.price_sources import Catalog

@@ -8,7 +8,7 @@ import pytest
 
 from spotrun.agents.answers import Answers
 from spotrun.api.capacitypool import Capacity
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.other_costs.storage_prices import Bucket
 from spotrun.money.price_sources import Catalog
 from spotrun.state.actions import Decision

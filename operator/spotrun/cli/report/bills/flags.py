@@ -15,7 +15,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     flags.describe(parser, _EXAMPLES, "[--month YYYY-MM] [--by GROUP] [--format FORMAT] [-A]")
     flags.add_all_namespaces(parser)
     parser.add_argument(
-        "--month", type=_month, metavar="YYYY-MM", help="in UTC (default: the present month)"
+        "--month", type=month, metavar="YYYY-MM", help="in UTC (default: the present month)"
     )
     parser.add_argument(
         "--by",
@@ -32,7 +32,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _month(text: str) -> str:
+def month(text: str) -> str:
+    """Read a month."""
     try:
         return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC).strftime("%Y-%m")
     except ValueError:

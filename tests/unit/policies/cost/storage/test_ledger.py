@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotrun.api.names import Phase, Pricing
-from spotrun.money.builtin_tables import built_in_tables
+from spotrun.money.data.builtin_tables import built_in_tables
 from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice
 from spotrun.money.price_sources import Catalog
 from spotrun.policies.cost.storage.ledger import MOST_BYTES_PER_SECOND, MOST_REQUESTS_PER_SECOND

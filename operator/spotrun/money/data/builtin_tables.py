@@ -22,7 +22,7 @@ def built_in_tables() -> tuple[PriceTable, ...]:
 
 def read_data(name: str) -> str:
     """Read a file of the package's data."""
-    return resources.files("spotrun.money").joinpath("data", name).read_text("utf-8")
+    return resources.files("spotrun.money.data").joinpath(name).read_text("utf-8")
 
 
 def _table(sheet: str) -> PriceTable:

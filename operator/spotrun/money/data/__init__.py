@@ -1,0 +1,1 @@
+"""Price tables that come with the package."""
