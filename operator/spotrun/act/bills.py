@@ -119,7 +119,9 @@ class BillWriter:
         jobs = self._namespaces[job.namespace].jobs
         before = jobs.get(job.uid)
         known = before.capacity_of if before is not None else {}
-        now = jobs[job.uid] = billed(job, status, self._wall(), known)
+        now = jobs[job.uid] = billed(
+            job, status, self._wall(), known, self._caches.pools.cost_labels_of(job.namespace)
+        )
         self._queue.add_after(job.namespace, _seconds_to_write(before, now))
 
     def note_deleted(self, last: JobSnapshot, cost: Cost | None) -> None:

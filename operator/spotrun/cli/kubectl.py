@@ -18,6 +18,7 @@ from spotrun.cli.replay import estimate_flags
 from spotrun.cli.report import flags as report_flags
 from spotrun.cli.report.bills import flags as bill_flags
 from spotrun.cli.report.break_even import flags as break_even_flags
+from spotrun.cli.report.unused_nodes import flags as idle_flags
 from spotrun.cli.submit import flags as submit_flags
 
 
@@ -85,6 +86,11 @@ VERBS = {
         break_even_flags.describe,
         "spotrun.cli.report.break_even.command",
         is_understood_first=True,
+    ),
+    "idle": Verb(
+        "nodes that hold no pod of anybody, with what they cost and why they stay",
+        idle_flags.describe,
+        "spotrun.cli.report.unused_nodes.command",
     ),
     "report": Verb(
         "all about a job in one file: HTML, Markdown or JSON",

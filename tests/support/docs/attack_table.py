@@ -17,6 +17,7 @@ FOLDER = Path("tests/integration/attacks")
 TITLE = "## What was tried"
 TOPICS = {
     "test_tenants": "Tenants who want more than they were given",
+    "test_neighbours": "Tenants who want more than their share",
     "test_forgeries": "What looks like the operator's own",
     "test_tokens": "Tokens",
     "test_reports": "Reports of a worker that lies",

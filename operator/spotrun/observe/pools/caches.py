@@ -1,12 +1,13 @@
 """The caches behind pools: CapacityPools, labels of namespaces, events of nodes and pods."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
 from spotrun.api.capacitypool import Capacity
+from spotrun.api.spec.spend_limit import COST_LABELS
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
@@ -198,6 +199,12 @@ class PoolCaches:
     def has_namespace(self, name: str) -> bool:
         """Whether there is such a namespace."""
         return self._namespaces.get("", name) is not None
+
+    def cost_labels_of(self, namespace: str) -> Mapping[str, str]:
+        """Return the labels of a namespace by which people group costs."""
+        found = self._namespaces.get("", namespace)
+        labels = found.metadata.labels if found is not None else {}
+        return {key: labels[key] for key in COST_LABELS if key in labels}
 
     def price_of(self, pool: str) -> NodePrice | None:
         """Return the price of a pool's node."""

@@ -104,9 +104,8 @@ def test_two_months_have_their_mean_and_hours_that_are_said_need_no_bill() -> No
 
 
 def test_windows_take_more_own_nodes() -> None:
-    night = asked(
-        "--window", "Mon-Fri 20:00-06:00 Europe/Berlin", "--window", "Sat-Sun 00:00-24:00 Europe/Berlin"
-    )
+    windows = ("Mon-Fri 20:00-06:00 Europe/Berlin", "Sat-Sun 00:00-24:00 Europe/Berlin")
+    night = asked("--window", windows[0], "--window", windows[1])
     assert night.open_share == Fraction(5 * 10 + 2 * 24 - 6, 168)  # Friday's night ends on Saturday
     found, _ = comparison(night, POOLS, a_bill(), MONTHS)
     assert [offer.nodes(found.use) for offer in found.offers] == [None, None, 7]

@@ -47,16 +47,24 @@ class BilledJob:
 
 
 def billed(
-    job: JobSnapshot, status: JobState, now: datetime, capacity_of: Mapping[str, str]
+    job: JobSnapshot,
+    status: JobState,
+    now: datetime,
+    capacity_of: Mapping[str, str],
+    of_namespace: Mapping[str, str] | None = None,
 ) -> BilledJob:
-    """Return what a bill needs of a job; `capacity_of` is what was known of its pools before."""
+    """Return what a bill needs of a job; `capacity_of` is what was known of its pools before.
+
+    Labels of the namespace come before those of the job: people who may write jobs choose the
+    latter, and could charge another team.
+    """
     nodes = [worker.node for worker in job.workers if worker.node is not None]
     is_over = status.phase in FINISHED and not status.cost.usd_per_hour
     return BilledJob(
         uid=job.uid,
         name=job.name,
         created_at=job.created_at,
-        labels=job.cost_labels,
+        labels={**job.cost_labels, **(of_namespace or {})},
         cost=status.cost,
         as_of=status.cost.as_of or now,
         standing=Standing.ENDED if is_over else Standing.OPEN,

@@ -53,6 +53,12 @@ def test_the_capacity_types_of_pools_are_remembered_when_their_nodes_are_gone() 
     assert after.facts.amounts == {Part("compute", node.capacity.value, "a"): 20_000}
 
 
+def test_a_label_of_the_namespace_comes_before_that_of_the_job() -> None:
+    running = replace(a_job().snapshot(), cost_labels={"team": "theirs", "project": "x"})
+    job = billed(running, JobState(cost=COST), NOW, {}, {"team": "ours"})
+    assert job.facts.labels == {"team": "ours", "project": "x"}
+
+
 def test_a_deleted_job_pays_nothing_any_more() -> None:
     job = billed(a_job().snapshot(), JobState(cost=COST), NOW, {})
     gone = job.deleted(replace(COST, usd=Usd(Decimal(3)), as_of=later(60)), later(61))

@@ -1,0 +1,81 @@
+"""Tenants who want more than their share of the operator, or to have it paid by others."""
+
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+import pytest
+
+from devcluster.client import Manifest, at
+from spotrun.policies.cost.billing.codec import DATA_KEY, bill_name, read
+from spotrun.policies.cost.billing.lines import JobLine
+from spotrun.policies.cost.billing.months import month_of
+from tests.integration.money.helpers import add_node, workers
+from tests.support.api.manifest_cases import job as a_job
+from tests.support.cluster.operator_world import World
+
+CROWD = 150
+GIANT_BYTES = 1_000_000  # etcd takes 1.5 MB of one object
+
+
+@pytest.fixture
+async def crowded(world: World) -> AsyncIterator[str]:
+    """A namespace of another tenant, full of jobs that want a node each."""
+    name = f"crowd-{uuid.uuid4().hex[:8]}"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await world.kube.create(at("namespaces"), body)
+    path = at("trainingjobs", name, group="spotrun.dev/v1alpha1")
+    for number in range(CROWD):
+        job = a_job()
+        job["metadata"] = {"name": f"job-{number}"}
+        await world.kube.create(path, job)
+    yield name
+    await world.kube.delete(at("namespaces", None, name))
+
+
+async def test_a_tenant_creates_jobs_without_end(world: World, crowded: str) -> None:
+    """harmless: namespaces take turns in the operator's queue, so jobs of others do not wait for
+    all of these"""
+    await world.create_job()
+    async with world.operator(watch_namespace=None):
+        [mine] = await world.until(lambda: _pods(world, world.namespace, 1))
+        theirs = await world.until(lambda: _pods(world, crowded, CROWD))
+    made = sorted(pod["metadata"]["creationTimestamp"] for pod in theirs)
+    assert mine["metadata"]["creationTimestamp"] <= made[CROWD // 4]
+
+
+async def test_a_tenant_has_its_jobs_paid_by_another_team(world: World) -> None:
+    """harmless where the namespace has a label team: that comes before the job's in bills"""
+    named = {"metadata": {"labels": {"team": "mine"}}}
+    await world.kube.patch(at("namespaces", None, world.namespace), named)
+    await add_node(world, "a", "36")
+    created = await world.create_job(workers=workers(1))
+    theirs = {"metadata": {"labels": {"team": "theirs", "project": "secret"}}}
+    await world.kube.patch(world.jobs(created["metadata"]["name"]), theirs)
+    async with world.operator():
+        line = await world.until(lambda: _line(world))
+    assert line.labels == {"team": "mine", "project": "secret"}
+
+
+async def test_a_tenant_makes_a_job_as_large_as_objects_may_be(world: World) -> None:
+    """harmless to others: their jobs start, and the large one is looked at as any other"""
+    env = [{"name": "A", "value": "x" * GIANT_BYTES}]
+    containers = [{"name": "trainer", "image": "x", "args": ["train.py"], "env": env}]
+    await world.create_job("giant", workers={"template": {"spec": {"containers": containers}}})
+    await world.create_job()
+    await add_node(world, "a", "36")
+    async with world.operator():
+        await world.until_phase("Running")
+
+
+async def _pods(world: World, namespace: str, number: int) -> list[Manifest] | None:
+    found = await world.kube.list(at("pods", namespace))
+    return found if len(found) >= number else None
+
+
+async def _line(world: World) -> JobLine | None:
+    name = bill_name(world.namespace, month_of(datetime.now().astimezone()))
+    found = await world.kube.list(at("configmaps", world.namespace))
+    stored = [one for one in found if one["metadata"]["name"] == name]
+    lines = read(stored[0]["data"][DATA_KEY]).jobs.values() if stored else ()
+    return next((line for line in lines if line.charged), None)
