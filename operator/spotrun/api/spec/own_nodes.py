@@ -59,7 +59,7 @@ class PowerUsageEffectiveness(Amount):
 
 
 class OwnNodes(Model):
-    """What one node of a pool costs its owner. All amounts are of one node."""
+    """The costs of one node of a pool to its owner; all amounts are of one node."""
 
     purchase_usd: PositiveAmount = Field(
         description="Purchase price of one node, in USD, with its part of network and racks."

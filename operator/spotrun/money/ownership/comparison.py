@@ -136,7 +136,7 @@ def cheapest(offers: Sequence[Offer], use: Use, months: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class Crossing:
-    """From which length of use on one offer costs no more than another; None: not in that time."""
+    """The month from which one offer costs no more than another; None: not in that time."""
 
     name: str
     than: str

@@ -16,7 +16,7 @@ SOURCE = "ownNodes of the CapacityPool"
 
 @dataclass(frozen=True)
 class OwnNode:
-    """What one node costs its owner."""
+    """The costs of one node to its owner."""
 
     purchase: Usd
     years: Fraction

@@ -24,7 +24,7 @@ _SHOWN = (1, 6, 12, 24, 36, 48, 60, 84, 120, 180, 240)
 
 @dataclass(frozen=True)
 class Compared:
-    """What was compared."""
+    """The use, and the offers that were compared for it."""
 
     kind: str
     source: str  # of the hours

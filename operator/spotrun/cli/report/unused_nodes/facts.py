@@ -84,7 +84,7 @@ class NodePool(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Kept:
-    """Why a node that nobody uses is still there, and what asks its maker to remove it."""
+    """The reason why an unused node is still there, and the command that lets it go."""
 
     why: str
     command: str = ""  # "": there is none to give
