@@ -112,11 +112,11 @@ def unused_nodes(
     """Yield the nodes that may have been unused for so long."""
     held, left = set[str](), dict[str, datetime]()
     for pod in pods:
-        node = pod.spec.node_name
-        if node and _counts(pod):
-            held.add(node)
+        where = pod.spec.node_name
+        if where and _counts(pod):
+            held.add(where)
         for ended in _ends(pod):
-            left[node] = max(ended, left.get(node, ended))
+            left[where] = max(ended, left.get(where, ended))
     last_event = {
         claim.status.node_name: datetime.fromisoformat(claim.status.last_pod_event_time)
         for claim in claims
