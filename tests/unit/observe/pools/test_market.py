@@ -326,6 +326,16 @@ def test_the_first_job_knows_what_a_pool_costs(scene: Scene) -> None:
     )
 
 
+def test_own_nodes_cost_what_their_purchase_and_use_come_to(scene: Scene) -> None:
+    own = {"purchaseUsd": "35040", "years": "2", "utilization": "0.8"}
+    spec = {"capacity": "Reserved", "nodeSelector": {"rack": "a"}, "ownNodes": own}
+    scene.pools.pool_changed(None, an_object("own", spec))
+    assert scene.facts("own").usd_per_hour == Decimal("2.5")
+    price = next_pool(scene.snapshot("own"), NOW).price
+    assert price is not None
+    assert price.source == "ownNodes of the CapacityPool"
+
+
 @pytest.mark.parametrize(
     ("stated", "usd_per_hour"),
     [
