@@ -37,10 +37,10 @@ async def test_a_tenant_creates_jobs_without_end(world: World, crowded: str) -> 
     """harmless: namespaces take turns in the operator's queue, so jobs of others do not wait for
     all of these"""
     await world.create_job()
-    async with world.operator(watch_namespace=None):
+    async with world.operator(watch_namespace=None, workers=4):
         [mine] = await world.until(lambda: _begun(world, world.namespace))
     before_mine = [one for one in await _begun(world, crowded) if one < mine]
-    assert len(before_mine) <= CROWD // 4
+    assert len(before_mine) <= CROWD // 2
 
 
 async def test_a_tenant_has_its_jobs_paid_by_another_team(world: World) -> None:
