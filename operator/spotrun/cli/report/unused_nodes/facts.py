@@ -64,7 +64,7 @@ class NodeClaim(msgspec.Struct, frozen=True):
 
 
 class Disruption(msgspec.Struct, frozen=True, rename="camel"):
-    """How soon Karpenter removes nodes that are not needed."""
+    """The pause after which Karpenter removes a node that is not needed."""
 
     consolidate_after: str = ""
 
