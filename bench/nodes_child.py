@@ -1,6 +1,7 @@
 """Scripted nodes as a process of a bench; started by `bench/operator_bench.py`.
 
-Containers run until they are told to end: by a deletion, or by the bench, which names a pod.
+Containers run until they are told to end: by a deletion, or by the bench, which names a pod. A node
+can be told to vanish, with its Node object, or to say that it is going to.
 """
 
 import argparse
@@ -15,9 +16,11 @@ from devcluster.access import Access
 from devcluster.kubelet.kubelet import Kubelet
 from devcluster.kubelet.objects import Endpoint, NodeSpec
 from devcluster.kubelet.runtime import Exit
+from devcluster.nodes import Machine
+from devcluster.notices import Dialect
 from devcluster.scripted import TERMINATED, Context, Script, Scripted
 
-PODS_PER_NODE = 250
+NOTICE_SECONDS = 120.0
 CRASHED = Exit(1, "Error")
 
 
@@ -43,11 +46,14 @@ async def run(arguments: argparse.Namespace) -> None:
     access = Access(arguments.server, *arguments.files)
     containers = Containers()
     runtime = Scripted(Script(play=containers.run))
-    capacity = {"pods": str(PODS_PER_NODE), "cpu": "1000", "memory": "1000Gi"}
+    capacity = {"pods": str(arguments.pods_per_node), "cpu": "1000", "memory": "1000Gi"}
+    machines: dict[str, Machine] = {}
     # Not `Nodes`, whose end removes every pod: the cluster of a bench ends as a whole.
     async with Kubelet(access, Endpoint("127.0.0.1", 0)) as kubelet:
-        for number in range(-(-arguments.pods // PODS_PER_NODE)):
-            await kubelet.add_node(NodeSpec(f"bench-{number}", capacity=capacity), runtime)
+        for number in range(-(-arguments.pods // arguments.pods_per_node)):
+            labels = labels_of(number, arguments.zones)
+            spec = NodeSpec(f"bench-{number}", labels=labels, capacity=capacity)
+            machines[spec.name] = Machine(await kubelet.add_node(spec, runtime), kubelet)
         print(json.dumps({"event": "ready"}), flush=True)
         lines = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
@@ -55,8 +61,26 @@ async def run(arguments: argparse.Namespace) -> None:
         )
         while line := await lines.readline():
             order = json.loads(line)
-            containers.crash(order["pod"])
+            match order["do"]:
+                case "crash":
+                    containers.crash(order["pod"])
+                case "vanish":
+                    await machines[order["node"]].vanish(delete_node=True)
+                case "notice":
+                    await machines[order["node"]].notice(Dialect.NTH_SPOT, NOTICE_SECONDS)
             print(json.dumps({"event": order["do"]}), flush=True)
+
+
+def labels_of(number: int, zones: int) -> dict[str, str]:
+    """Return a cloud's labels for a spot machine in one of so many zones; without zones none."""
+    if not zones:
+        return {}
+    return {
+        "node.kubernetes.io/instance-type": "g5.48xlarge",
+        "topology.kubernetes.io/region": "eu-west-1",
+        "topology.kubernetes.io/zone": f"eu-west-1{'abcdef'[number % zones]}",
+        "karpenter.sh/capacity-type": "spot",
+    }
 
 
 def main() -> None:
@@ -64,6 +88,8 @@ def main() -> None:
     parser.add_argument("server")
     parser.add_argument("files", nargs=3, type=Path, help="of the CA, the certificate and its key")
     parser.add_argument("--pods", type=int, required=True, help="how many there is to be room for")
+    parser.add_argument("--pods-per-node", type=int, default=250)
+    parser.add_argument("--zones", type=int, default=0, help="each a pool; without: in no pool")
     uvloop.run(run(parser.parse_args()))
 
 

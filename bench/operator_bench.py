@@ -215,11 +215,12 @@ class Rig:
         return False
 
     @asynccontextmanager
-    async def nodes(self, pods: int) -> AsyncIterator[Child]:
-        """Start nodes that have room for so many pods."""
+    async def nodes(self, pods: int, per_node: int = 250, zones: int = 0) -> AsyncIterator[Child]:
+        """Start nodes that have room for so many pods, in pools of so many zones or in none."""
         access = self.cluster.admin
         files = (access.ca_file, access.cert_file, access.key_file)
-        arguments = (access.server, *map(str, files), f"--pods={pods}")
+        room = (f"--pods={pods}", f"--pods-per-node={per_node}", f"--zones={zones}")
+        arguments = (access.server, *map(str, files), *room)
         async with child("nodes_child", *arguments) as nodes:
             await nodes.hear("ready")
             yield nodes

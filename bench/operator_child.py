@@ -14,8 +14,9 @@ import json
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from spotrun.http.tls import OwnSecret
 from spotrun.kube.resource import Key, Object, Resource
 from spotrun.kube.rest.access import Credentials, from_kubeconfig
 from spotrun.kube.rest.client import Client
-from spotrun.kube.rest.transport import Transport
+from spotrun.kube.rest.transport import Params, Transport
 from spotrun.kube.watch.kopf_feed import Feed
 from spotrun.kube.watch.reflector import Handler
 from spotrun.observe.kube_objects import FED, TRAINING_JOBS
@@ -50,8 +51,9 @@ def say(event: str, **more: object) -> None:
 class Measured(Controller):
     """Says when it has decided; `plays`: also plays the agents."""
 
-    def __init__(self, *arguments: Any, plays: bool) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, *arguments: Any, plays: bool, traffic: Counter[str]) -> None:  # noqa: ANN401 - passed on
         super().__init__(*arguments)
+        self._traffic = traffic
         self._plays = plays
         self._ports = itertools.cycle(range(20_000, 60_000))
         self._decided: set[Key] = set()
@@ -68,7 +70,12 @@ class Measured(Controller):
 
     def stats(self) -> dict[str, object]:
         writes = dict(self._reconciler._executor.writes)  # noqa: SLF001
-        return {"writes": writes, "decisions": self.num_decisions, "leads": self.leads}
+        return {
+            "writes": writes,
+            "decisions": self.num_decisions,
+            "leads": self.leads,
+            "traffic": dict(self._traffic),
+        }
 
     @override
     async def _work(self, key: Key) -> float | None:
@@ -149,6 +156,31 @@ class Measured(Controller):
         )
 
 
+class Counted(Transport):
+    """Counts the requests to the API server, by method, and what watches bring."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__(credentials)
+        self.traffic: Counter[str] = Counter()
+
+    @override
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        self.traffic[method] += 1
+        return await super().request(method, path, **more)
+
+    @override
+    async def stream(
+        self, path: str, *, params: Params, silence_seconds: float
+    ) -> AsyncGenerator[list[bytes], None]:
+        self.traffic["WATCH"] += 1
+        stream = super().stream(path, params=params, silence_seconds=silence_seconds)
+        async with aclosing(stream):
+            async for lines in stream:
+                self.traffic["watched_events"] += len(lines)
+                self.traffic["watched_bytes"] += sum(map(len, lines))
+                yield lines
+
+
 class Direct(Feed):
     """Tells the operator itself, as if kopf were not between them."""
 
@@ -184,10 +216,16 @@ async def run(arguments: argparse.Namespace) -> None:
 
     @asynccontextmanager
     async def opened(feed: Feed) -> AsyncIterator[Measured]:
-        async with Transport(Credentials(from_kubeconfig(arguments.kubeconfig))) as transport:
+        credentials = Credentials(from_kubeconfig(arguments.kubeconfig))
+        async with Counted(credentials) as transport:
             client = Client(transport, field_manager="spotrun")
             source = OwnSecret(client, namespace="default")
-            async with Measured(settings, client, source, feed, plays=arguments.plays) as operator:
+            controller = Measured(
+                *(settings, client, source, feed),
+                plays=arguments.plays,
+                traffic=transport.traffic,
+            )
+            async with controller as operator:
                 yield operator
 
     if arguments.without_kopf:

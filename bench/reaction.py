@@ -163,17 +163,17 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
         say("reaction_rss_mb", rss_mb(operator.pid), "MB", **all_jobs)
 
 
-async def start(rig: Rig, jobs: int, suspended: int) -> None:
+async def start(rig: Rig, jobs: int, suspended: int, size: int = SIZE) -> None:
     """Create the jobs; return when all of them train that should."""
-    await rig.create_jobs((f"idle-{number}" for number in range(suspended)), SIZE, suspend=True)
+    await rig.create_jobs((f"idle-{number}" for number in range(suspended)), size, suspend=True)
     began = time.monotonic()
-    await rig.create_jobs((f"bench-{number}" for number in range(jobs)), SIZE)
+    await rig.create_jobs((f"bench-{number}" for number in range(jobs)), size)
 
     async def all_run() -> bool:
         return phases((await rig.kube.get(JOBS))["items"]).get("Running", 0) == jobs
 
     await until(all_run, START_SECONDS, f"all {jobs} jobs are Running", pause_seconds=2)
-    say("jobs_started_seconds", time.monotonic() - began, "s", jobs=jobs, pods=jobs * SIZE)
+    say("jobs_started_seconds", time.monotonic() - began, "s", jobs=jobs, pods=jobs * size)
 
 
 async def idle(operator: Child, jobs: int, seconds: float) -> float:

@@ -17,11 +17,9 @@ Run as `.venv/bin/python bench/soak.py [--quick] [--jobs 600] [--wave 30]`.
 import argparse
 import asyncio
 import base64
-import http.client
 import json
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +27,7 @@ import uvloop
 
 from bench.operator_bench import Child, Rig, rss_mb, say, until
 from bench.soaking.census import Census, growth_per_job, slope
+from bench.soaking.etcd import ask
 from bench.soaking.waves import GROWN, STEADY, create, status_of, wave
 from devcluster.argument_types import how_many
 from devcluster.cluster import Cluster
@@ -149,15 +148,12 @@ def etcd_keys(cluster: Cluster) -> int:
 
 
 def _count(cluster: Cluster, first: str, end: str) -> int:
-    layout = cluster.control.layout
     body = {
         "key": base64.b64encode(first.encode()).decode(),
         "range_end": base64.b64encode(end.encode()).decode(),
         "count_only": True,
     }
-    with closing(http.client.HTTPConnection(layout.host, layout.ports.etcd, timeout=20)) as line:
-        line.request("POST", "/v3/kv/range", json.dumps(body))
-        return int(json.load(line.getresponse()).get("count", 0))
+    return int(ask(cluster, "kv/range", body).get("count", 0))
 
 
 if __name__ == "__main__":

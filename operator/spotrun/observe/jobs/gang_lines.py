@@ -1,7 +1,7 @@
 """The lines in which gangs wait for nodes; they follow from all jobs, and are not stored."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from spotrun.kube.resource import Key
@@ -22,6 +22,10 @@ class _Line:
     places: dict[Key, Place] = field(default_factory=dict)
     first: Place | None = None
 
+    def lets(self, place: Place) -> bool:
+        """Whether a place comes first here."""
+        return self.first is None or place <= self.first
+
 
 class Gangs:
     """The jobs in each queue; `wake` is called with the jobs for which a change matters."""
@@ -31,7 +35,7 @@ class Gangs:
         self._wall = wall
         self._lines: dict[str, _Line] = {}
         self._stands_in: dict[Key, frozenset[str]] = {}
-        self._waiting: set[Key] = set()
+        self._waiting: dict[Key, tuple[str, Place]] = {}  # in which line it is not the first
         self._again_at: dict[Key, datetime] = {}
 
     def may_hold_nodes(self, job: JobSnapshot) -> bool:
@@ -48,7 +52,11 @@ class Gangs:
             self._again_at.pop(key, None)
         else:
             self._again_at[key] = since + PATIENCE
-        (self._waiting.discard if comes_first else self._waiting.add)(key)
+        behind = next((one for one in _in_order(lines) if not self._is_first(one, place)), None)
+        if behind is None:
+            self._waiting.pop(key, None)
+        else:
+            self._waiting[key] = (behind, place)
         return comes_first and not gives_back(job, now)
 
     def wake_after_seconds(self, key: Key) -> float:
@@ -59,7 +67,7 @@ class Gangs:
     def forget(self, key: Key) -> None:
         """Forget a deleted job."""
         self._leave(key)
-        self._waiting.discard(key)
+        self._waiting.pop(key, None)
         self._again_at.pop(key, None)
 
     def forget_all(self) -> None:
@@ -85,7 +93,7 @@ class Gangs:
             self._put(left, key, None)
         self._stands_in[key] = lines
         comes_first = True
-        for line in sorted(lines, key=lambda line: line == EVERYWHERE):
+        for line in _in_order(lines):
             self._put(line, key, place if comes_first else None)
             comes_first = comes_first and self._is_first(line, place)
         return comes_first
@@ -96,7 +104,7 @@ class Gangs:
 
     def _is_first(self, name: str, place: Place) -> bool:
         line = self._lines.get(name)
-        return line is None or line.first is None or place <= line.first
+        return line is None or line.lets(place)
 
     def _put(self, name: str, key: Key, place: Place | None) -> None:
         line = self._lines.get(name, _Line())
@@ -106,11 +114,19 @@ class Gangs:
             del line.places[key]
         else:
             line.places[key] = place
-        before, line.first = line.first, min(line.places.values(), default=None)
+        before = replace(line)
+        line.first = min(line.places.values(), default=None)
         self._lines[name] = line
         if not line.places:
             del self._lines[name]
-        if before != line.first:
-            here = {one for one in self._waiting if name in {EVERYWHERE, one.namespace}}
-            for other in (line.places.keys() | here) - {key}:
-                self._wake(other)
+        if before.first != line.first:
+            here = {one: place for one, (line_of, place) in self._waiting.items() if line_of == name}
+            for other, place in (here | line.places).items():
+                # Only for whom it makes a difference: a crowd in line would look at each step of it.
+                if other != key and before.lets(place) != line.lets(place):
+                    self._wake(other)
+
+
+def _in_order(lines: frozenset[str]) -> list[str]:
+    """Return the line of the job's own namespace before that for nodes."""
+    return sorted(lines, key=lambda line: line == EVERYWHERE)

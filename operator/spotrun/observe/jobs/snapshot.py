@@ -46,6 +46,7 @@ _CANNOT_READ = "this operator cannot read the job"
 
 @dataclass(frozen=True)
 class _Spec:
+    raw: msgspec.Raw
     digest: bytes
     spec: TrainingJobSpec | None
     template: str
@@ -56,6 +57,7 @@ class _Spec:
 
 @dataclass(frozen=True)
 class _Status:
+    raw: msgspec.Raw
     digest: bytes
     status: JobState | None
     wrong: str = ""
@@ -66,7 +68,8 @@ class Readings:
     """The specs, statuses and pods of objects, each parsed once.
 
     They are kept by content, not by version: where etcd is restored from a copy, versions come
-    again.
+    again. Of the same object the content is not compared: each worker asks for its job's status,
+    which has a length that grows with the workers.
     """
 
     def __init__(self) -> None:
@@ -76,17 +79,29 @@ class Readings:
 
     def spec(self, job: JobObject) -> _Spec:
         """Return the spec and its template's hash, or what is wrong with it."""
-        known, digest = self._specs.get(job.metadata.uid), _digest(job.spec)
-        if known is None or known.digest != digest:
-            known = self._specs[job.metadata.uid] = _read_spec(job, digest)
-        return known
+        known = self._specs.get(job.metadata.uid)
+        if known is not None and known.raw is job.spec:
+            return known
+        digest = _digest(job.spec)
+        if known is not None and known.digest == digest:
+            now = replace(known, raw=job.spec)
+        else:
+            now = _read_spec(job, digest)
+        self._specs[job.metadata.uid] = now
+        return now
 
     def status(self, job: JobObject) -> _Status:
         """Return the status, or what is wrong with it."""
-        known, digest = self._statuses.get(job.metadata.uid), _digest(job.status)
-        if known is None or known.digest != digest:
-            known = self._statuses[job.metadata.uid] = _read_status(job, digest)
-        return known
+        known = self._statuses.get(job.metadata.uid)
+        if known is not None and known.raw is job.status:
+            return known
+        digest = _digest(job.status)
+        if known is not None and known.digest == digest:
+            now = replace(known, raw=job.status)
+        else:
+            now = _read_status(job, digest)
+        self._statuses[job.metadata.uid] = now
+        return now
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
         """Return the facts about a job's pods, by worker id, and drop those of its other pods."""
@@ -258,11 +273,11 @@ def _read_spec(job: JobObject, digest: bytes) -> _Spec:
         spec = TrainingJobSpec.model_validate_json(bytes(job.spec), by_alias=True, by_name=False)
     except ValidationError as error:
         readable, has_template = salvage(bytes(job.spec))
-        return _Spec(digest, None, "", _words("spec", error), readable, has_template)
+        return _Spec(job.spec, digest, None, "", _words("spec", error), readable, has_template)
     wrong = wrong_type(spec.workers.template)
     if wrong is not None:
-        return _Spec(digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS], spec)
-    return _Spec(digest, spec, template_hash(spec))
+        return _Spec(job.spec, digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS], spec)
+    return _Spec(job.spec, digest, spec, template_hash(spec))
 
 
 def _read_status(job: JobObject, digest: bytes) -> _Status:
@@ -271,13 +286,13 @@ def _read_status(job: JobObject, digest: bytes) -> _Status:
             bytes(job.status), by_alias=True, by_name=False
         )
     except ValidationError as error:
-        return _Status(digest, None, _words("status", error))
+        return _Status(job.status, digest, None, _words("status", error))
     if impossible := why_impossible(status):
-        return _Status(digest, read_said(status), impossible=impossible)
+        return _Status(job.status, digest, read_said(status), impossible=impossible)
     try:
-        return _Status(digest, read(status))
+        return _Status(job.status, digest, read(status))
     except ValueError as error:  # prices and moments in long lists: the API server checks none
-        return _Status(digest, read_said(status), impossible=f"status.accumulators: {error}")
+        return _Status(job.status, digest, read_said(status), impossible=f"status.accumulators: {error}")
 
 
 def _words(root: str, error: ValidationError) -> str:

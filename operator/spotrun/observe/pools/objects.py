@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from spotrun.api.capacitypool import CapacityPoolSpec, CapacityPoolStatus
 from spotrun.api.names import LABEL_MANAGED_BY, MANAGED_BY
+from spotrun.money.shares import Resources
 from spotrun.observe.kube_objects import NodeObject, PodObject, PoolObject
 from spotrun.observe.nodes.cloud_labels import Identity
 from spotrun.policies.pool.lifetimes import Life
@@ -53,6 +54,7 @@ class Member:
     node: NodeObject
     pool: str | None
     born_at: datetime
+    has: Resources  # allocatable, read once: a pool is put together from all of its nodes
     reclaimed_at: datetime | None = None
     workers: int = 0
 

@@ -170,7 +170,8 @@ class Pools:
         name, labels = node.metadata.name, node.metadata.labels
         known = self._nodes.get(name)
         pool = self._pool_for(labels)
-        member = Member(node, pool, created_at(node) or self._wall())
+        has = resources_of(node.status.allocatable)
+        member = Member(node, pool, created_at(node) or self._wall(), has)
         if known is not None:
             member.reclaimed_at, member.workers = known.reclaimed_at, known.workers
             if known.pool is not None and known.pool != pool:
@@ -178,7 +179,7 @@ class Pools:
                 member.workers = 0
         self._nodes[name] = member
         if pool is None:
-            self.room.put_stray(name, resources_of(node.status.allocatable))
+            self.room.put_stray(name, has)
             self.stamp += 1
             return
         self._members[pool][name] = member
@@ -253,8 +254,7 @@ class Pools:
         slot = None
         is_going = has_notice(node) or self._events_of(node) != EventTimes()
         if is_ready(node) and not is_going:
-            have = resources_of(node.status.allocatable)
-            free = left(have, total(map(requests_of, pods)))
+            free = left(member.has, total(map(requests_of, pods)))
             slot = Slot(Kind.of(node.metadata.labels, node.spec.taints), free, not pods)
         self.room.put(name, member.pool, slot)
         self._touch(member.pool)

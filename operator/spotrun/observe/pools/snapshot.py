@@ -16,7 +16,6 @@ from spotrun.observe.pools.free_capacity import Kind, lets_in
 from spotrun.observe.pools.membership import match_labels
 from spotrun.observe.pools.objects import Pool, asked, is_unschedulable
 from spotrun.observe.pools.pools import Pools
-from spotrun.observe.resources import resources_of
 from spotrun.policies.pool.lifetimes import Life
 from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolNode
@@ -47,7 +46,8 @@ def pool_snapshot(
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
     quote, on_demand = quotes_of(pools, pool, catalog)
     waiting = [pod for pod in pools.waiting.values() if pool.name in asked(pod)]
-    fitting = [pod for pod in waiting if _would_fit(pools, pool, pod, demand)]
+    node = node_of(pools, pool)
+    fitting = list(_fitting(pools, pool, waiting, demand, node or pool.status.node))
     news = pools.news(pool.name)
     return PoolSnapshot(
         name=pool.name,
@@ -58,7 +58,7 @@ def pool_snapshot(
         is_ours=pool.is_ours,
         lives=(*present, *news.lives),
         workers=sum(one.workers for one in members) if sees_all else None,
-        node=node_of(pools, pool),
+        node=node,
         quote=quote,
         on_demand=on_demand,
         interruptions_per_hour=interruptions_per_hour,
@@ -74,8 +74,8 @@ def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
     """Return the resources of a pool's node; of different nodes the smallest, which all have."""
     found = []
     for member in pools.members(pool.name):
-        have = resources_of(member.node.status.allocatable)
-        found.append((have.gpus, have.cpu, have.memory, member.node.metadata.name, member))
+        has = member.has
+        found.append((has.gpus, has.cpu, has.memory, member.node.metadata.name, member))
     if not found:
         return None
     # A new node has no GPUs until its device plugin has registered them.
@@ -143,20 +143,37 @@ def _since(waiting: Iterable[PodObject]) -> Iterator[datetime]:
             yield datetime.fromisoformat(pod.metadata.creation_timestamp)
 
 
-def _would_fit(pools: Pools, pool: Pool, pod: PodObject, demand_of_pod: DemandOf) -> bool:
-    """Whether an unschedulable worker would fit an empty node of the pool: then it is dry.
+def _fitting(
+    pools: Pools,
+    pool: Pool,
+    waiting: Iterable[PodObject],
+    demand_of_pod: DemandOf,
+    have: PoolNode | None,
+) -> Iterator[PodObject]:
+    """Yield the unschedulable workers that would fit an empty node of the pool: then it is dry.
 
-    An impossible request of one tenant says nothing about it.
+    An impossible request of one tenant says nothing about it. The nodes are looked at once for all
+    workers of a kind: thousands may wait for a pool of a thousand nodes.
     """
-    have = node_of(pools, pool) or pool.status.node
-    demand = demand_of_pod(pod)
-    if have is None or demand is None or not is_unschedulable(pod):
-        return False
-    if not times_in(demand.requests, have.resources):
-        return False
-    nodes = [one.node for one in pools.members(pool.name)]
-    kinds = {Kind.of(node.metadata.labels, node.spec.taints) for node in nodes} or {_kind(pool)}
-    return any(lets_in(demand, kind, pool.spec.tolerations or ()) for kind in kinds)
+    if have is None:
+        return
+    fits: dict[Demand, bool] = {}
+    kinds: set[Kind] | None = None
+    for pod in filter(is_unschedulable, waiting):
+        demand = demand_of_pod(pod)
+        if demand is None:
+            continue
+        if demand not in fits:
+            kinds = _kinds(pools, pool) if kinds is None else kinds
+            lets = any(lets_in(demand, kind, pool.spec.tolerations or ()) for kind in kinds)
+            fits[demand] = lets and bool(times_in(demand.requests, have.resources))
+        if fits[demand]:
+            yield pod
+
+
+def _kinds(pools: Pools, pool: Pool) -> set[Kind]:
+    nodes = (one.node for one in pools.members(pool.name))
+    return {Kind.of(node.metadata.labels, node.spec.taints) for node in nodes} or {_kind(pool)}
 
 
 def _kind(pool: Pool) -> Kind:

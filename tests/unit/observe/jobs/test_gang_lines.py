@@ -72,13 +72,29 @@ def test_when_the_first_is_complete_the_next_is_woken_and_has_its_turn(bench: Be
     assert not bench.may("c", LACKS, age=5)
     bench.woken_now()
     assert bench.may("a", PLACED, age=20)
-    assert bench.woken_now() == {"b", "c"}
+    assert bench.woken_now() == {"b"}
     assert bench.may("b", WAITS, age=10)
     assert not bench.may("c", LACKS, age=5)
     assert bench.may("b", NEW, age=10), "while its workers are tried it keeps its turn"
     assert not bench.may("c", LACKS, age=5)
     assert bench.may("b", PLACED, age=10)
     assert bench.may("c", LACKS, age=5)
+
+
+@pytest.mark.parametrize("namespaces", [1, 50])
+def test_a_line_of_many_wakes_each_of_them_a_few_times(bench: Bench, namespaces: int) -> None:
+    jobs = 50
+    where = [f"ns-{n % namespaces}" for n in range(jobs)]
+    for n in range(jobs):
+        bench.may(str(n), LACKS, age=jobs - n, namespace=where[n])
+    bench.woken_now()
+    woken = 0
+    for n in range(jobs):
+        assert bench.may(str(n), LACKS, age=jobs - n, namespace=where[n])
+        bench.may(str(n), PLACED, age=jobs - n, namespace=where[n])
+        woken += len(bench.woken)
+        assert bench.woken_now() == ({str(n + 1)} if n + 1 < jobs else set())
+    assert woken <= 2 * jobs
 
 
 def test_one_that_takes_the_lead_wakes_those_that_must_give_way(bench: Bench) -> None:

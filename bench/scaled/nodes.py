@@ -1,0 +1,128 @@
+"""Nodes that go away, or say so, and how soon the jobs on them are written."""
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import msgspec
+
+from bench.operator_bench import JOBS, Child, Rig, percentile, phases, say, until
+from bench.reaction import Kill, Meta, Watches, all_pods
+from devcluster.client import at
+from spotrun.api.names import LABEL_JOB
+from spotrun.kube.resource import Resource
+from spotrun.kube.rest.client import Selection
+
+REACTION_SECONDS = 120
+QUIET_SECONDS = 600
+SETTLE_SECONDS = 2.0
+
+
+class Spec(msgspec.Struct, frozen=True):
+    taints: tuple[object, ...] = ()
+
+
+class Node(msgspec.Struct):
+    metadata: Meta
+    spec: Spec = Spec()
+
+
+class Event(msgspec.Struct):
+    type: str
+    object: Node
+
+
+READ = msgspec.json.Decoder(Event)
+
+
+@dataclass
+class NodeWatches(Watches):
+    """Watches of nodes and jobs; each kill is one job with a worker on a node."""
+
+    on_node: dict[str, list[Kill]] = field(default_factory=dict)
+
+    async def follow_nodes(self, rig: Rig, version: int) -> None:
+        """Note when a node is seen to be gone, or under notice."""
+        async for line in rig.lines(Selection(Resource("", "v1", "nodes")), version):
+            seen_at = time.monotonic()
+            event = READ.decode(line)
+            meta = event.object.metadata
+            if event.type == "DELETED" or event.object.spec.taints:
+                for kill in self.on_node.get(meta.name, ()):
+                    if not kill.seen_at:
+                        kill.version, kill.seen_at = int(meta.resource_version), seen_at
+
+
+async def disturb(rig: Rig, nodes: Child, order: str, number: int) -> list[Kill]:
+    """Do this to some nodes, one after the other, each time with all jobs at rest."""
+    watches = NodeWatches()
+    follow = [
+        asyncio.create_task(watches.follow_nodes(rig, await rig.version(at("nodes")))),
+        asyncio.create_task(watches.follow_jobs(rig, await rig.version(JOBS))),
+    ]
+    found: list[Kill] = []
+    for _ in range(number):
+        node, jobs = await _fullest(rig)
+        now = time.monotonic()
+        kills = [Kill(job, now) for job in sorted(jobs)]
+        watches.by_job = {kill.job: kill for kill in kills}
+        watches.on_node[node] = kills
+        await nodes.ask(order, node=node)
+
+        async def all_answered(kills: list[Kill] = kills) -> bool:
+            for task in follow:
+                if task.done():
+                    await task  # it failed
+            return all(kill.written_at for kill in kills)
+
+        await until(all_answered, REACTION_SECONDS, "every job on the node was written")
+        found += kills
+        await quiet(rig)
+    for task in follow:
+        task.cancel()
+    await asyncio.gather(*follow, return_exceptions=True)
+    return found
+
+
+async def quiet(rig: Rig) -> None:
+    """Wait until all jobs run with all their workers, and no pod is about to leave or to start."""
+
+    async def holds() -> bool:
+        jobs = (await rig.kube.get(JOBS))["items"]
+        if phases(jobs).get("Running", 0) < len(jobs):
+            return False
+        wanted = sum(job["spec"]["workers"]["replicas"] for job in jobs)
+        pods = await all_pods(rig)
+        stay = sum(
+            pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and pod["spec"].get("nodeName", "") not in _gone
+            for pod in pods
+        )
+        return stay >= wanted
+
+    _gone: frozenset[str] = frozenset()
+    await until(holds, QUIET_SECONDS, "all jobs are complete again", pause_seconds=1)
+    await asyncio.sleep(SETTLE_SECONDS)
+
+
+async def _fullest(rig: Rig) -> tuple[str, set[str]]:
+    """Return the node with workers of most jobs, of those that stay, and these jobs."""
+    nodes = await rig.kube.list(at("nodes"))
+    stay = {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")}
+    jobs: dict[str, set[str]] = defaultdict(set)
+    for pod in await all_pods(rig):
+        if (name := pod["spec"].get("nodeName")) in stay:
+            jobs[name].add(pod["metadata"]["labels"][LABEL_JOB])
+    return max(sorted(jobs.items()), key=lambda one: len(one[1]))
+
+
+def tell(name: str, what: str, kills: list[Kill], **facts: object) -> list[float]:
+    """Print how soon the jobs were written; return the times in milliseconds."""
+    reactions = [1e3 * max(0.0, kill.written_at - kill.seen_at) for kill in kills]
+    facts |= {"nodes": len({kill.asked_at for kill in kills}), "reactions": len(kills)}
+    say(f"{name}_{what}_p50_ms", percentile(reactions, 50), "ms", **facts)
+    worst = round(max(reactions), 1)
+    say(f"{name}_{what}_p99_ms", percentile(reactions, 99), "ms", **facts, worst=worst)
+    return reactions
