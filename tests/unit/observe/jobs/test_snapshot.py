@@ -17,6 +17,7 @@ from spotrun.api.names import (
     Reason,
 )
 from spotrun.api.spec.limits import Budget
+from spotrun.observe.jobs import snapshot
 from spotrun.observe.jobs.device_claims import Devices
 from spotrun.observe.jobs.leader_memory import Memory, Refused
 from spotrun.observe.jobs.snapshot import Readings, job_snapshot
@@ -143,6 +144,28 @@ def test_a_pod_is_read_again_only_when_it_has_changed() -> None:
     assert [worker.pod.worker_id for worker in after.workers] == [0, 2]
     assert after.workers[0].pod is before.workers[0].pod
     assert [before.workers[2].pod.node, after.workers[1].pod.node] == [None, "n0"]
+
+
+def test_the_status_that_each_worker_asks_for_is_hashed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[bytes] = []
+    digest = snapshot._digest
+
+    def counted(raw: msgspec.Raw) -> bytes:
+        hashed.append(bytes(raw))
+        return digest(raw)
+
+    monkeypatch.setattr(snapshot, "_digest", counted)
+    readings, one = Readings(), job(status={"nextWorkerId": 2})
+    for _ in range(100):
+        assert readings.status(one).status == JobState(next_worker_id=2)
+        assert readings.spec(one).spec == a_spec(2)
+    assert len(hashed) == 2
+    again = msgspec.structs.replace(one, status=msgspec.Raw(bytes(one.status)))
+    assert readings.status(again).status is readings.status(one).status, "it says the same"
+    later = msgspec.structs.replace(one, status=msgspec.Raw(b'{"nextWorkerId": 3}'))
+    assert readings.status(later).status == JobState(next_worker_id=3)
 
 
 def test_what_the_process_remembers() -> None:

@@ -20,10 +20,12 @@ from spotrun.money.price_sources import FROM_NODE, Catalog
 from spotrun.money.price_table import PriceTable
 from spotrun.money.shares import Resources
 from spotrun.money.units import UsdPerHour
+from spotrun.observe import resources
 from spotrun.observe.kube_objects import NodeObject, NodeStatus, PodObject, PoolObject
 from spotrun.observe.nodes.interruption_notices import EventTimes
 from spotrun.observe.pools.fit import Demand, demand_of
 from spotrun.observe.pools.market import Markets
+from spotrun.observe.pools.objects import Member
 from spotrun.observe.pools.pools import Pools
 from spotrun.observe.pools.snapshot import pool_snapshot
 from spotrun.observe.prices.node_prices import Prices
@@ -177,6 +179,40 @@ def test_operators_of_single_namespaces_do_not_write_their_workers_over_each_oth
     written = next_pool(mine.snapshot(), NOW)
     assert written.workers is None
     assert next_pool(replace(yours.snapshot(), status=written), NOW) == written
+
+
+def test_a_pool_of_many_nodes_reads_each_of_them_once(scene: Scene) -> None:
+    def num_read() -> int:
+        calls = resources._value.cache_info()
+        return calls.hits + calls.misses
+
+    scene.node(a_node("n0"))
+    before, nodes = num_read(), 50
+    for number in range(1, nodes + 1):
+        scene.node(a_node(f"n{number}"))
+        assert scene.facts().nodes == number + 1  # as a job that is decided between two nodes
+    assert num_read() - before <= 20 * nodes
+
+
+def test_workers_that_wait_for_a_pool_do_not_each_look_at_all_of_its_nodes(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, workers = 30, 40
+    for number in range(nodes):
+        scene.node(a_node(f"n{number}"))
+    for number in range(workers):
+        scene.pod(a_pod(f"w{number}", asked=POOL))
+    looks: list[str] = []
+    members = scene.pools.members
+
+    def counted(name: str) -> Iterable[Member]:
+        for member in members(name):
+            looks.append(member.node.metadata.name)
+            yield member
+
+    monkeypatch.setattr(scene.pools, "members", counted)
+    assert len(scene.snapshot().waiting) == workers
+    assert len(looks) <= 5 * nodes
 
 
 def test_a_pool_as_jobs_see_it(scene: Scene) -> None:
