@@ -1,12 +1,12 @@
 """The operator at size: 10,000 workers in 500 jobs, and one job of 2,000 workers.
 
-A real API server and etcd; scripted spot nodes of 25 workers in three zones; the agents are played in the operator's
-process, without connections (`bench/long_poll.py` measures those). For each of the two: how long it
-takes to start; the operator's memory, and its requests while nothing happens and while nodes go
-away; the time from the moment at which a watch of nodes, independent of the operator's, sees a node
-vanish (or under notice) until the next status of each job on it; how large the stored objects and
-etcd are. Of the 500 jobs a new operator's first decision as well (`bench/restart.py`), and of the
-one job what admission takes, and a report of each agent.
+A real API server and etcd; scripted spot nodes of 25 workers in three zones; the agents are played
+in the operator's process, without connections (`bench/long_poll.py` measures those). For each of
+the two: how long it takes to start; the operator's memory, and its requests while nothing happens
+and while nodes go away; the time from the moment at which a watch of nodes, independent of the
+operator's, sees a node vanish (or under notice) until the next status of each job on it; how large
+the stored objects and etcd are. Of the 500 jobs a new operator's first decision as well
+(`bench/restart.py`), and of the one job what admission takes, and a report of each agent.
 
 Run as `.venv/bin/python bench/scale.py [--quick] [--only fleet|one] [--jobs 500] [--workers 2000]`.
 With less than 10,000 or 2,000 workers the figures have the same names; `pods` says how many.
@@ -14,7 +14,7 @@ With less than 10,000 or 2,000 workers the figures have the same names; `pods` s
 
 import argparse
 import asyncio
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -22,6 +22,7 @@ import uvloop
 from bench.operator_bench import Child, Rig, cpu_seconds, peak_rss_mb, percentile, rss_mb, say
 from bench.reaction import idle, start
 from bench.restart import UNITS, look_inside, restart
+from bench.scaled import reports
 from bench.scaled.nodes import disturb, quiet, tell
 from bench.scaled.sizes import Traffic, admission, objects
 from devcluster.argument_types import how_many
@@ -31,7 +32,7 @@ SIZE = 20
 PODS_PER_NODE = 25
 ZONES = 3
 FLEET, ONE = "scale_10000", "scale_2000_workers"
-REPORTS = 5
+REPORTING = 200
 
 
 def main() -> None:
@@ -53,17 +54,35 @@ def main() -> None:
                 uvloop.run(part(cluster, arguments))
 
 
+@dataclass(frozen=True)
+class Run:
+    """A cluster with an operator, and the jobs that are to run in it."""
+
+    rig: Rig
+    nodes: Child
+    operator: Child
+    name: str
+    jobs: int
+    size: int
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What is said with each figure."""
+        return {"jobs": self.jobs, "pods": self.jobs * self.size}
+
+
 async def fleet(cluster: Cluster, arguments: argparse.Namespace) -> None:
     """Measure many jobs."""
     jobs: int = arguments.jobs
     async with Rig(cluster) as rig, rig.nodes(2 * jobs * SIZE, PODS_PER_NODE, ZONES) as nodes:
         async with rig.operator(plays=True) as operator:
-            await measure(rig, nodes, operator, FLEET, (jobs, SIZE), arguments)
+            run = Run(rig, nodes, operator, FLEET, jobs, SIZE)
+            await measure(run, arguments)
             await operator.quit()
         if not arguments.quick:
             found = await restart(rig) | await look_inside(rig)
             for figure, unit in UNITS.items():
-                say(f"{FLEET}_{figure}", found[figure], unit, jobs=jobs, pods=jobs * SIZE)
+                say(f"{FLEET}_{figure}", found[figure], unit, **run.facts)
 
 
 async def one_job(cluster: Cluster, arguments: argparse.Namespace) -> None:
@@ -74,68 +93,61 @@ async def one_job(cluster: Cluster, arguments: argparse.Namespace) -> None:
         rig.nodes(2 * workers, PODS_PER_NODE, ZONES) as nodes,
         rig.operator(plays=True) as operator,
     ):
-        await measure(rig, nodes, operator, ONE, (1, workers), arguments)
+        await measure(Run(rig, nodes, operator, ONE, 1, workers), arguments)
         await admission(rig, ONE, workers)
-        await reports(operator, workers)
+        await reports.without_connections(operator, workers)
+    await reports.connections(20 if arguments.quick else REPORTING)
 
 
-async def measure(
-    rig: Rig,
-    nodes: Child,
-    operator: Child,
-    name: str,
-    shape: tuple[int, int],
-    arguments: argparse.Namespace,
-) -> None:
+async def measure(run: Run, arguments: argparse.Namespace) -> None:
     """Let the jobs begin, rest, and lose nodes."""
-    jobs, size = shape
-    facts = {"jobs": jobs, "pods": jobs * size}
-    profile = Profile(operator, arguments.profile, f"{name}-{jobs * size}")
-    await operator.hear("synced")
-    traffic = Traffic(operator)
+    profile = Profile(run, arguments.profile)
+    await run.operator.hear("synced")
+    traffic = Traffic(run.operator)
     await traffic.since()
     await profile.begin()
-    await start(rig, jobs, 0, size)
-    await quiet(rig)
+    await start(run.rig, run.jobs, 0, run.size)
+    await quiet(run.rig)
     await profile.end("start")
-    cpu = cpu_seconds(operator.pid)
-    say(f"{name}_start_cpu_ms", 1e3 * cpu / (jobs * size), "ms per worker", **facts)
-    found = await traffic.tell(f"{name}_start", **facts)
-    say(f"{name}_start_decisions", found["decisions"] / jobs, "decisions per job", **facts)
-    say(f"{name}_rss_mb", rss_mb(operator.pid), "MB", peak=peak_rss_mb(operator.pid), **facts)
-    cores = await idle(operator, jobs, arguments.idle_seconds)
-    say(f"{name}_idle_cores", cores, "cores", **facts)
+    await tell_start(run, traffic)
+    cores = await idle(run.operator, run.jobs, arguments.idle_seconds)
+    say(f"{run.name}_idle_cores", cores, "cores", **run.facts)
     await traffic.since()
     await asyncio.sleep(arguments.idle_seconds)
-    await traffic.tell(f"{name}_idle", **facts)
+    await traffic.tell(f"{run.name}_idle", **run.facts)
     await profile.begin()
+    await lose_nodes(run, traffic, arguments.nodes)
+    await profile.end("nodes")
+    await objects(run.rig, run.name, **run.facts)
+
+
+async def tell_start(run: Run, traffic: Traffic) -> None:
+    """Print what the start of the jobs has taken."""
+    name, facts, pid = run.name, run.facts, run.operator.pid
+    say(f"{name}_start_cpu_ms", 1e3 * cpu_seconds(pid) / facts["pods"], "ms per worker", **facts)
+    found = await traffic.tell(f"{name}_start", **facts)
+    say(f"{name}_start_decisions", found["decisions"] / run.jobs, "decisions per job", **facts)
+    say(f"{name}_rss_mb", rss_mb(pid), "MB", peak=round(peak_rss_mb(pid), 1), **facts)
+
+
+async def lose_nodes(run: Run, traffic: Traffic, number: int) -> None:
+    """Let nodes vanish, then say that they are about to; print how soon the jobs are written."""
     times: list[float] = []
     for order in ("vanish", "notice"):
-        times += tell(name, order, await disturb(rig, nodes, order, arguments.nodes), **facts)
-        await traffic.tell(f"{name}_{order}", **facts)
-    await profile.end("nodes")
-    say(f"{name}_reaction_p99_ms", percentile(times, 99), "ms", **facts, reactions=len(times))
-    await objects(rig, name, **facts)
-
-
-async def reports(operator: Child, workers: int) -> None:
-    """Print the CPU time that a report of progress takes, without its connection."""
-    rounds: list[float] = []
-    for _ in range(REPORTS):
-        before = cpu_seconds(operator.pid)
-        await operator.ask("progress")
-        await asyncio.sleep(1)  # what it wakes is worked on
-        rounds.append(1e6 * (cpu_seconds(operator.pid) - before) / workers)
-    say(f"{ONE}_report_cpu_us", rounds, "us per report", pods=workers)
+        kills = await disturb(run.rig, run.nodes, order, number)
+        times += tell(run.name, order, kills, **run.facts)
+        await traffic.tell(f"{run.name}_{order}", **run.facts)
+    p99 = percentile(times, 99)
+    say(f"{run.name}_reaction_p99_ms", p99, "ms", reactions=len(times), **run.facts)
 
 
 class Profile:
     """A profile of the operator, where one is asked for."""
 
-    def __init__(self, operator: Child, folder: str | None, name: str) -> None:
-        self._operator = operator
+    def __init__(self, run: Run, folder: str | None) -> None:
+        self._operator = run.operator
         self._folder = folder
-        self._name = name
+        self._name = f"{run.name}-{run.facts['pods']}"
 
     async def begin(self) -> None:
         """Begin, or go on."""

@@ -95,14 +95,11 @@ async def quiet(rig: Rig) -> None:
         wanted = sum(job["spec"]["workers"]["replicas"] for job in jobs)
         pods = await all_pods(rig)
         stay = sum(
-            pod["status"].get("phase") == "Running"
-            and "deletionTimestamp" not in pod["metadata"]
-            and pod["spec"].get("nodeName", "") not in _gone
+            pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
             for pod in pods
         )
         return stay >= wanted
 
-    _gone: frozenset[str] = frozenset()
     await until(holds, QUIET_SECONDS, "all jobs are complete again", pause_seconds=1)
     await asyncio.sleep(SETTLE_SECONDS)
 

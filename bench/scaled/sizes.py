@@ -103,7 +103,7 @@ class Traffic:
         self._before: dict[str, float] = {}
 
     async def since(self) -> dict[str, float]:
-        """Return the requests by method, decisions and what watches brought, since the last time."""
+        """Return the requests by method, decisions and what watches brought since then."""
         stats = await self._operator.ask("stats")
         now = {**stats["traffic"], "decisions": stats["decisions"], "at": stats["at"]}
         found = {name: now[name] - self._before.get(name, 0) for name in now}

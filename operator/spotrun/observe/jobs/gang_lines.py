@@ -120,10 +120,10 @@ class Gangs:
         if not line.places:
             del self._lines[name]
         if before.first != line.first:
-            here = {one: place for one, (line_of, place) in self._waiting.items() if line_of == name}
-            for other, place in (here | line.places).items():
-                # Only for whom it makes a difference: a crowd in line would look at each step of it.
-                if other != key and before.lets(place) != line.lets(place):
+            behind = {one: at for one, (where, at) in self._waiting.items() if where == name}
+            for other, held in (behind | line.places).items():
+                # Only if its answer changes, or a crowd would be looked at whenever one leaves.
+                if other != key and before.lets(held) != line.lets(held):
                     self._wake(other)
 
 

@@ -276,7 +276,8 @@ def _read_spec(job: JobObject, digest: bytes) -> _Spec:
         return _Spec(job.spec, digest, None, "", _words("spec", error), readable, has_template)
     wrong = wrong_type(spec.workers.template)
     if wrong is not None:
-        return _Spec(job.spec, digest, None, "", f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS], spec)
+        words = f"{_CANNOT_READ}: {wrong}"[:MAX_DETAIL_CHARS]
+        return _Spec(job.spec, digest, None, "", words, spec)
     return _Spec(job.spec, digest, spec, template_hash(spec))
 
 
@@ -292,7 +293,8 @@ def _read_status(job: JobObject, digest: bytes) -> _Status:
     try:
         return _Status(job.status, digest, read(status))
     except ValueError as error:  # prices and moments in long lists: the API server checks none
-        return _Status(job.status, digest, read_said(status), impossible=f"status.accumulators: {error}")
+        words = f"status.accumulators: {error}"
+        return _Status(job.status, digest, read_said(status), impossible=words)
 
 
 def _words(root: str, error: ValidationError) -> str:
