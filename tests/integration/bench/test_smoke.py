@@ -46,6 +46,11 @@ PRINTED = {
         "budget_overrun_usd",
     },
     "soak": {"soak_rss_slope_mb_per_1000_jobs", "soak_leaks"},
+    "scale": {
+        *("scale_10000_reaction_p99_ms", "scale_10000_rss_mb", "scale_10000_idle_qps"),
+        *("scale_2000_workers_status_kb", "scale_2000_workers_admission_create_ms"),
+        "scale_report_tls_cpu_us",
+    },
     "scaling": {
         "scaling_cost_vs_best_fixed_steady",
         "scaling_cost_vs_best_fixed_changing",

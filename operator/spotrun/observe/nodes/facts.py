@@ -90,6 +90,7 @@ class _Known:
     believed_at: float | None = None  # when that was believed the last time
     missing_since: float = 0.0
     is_gone: bool = False  # and that was said
+    read: tuple[NodeObject, EventTimes, Node] | None = None  # what was read last, and out of what
     last: Node | None = None
 
 
@@ -120,9 +121,7 @@ class Nodes:
             return self._missing(name, known)
         if known.uid != node.metadata.uid:
             self._known[name] = known = _Known(uid=node.metadata.uid)
-        if has_notice(node):
-            known.noticed_at = known.noticed_at or self._wall()
-        seen = node_facts(node, name, known.noticed_at or self._wall(), self._events_of(node))
+        seen = self._read(node, known)
         known.last = self._placed(node, self._remember_notice(seen, known))
         return known.last
 
@@ -138,6 +137,17 @@ class Nodes:
         if known.taken_back_at is not None and not known.is_gone:
             return max(known.taken_back_at + CALM_SECONDS - self._clock(), 0.0)
         return float("inf")
+
+    def _read(self, node: NodeObject, known: _Known) -> Node:
+        """Read a node that has changed: a job of thousands looks at all of its nodes each time."""
+        events = self._events_of(node)
+        if known.read is not None and known.read[0] is node and known.read[1] == events:
+            return known.read[2]
+        if has_notice(node):
+            known.noticed_at = known.noticed_at or self._wall()
+        seen = node_facts(node, node.metadata.name, known.noticed_at or self._wall(), events)
+        known.read = (node, events, seen)
+        return seen
 
     def _remember_notice(self, seen: Node, known: _Known) -> Node:
         """Forget a notice that was taken back; one that keeps coming back, only after a while."""

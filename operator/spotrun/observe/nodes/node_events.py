@@ -74,8 +74,10 @@ class NodeEvents:
 
     def _last(self, reason: str, node: NodeObject, good_for: timedelta) -> datetime | None:
         """Return the last such event of this machine; another may have had its name before."""
-        born_at, now = created_at(node), self._wall()
         events = self._by_reason[reason].by_index("node", node.metadata.name)
+        if not events:
+            return None
+        born_at, now = created_at(node), self._wall()
         moments = (written_recently(event, now, good_for) for event in events)
         return max(
             (at for at in moments if at is not None and (born_at is None or at >= born_at)),

@@ -9,6 +9,7 @@ from devcluster.notices import Dialect, marks
 from devcluster.platforms import Platform, pool_labels
 from spotrun.api.capacitypool import Capacity
 from spotrun.observe.kube_objects import NodeObject
+from spotrun.observe.nodes import facts
 from spotrun.observe.nodes.cloud_labels import capacity_of
 from spotrun.observe.nodes.facts import (
     CALM_SECONDS,
@@ -265,6 +266,22 @@ def test_a_notice_counts_from_its_first_sight_and_is_forgotten_when_taken_back()
     place.seconds = 100
     place.node = node(unschedulable=True, uid="the next machine of this name")
     assert place.look().leaves_at == NOW + timedelta(seconds=100) + WARNING
+
+
+def test_a_node_is_read_again_only_when_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[NodeObject] = []
+
+    def counted(one: NodeObject, *arguments: Any) -> Node:
+        read.append(one)
+        return node_facts(one, *arguments)
+
+    monkeypatch.setattr(facts, "node_facts", counted)
+    place = Place()
+    for changed in (node(), node(unschedulable=True)):
+        place.node = changed
+        for place.seconds in range(100):
+            assert (place.look().leaves_at is None) is not changed.spec.unschedulable
+    assert len(read) == 2
 
 
 def test_a_notice_that_keeps_coming_back_is_forgotten_only_when_it_is_calm() -> None:
