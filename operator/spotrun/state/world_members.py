@@ -24,6 +24,12 @@ def training(status: JobState) -> tuple[int, ...]:
     return world.members if world.is_active or not world.members else world.state_holders
 
 
+def training_set(status: JobState) -> frozenset[int]:
+    """The workers that train now, in no order: to ask of each worker whether it is among them."""
+    world = status.world
+    return world.member_set if world.is_active or not world.members else world.holder_set
+
+
 def world_number(status: JobState) -> int:
     """The world that trains now; while the next one is prepared it is an older one."""
     world = status.world

@@ -14,7 +14,7 @@ from spotrun.state.sizes import within
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.training import Pace
 from spotrun.state.view import View
-from spotrun.state.world_members import has_arrived, some_unheard, training, world_number
+from spotrun.state.world_members import has_arrived, some_unheard, training_set, world_number
 
 PRIOR_CHANGEOVER_SECONDS = 600.0
 """The changeover that is assumed until this job's own are known: a node, a large image and a model
@@ -92,7 +92,7 @@ def works(view: View, status: JobState, worker: Worker) -> bool:
 
     To a new leader it trains as status says, until its agent has come over.
     """
-    if worker.worker_id not in training(status):
+    if worker.worker_id not in training_set(status):
         return False
     return has_arrived(worker, world_number(status)) or some_unheard(view, (worker,))
 

@@ -22,6 +22,7 @@ from spotrun.state.world_members import (
     is_breaking_off,
     on_trial,
     training,
+    training_set,
     world_number,
 )
 from spotrun.state.world_transitions import give_up
@@ -208,7 +209,7 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedJoiningW
 
 
 def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[FailedJoiningWorker]:
-    members, present = training(status), world_number(status)
+    members, present = training_set(status), world_number(status)
     settled, known = view.job.status.settled, view.job.status.failed
     for worker in joining:
         outcome = view.ends.get(worker.worker_id)

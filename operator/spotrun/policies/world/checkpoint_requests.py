@@ -18,6 +18,7 @@ from spotrun.state.world_members import (
     can_be_asked_to_save,
     is_answered,
     training,
+    training_set,
     world_members,
 )
 
@@ -88,7 +89,7 @@ def is_restart_planned(view: View, status: JobState) -> bool:
         return False
     if view.job.spec.checkpoint is None:
         return False
-    training_now = training(status)
+    training_now = training_set(status)
     joining = [n for n in world.members if n not in training_now]
     return bool(world.members) and all(
         n in view.by_worker_id and view.by_worker_id[n].is_ready for n in joining
@@ -110,7 +111,7 @@ def _hands_over(view: View, status: JobState) -> bool:
 def _leaves_too_few(view: View, status: JobState) -> bool:
     if all(w.worker_id in view.staying_worker_ids for w in world_members(view, status)):
         return False
-    training_now = training(status)
+    training_now = training_set(status)
     rest = [
         worker for worker in view.staying if worker.is_ready or worker.worker_id in training_now
     ]

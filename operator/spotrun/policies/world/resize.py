@@ -26,6 +26,7 @@ from spotrun.state.world_members import (
     some_unheard,
     state_holders,
     training,
+    training_set,
     world_members,
 )
 from spotrun.state.world_transitions import fill_in, publish
@@ -264,7 +265,7 @@ def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
 
 
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
-    training_now = training(status)
+    training_now = training_set(status)
     joining = [worker for worker in chosen if worker.worker_id not in training_now]
     # Where nobody stays all start from what was saved: no process gets warm before that.
     in_process = len(joining) < len(chosen) and _is_in_process(view, status)
