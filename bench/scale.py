@@ -31,6 +31,7 @@ from devcluster.cluster import Cluster
 SIZE = 20
 PODS_PER_NODE = 25
 ZONES = 3
+SPARE_NODES = 40
 FLEET, ONE = "scale_10000", "scale_2000_workers"
 REPORTING = 200
 
@@ -74,7 +75,7 @@ class Run:
 async def fleet(cluster: Cluster, arguments: argparse.Namespace) -> None:
     """Measure many jobs."""
     jobs: int = arguments.jobs
-    async with Rig(cluster) as rig, rig.nodes(2 * jobs * SIZE, PODS_PER_NODE, ZONES) as nodes:
+    async with Rig(cluster) as rig, rig.nodes(room_for(jobs * SIZE), PODS_PER_NODE, ZONES) as nodes:
         async with rig.operator(plays=True) as operator:
             run = Run(rig, nodes, operator, FLEET, jobs, SIZE)
             await measure(run, arguments)
@@ -90,13 +91,18 @@ async def one_job(cluster: Cluster, arguments: argparse.Namespace) -> None:
     workers: int = arguments.workers
     async with (
         Rig(cluster) as rig,
-        rig.nodes(2 * workers, PODS_PER_NODE, ZONES) as nodes,
+        rig.nodes(room_for(workers), PODS_PER_NODE, ZONES) as nodes,
         rig.operator(plays=True) as operator,
     ):
         await measure(Run(rig, nodes, operator, ONE, 1, workers), arguments)
         await admission(rig, ONE, workers)
         await reports.without_connections(operator, workers)
     await reports.connections(20 if arguments.quick else REPORTING)
+
+
+def room_for(pods: int) -> int:
+    """Return the room of as many nodes as these pods fill, and of a few to replace others."""
+    return pods + pods // 10 + SPARE_NODES * PODS_PER_NODE
 
 
 async def measure(run: Run, arguments: argparse.Namespace) -> None:

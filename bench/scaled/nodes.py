@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from bench.operator_bench import JOBS, Child, Rig, percentile, phases, say, until
+from bench.operator_bench import JOBS, PODS, Child, Rig, percentile, say, until
 from bench.reaction import Kill, Meta, Watches, all_pods
-from devcluster.client import at
+from devcluster.client import Manifest, at
+from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import LABEL_JOB
 from spotrun.kube.resource import Resource
 from spotrun.kube.rest.client import Selection
@@ -62,10 +63,9 @@ async def disturb(rig: Rig, nodes: Child, order: str, number: int) -> list[Kill]
         asyncio.create_task(watches.follow_jobs(rig, await rig.version(JOBS))),
     ]
     found: list[Kill] = []
-    for _ in range(number):
-        node, jobs = await _fullest(rig)
-        now = time.monotonic()
-        kills = [Kill(job, now) for job in sorted(jobs)]
+    for node in (await _fullest(rig))[:number]:
+        jobs, now = sorted(await _jobs_on(rig, node)), time.monotonic()
+        kills = [Kill(job, now) for job in jobs]
         watches.by_job = {kill.job: kill for kill in kills}
         watches.on_node[node] = kills
         await nodes.ask(order, node=node)
@@ -86,33 +86,44 @@ async def disturb(rig: Rig, nodes: Child, order: str, number: int) -> list[Kill]
 
 
 async def quiet(rig: Rig) -> None:
-    """Wait until all jobs run with all their workers, and no pod is about to leave or to start."""
+    """Wait until all jobs run with all their workers, and no pod more is there than these."""
 
     async def holds() -> bool:
         jobs = (await rig.kube.get(JOBS))["items"]
-        if phases(jobs).get("Running", 0) < len(jobs):
-            return False
         wanted = sum(job["spec"]["workers"]["replicas"] for job in jobs)
-        pods = await all_pods(rig)
-        stay = sum(
-            pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
-            for pod in pods
-        )
-        return stay >= wanted
+        return all(map(_is_complete, jobs)) and await _num_pods(rig) == wanted
 
+    await asyncio.sleep(SETTLE_SECONDS)
     await until(holds, QUIET_SECONDS, "all jobs are complete again", pause_seconds=1)
     await asyncio.sleep(SETTLE_SECONDS)
 
 
-async def _fullest(rig: Rig) -> tuple[str, set[str]]:
-    """Return the node with workers of most jobs, of those that stay, and these jobs."""
-    nodes = await rig.kube.list(at("nodes"))
-    stay = {node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")}
+def _is_complete(job: Manifest) -> bool:
+    world = job.get("status", {}).get("world") or {}
+    members = WorkerIds(world.get("members", "")).numbers
+    is_whole = len(members) == job["spec"]["workers"]["replicas"]
+    return bool(world.get("active")) and is_whole and job["status"]["phase"] == "Running"
+
+
+async def _num_pods(rig: Rig) -> int:
+    """Count without a list of them all, which would take the API server seconds."""
+    page = await rig.kube.get(PODS, limit="1")
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
+
+
+async def _fullest(rig: Rig) -> list[str]:
+    """Return the nodes that stay, those with workers of most jobs first."""
     jobs: dict[str, set[str]] = defaultdict(set)
     for pod in await all_pods(rig):
-        if (name := pod["spec"].get("nodeName")) in stay:
-            jobs[name].add(pod["metadata"]["labels"][LABEL_JOB])
-    return max(sorted(jobs.items()), key=lambda one: len(one[1]))
+        jobs[pod["spec"].get("nodeName", "")].add(pod["metadata"]["labels"][LABEL_JOB])
+    nodes = await rig.kube.list(at("nodes"))
+    stay = [node["metadata"]["name"] for node in nodes if not node["spec"].get("taints")]
+    return sorted(stay, key=lambda name: -len(jobs[name]))
+
+
+async def _jobs_on(rig: Rig, node: str) -> set[str]:
+    pods = await rig.kube.list(PODS, fieldSelector=f"spec.nodeName={node}")
+    return {pod["metadata"]["labels"][LABEL_JOB] for pod in pods}
 
 
 def tell(name: str, what: str, kills: list[Kill], **facts: object) -> list[float]:
