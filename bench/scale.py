@@ -44,10 +44,12 @@ def main() -> None:
     parser.add_argument("--workers", type=how_many, default=2000, help="of the one job")
     parser.add_argument("--nodes", type=how_many, default=10, help="as many vanish, and get notice")
     parser.add_argument("--idle-seconds", type=float, default=30)
+    parser.add_argument("--settle-seconds", type=float, default=2, help="between two nodes")
     parser.add_argument("--profile", help="write cProfiles of the operator into this folder")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.jobs, arguments.workers, arguments.nodes, arguments.idle_seconds = 3, 30, 2, 1
+        arguments.jobs, arguments.workers, arguments.nodes = 3, 30, 2
+        arguments.idle_seconds, arguments.settle_seconds = 1, 0.3
     parts = {"fleet": fleet, "one": one_job}
     for name, part in parts.items():
         if arguments.only in {None, name}:
@@ -65,6 +67,7 @@ class Run:
     name: str
     jobs: int
     size: int
+    settle_seconds: float
 
     @property
     def facts(self) -> dict[str, int]:
@@ -77,7 +80,7 @@ async def fleet(cluster: Cluster, arguments: argparse.Namespace) -> None:
     jobs: int = arguments.jobs
     async with Rig(cluster) as rig, rig.nodes(room_for(jobs * SIZE), PODS_PER_NODE, ZONES) as nodes:
         async with rig.operator(plays=True) as operator:
-            run = Run(rig, nodes, operator, FLEET, jobs, SIZE)
+            run = Run(rig, nodes, operator, FLEET, jobs, SIZE, arguments.settle_seconds)
             await measure(run, arguments)
             await operator.quit()
         if not arguments.quick:
@@ -94,7 +97,8 @@ async def one_job(cluster: Cluster, arguments: argparse.Namespace) -> None:
         rig.nodes(room_for(workers), PODS_PER_NODE, ZONES) as nodes,
         rig.operator(plays=True) as operator,
     ):
-        await measure(Run(rig, nodes, operator, ONE, 1, workers), arguments)
+        run = Run(rig, nodes, operator, ONE, 1, workers, arguments.settle_seconds)
+        await measure(run, arguments)
         await admission(rig, ONE, workers)
         await reports.without_connections(operator, workers)
     await reports.connections(20 if arguments.quick else REPORTING)
@@ -113,7 +117,7 @@ async def measure(run: Run, arguments: argparse.Namespace) -> None:
     await traffic.since()
     await profile.begin()
     await start(run.rig, run.jobs, 0, run.size)
-    await quiet(run.rig)
+    await quiet(run.rig, run.settle_seconds)
     await profile.end("start")
     await tell_start(run, traffic)
     cores = await idle(run.operator, run.jobs, arguments.idle_seconds)
@@ -140,7 +144,8 @@ async def lose_nodes(run: Run, traffic: Traffic, number: int) -> None:
     """Let nodes vanish, then say that they are about to; print how soon the jobs are written."""
     times: list[float] = []
     for order in ("vanish", "notice"):
-        kills = await disturb(run.rig, run.nodes, order, number)
+        settle = run.settle_seconds
+        kills = await disturb(run.rig, run.nodes, order, number, settle_seconds=settle)
         times += tell(run.name, order, kills, **run.facts)
         await traffic.tell(f"{run.name}_{order}", **run.facts)
     p99 = percentile(times, 99)

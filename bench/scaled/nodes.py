@@ -17,7 +17,6 @@ from spotrun.kube.rest.client import Selection
 
 REACTION_SECONDS = 120
 QUIET_SECONDS = 600
-SETTLE_SECONDS = 2.0
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -55,7 +54,9 @@ class NodeWatches(Watches):
                         kill.version, kill.seen_at = int(meta.resource_version), seen_at
 
 
-async def disturb(rig: Rig, nodes: Child, order: str, number: int) -> list[Kill]:
+async def disturb(
+    rig: Rig, nodes: Child, order: str, number: int, *, settle_seconds: float
+) -> list[Kill]:
     """Do this to some nodes, one after the other, each time with all jobs at rest."""
     watches = NodeWatches()
     follow = [
@@ -78,14 +79,14 @@ async def disturb(rig: Rig, nodes: Child, order: str, number: int) -> list[Kill]
 
         await until(all_answered, REACTION_SECONDS, "every job on the node was written")
         found += kills
-        await quiet(rig)
+        await quiet(rig, settle_seconds)
     for task in follow:
         task.cancel()
     await asyncio.gather(*follow, return_exceptions=True)
     return found
 
 
-async def quiet(rig: Rig) -> None:
+async def quiet(rig: Rig, settle_seconds: float) -> None:
     """Wait until all jobs run with all their workers, and no pod more is there than these."""
 
     async def holds() -> bool:
@@ -93,9 +94,9 @@ async def quiet(rig: Rig) -> None:
         wanted = sum(job["spec"]["workers"]["replicas"] for job in jobs)
         return all(map(_is_complete, jobs)) and await _num_pods(rig) == wanted
 
-    await asyncio.sleep(SETTLE_SECONDS)
+    await asyncio.sleep(settle_seconds)
     await until(holds, QUIET_SECONDS, "all jobs are complete again", pause_seconds=1)
-    await asyncio.sleep(SETTLE_SECONDS)
+    await asyncio.sleep(settle_seconds)
 
 
 def _is_complete(job: Manifest) -> bool:
