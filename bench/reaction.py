@@ -53,8 +53,13 @@ class Status(msgspec.Struct, frozen=True):
     phase: str = ""
 
 
+class Spec(msgspec.Struct, frozen=True):
+    taints: tuple[object, ...] = ()  # of a node
+
+
 class Seen(msgspec.Struct):
     metadata: Meta
+    spec: Spec = Spec()
     status: Status = Status()
 
 

@@ -3,37 +3,21 @@
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-
-import msgspec
+from types import MappingProxyType
 
 from bench.operator_bench import JOBS, PODS, Child, Rig, percentile, say, until
-from bench.reaction import Kill, Meta, Watches, all_pods
+from bench.reaction import READ, Kill, Watches, all_pods
 from devcluster.client import Manifest, at
 from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import LABEL_JOB
 from spotrun.kube.resource import Resource
 from spotrun.kube.rest.client import Selection
+from tests.support.cluster.scripted_agent import worker_id_of
 
 REACTION_SECONDS = 120
 QUIET_SECONDS = 600
-
-
-class Spec(msgspec.Struct, frozen=True):
-    taints: tuple[object, ...] = ()
-
-
-class Node(msgspec.Struct):
-    metadata: Meta
-    spec: Spec = Spec()
-
-
-class Event(msgspec.Struct):
-    type: str
-    object: Node
-
-
-READ = msgspec.json.Decoder(Event)
 
 
 @dataclass
@@ -65,8 +49,8 @@ async def disturb(
     ]
     found: list[Kill] = []
     for node in (await _fullest(rig))[:number]:
-        jobs, now = sorted(await _jobs_on(rig, node)), time.monotonic()
-        kills = [Kill(job, now) for job in jobs]
+        workers, now = await _workers_on(rig, node), time.monotonic()
+        kills = [Kill(job, now) for job in workers]
         watches.by_job = {kill.job: kill for kill in kills}
         watches.on_node[node] = kills
         await nodes.ask(order, node=node)
@@ -79,37 +63,31 @@ async def disturb(
 
         await until(all_answered, REACTION_SECONDS, "every job on the node was written")
         found += kills
-        await quiet(rig, settle_seconds)
+        await quiet(rig, settle_seconds, workers)
     for task in follow:
         task.cancel()
     await asyncio.gather(*follow, return_exceptions=True)
     return found
 
 
-async def quiet(rig: Rig, settle_seconds: float) -> None:
-    """Wait until all jobs run with all their workers, and no pod more is there than these."""
+async def quiet(
+    rig: Rig, settle_seconds: float, without: Mapping[str, Collection[int]] = MappingProxyType({})
+) -> None:
+    """Wait until all jobs train with all their workers, and without these."""
 
     async def holds() -> bool:
         jobs = (await rig.kube.get(JOBS))["items"]
-        wanted = sum(job["spec"]["workers"]["replicas"] for job in jobs)
-        return all(map(_is_complete, jobs)) and await _num_pods(rig) == wanted
+        return all(_is_complete(job, without.get(job["metadata"]["name"], ())) for job in jobs)
 
-    await asyncio.sleep(settle_seconds)
     await until(holds, QUIET_SECONDS, "all jobs are complete again", pause_seconds=1)
     await asyncio.sleep(settle_seconds)
 
 
-def _is_complete(job: Manifest) -> bool:
+def _is_complete(job: Manifest, without: Collection[int]) -> bool:
     world = job.get("status", {}).get("world") or {}
-    members = WorkerIds(world.get("members", "")).numbers
-    is_whole = len(members) == job["spec"]["workers"]["replicas"]
+    members = frozenset(WorkerIds(world.get("members", "")).numbers)
+    is_whole = len(members) == job["spec"]["workers"]["replicas"] and members.isdisjoint(without)
     return bool(world.get("active")) and is_whole and job["status"]["phase"] == "Running"
-
-
-async def _num_pods(rig: Rig) -> int:
-    """Count without a list of them all, which would take the API server seconds."""
-    page = await rig.kube.get(PODS, limit="1")
-    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))
 
 
 async def _fullest(rig: Rig) -> list[str]:
@@ -122,9 +100,12 @@ async def _fullest(rig: Rig) -> list[str]:
     return sorted(stay, key=lambda name: -len(jobs[name]))
 
 
-async def _jobs_on(rig: Rig, node: str) -> set[str]:
-    pods = await rig.kube.list(PODS, fieldSelector=f"spec.nodeName={node}")
-    return {pod["metadata"]["labels"][LABEL_JOB] for pod in pods}
+async def _workers_on(rig: Rig, node: str) -> dict[str, set[int]]:
+    """Return the workers on a node, by job."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for pod in await rig.kube.list(PODS, fieldSelector=f"spec.nodeName={node}"):
+        found[pod["metadata"]["labels"][LABEL_JOB]].add(worker_id_of(pod))
+    return dict(found)
 
 
 def tell(name: str, what: str, kills: list[Kill], **facts: object) -> list[float]:

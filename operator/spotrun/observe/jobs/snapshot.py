@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
+from typing import TypeVar
 
 import msgspec
 import msgspec.structs
@@ -30,7 +31,7 @@ from spotrun.observe.kube_objects import (
 )
 from spotrun.observe.telemetry.agents import Agents
 from spotrun.policies.fallback_chain import undecided
-from spotrun.state.codec import read, read_said
+from spotrun.state import codec
 from spotrun.state.job_state import JobState
 from spotrun.state.names import template_hash
 from spotrun.state.snapshot import Broken, JobSnapshot, Node, Pod, Worker
@@ -80,28 +81,16 @@ class Readings:
     def spec(self, job: JobObject) -> _Spec:
         """Return the spec and its template's hash, or what is wrong with it."""
         known = self._specs.get(job.metadata.uid)
-        if known is not None and known.raw is job.spec:
-            return known
-        digest = _digest(job.spec)
-        if known is not None and known.digest == digest:
-            now = replace(known, raw=job.spec)
-        else:
-            now = _read_spec(job, digest)
-        self._specs[job.metadata.uid] = now
-        return now
+        if known is None or known.raw is not job.spec:
+            known = self._specs[job.metadata.uid] = _read(known, job, job.spec, _read_spec)
+        return known
 
     def status(self, job: JobObject) -> _Status:
         """Return the status, or what is wrong with it."""
         known = self._statuses.get(job.metadata.uid)
-        if known is not None and known.raw is job.status:
-            return known
-        digest = _digest(job.status)
-        if known is not None and known.digest == digest:
-            now = replace(known, raw=job.status)
-        else:
-            now = _read_status(job, digest)
-        self._statuses[job.metadata.uid] = now
-        return now
+        if known is None or known.raw is not job.status:
+            known = self._statuses[job.metadata.uid] = _read(known, job, job.status, _read_status)
+        return known
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
         """Return the facts about a job's pods, by worker id, and drop those of its other pods."""
@@ -264,6 +253,18 @@ def _losses(
     return {worker_id: now_seconds - since for worker_id, since in memory.lost_at.items()}
 
 
+R = TypeVar("R", _Spec, _Status)
+
+
+def _read(
+    known: R | None, job: JobObject, raw: msgspec.Raw, read: Callable[[JobObject, bytes], R]
+) -> R:
+    digest = _digest(raw)
+    if known is not None and known.digest == digest:
+        return replace(known, raw=raw)
+    return read(job, digest)
+
+
 def _digest(raw: msgspec.Raw) -> bytes:
     return hashlib.blake2b(raw, digest_size=16).digest()
 
@@ -289,12 +290,12 @@ def _read_status(job: JobObject, digest: bytes) -> _Status:
     except ValidationError as error:
         return _Status(job.status, digest, None, _words("status", error))
     if impossible := why_impossible(status):
-        return _Status(job.status, digest, read_said(status), impossible=impossible)
+        return _Status(job.status, digest, codec.read_said(status), impossible=impossible)
     try:
-        return _Status(job.status, digest, read(status))
+        return _Status(job.status, digest, codec.read(status))
     except ValueError as error:  # prices and moments in long lists: the API server checks none
         words = f"status.accumulators: {error}"
-        return _Status(job.status, digest, read_said(status), impossible=words)
+        return _Status(job.status, digest, codec.read_said(status), impossible=words)
 
 
 def _words(root: str, error: ValidationError) -> str:
