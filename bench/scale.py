@@ -71,7 +71,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, int]:
-        """What is said with each figure."""
+        """The number of jobs and pods, which each figure comes with."""
         return {"jobs": self.jobs, "pods": self.jobs * self.size}
 
 

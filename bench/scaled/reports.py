@@ -1,4 +1,4 @@
-"""What a report of an agent costs the operator: its connection, and what it is for.
+"""The cost of an agent's report to the operator: of its connection, and of what it is for.
 
 The two are measured apart: in `bench/operator_child.py` the agents have no connections, and the
 server of `bench/long_poll.py` makes no decisions.
