@@ -341,7 +341,7 @@ class Reason(Choice):
 
     TRAINING = "Training", "a world is training"
     WAITING_FOR_CAPACITY = "WaitingForCapacity", "no pool has room for the smallest world"
-    WAITING_FOR_WORKERS = "WaitingForWorkers", "pods exist and are not ready yet"
+    WAITING_FOR_WORKERS = "WaitingForWorkers", "the workers' pods are made, and start"
     CANNOT_START = "CannotStart", "Kubernetes cannot start the workers' containers; it says why"
     WAITING_FOR_GANG = (
         "WaitingForGang",

@@ -200,8 +200,13 @@ JOINED: dict[str, tuple[dict[str, Life], dict[str, Life], list[Life]]] = {
     ),
     "what was seen counts before what was told": (
         {"p": Life(5, "p", "ip-7", begin=T - 100, is_over=True)},
-        {"p": Life(5, "p", "ip-7", "z", "OnDemand", "Gone", T - 99, T - 59, True)},
-        [Life(5, "p", "ip-7", "z", "OnDemand", "Gone", T - 99, T - 59, True, True)],
+        {"p": Life(5, "p", "ip-7", "z", "OnDemand", "Gone", T - 99, T - 61, True)},
+        [Life(5, "p", "ip-7", "z", "OnDemand", "Gone", T - 99, T - 61, True, True)],
+    ),
+    "a pod that is removed a minute later ends with its node": (
+        {},
+        {"p": Life(5, "p", "ip-7", "z", "Spot", "Gone", T - 99, T - 1, True)},
+        [Life(5, "p", "ip-7", "z", "Spot", "Gone", T - 99, T - 60, True, True)],
     ),
     "a worker that has come after the loss is not lost": (
         {},
@@ -233,6 +238,22 @@ def test_several_workers_that_are_lost_with_a_node_are_all_shown_as_lost() -> No
         (7, False, None),
         (8, False, None),
     ]
+
+
+def test_workers_lost_with_a_node_are_crossed_while_their_pods_are_still_there() -> None:
+    text = "worker 5 on node ip-7 was taken away, and 2 more"
+    lost = Mark(T - 60, "loss", "NodeLost", text, worker=5)
+    seen = {
+        "p": Life(5, "p", "ip-7", state="Leaving", begin=T - 100),
+        "q": Life(6, "q", "ip-7", state="Leaving", begin=T - 90),
+        "r": Life(7, "r", "ip-7", state="Gone", begin=T - 90, end=T - 2, is_over=True),
+        "s": Life(8, "s", "ip-7", state="Running", begin=T - 90),  # stays
+        "t": Life(9, "t", "ip-7", state="Gone", begin=T - 990, end=T - 900, is_over=True),
+        "u": Life(10, "u", "ip-7", state="Gone", begin=T - 90, end=T - 5, is_over=True),
+    }
+    found = joined(shown_job(), shown_pools(), {}, seen, [lost])
+    assert [one.worker for one in found if one.is_lost] == [5, 6, 10]
+    assert {one.end for one in found if one.is_lost} == {T - 60}
 
 
 def test_the_last_loss_is_shown_though_its_event_was_lost() -> None:

@@ -2,7 +2,8 @@
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Time
-from spotrun.api.names import Reason
+from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.failures.fixed_size import why_held
 from spotrun.policies.failures.node_rejections import why_rejected
 from spotrun.policies.failures.policy import waits_for_retry
@@ -16,7 +17,7 @@ from spotrun.policies.report.write_failures import why_undone
 from spotrun.policies.workers.capacity_condition import left_out, no_node, no_start, not_asked
 from spotrun.policies.workers.device_claims import lacks_processes, must_be_said
 from spotrun.policies.workers.volume_check import is_refused
-from spotrun.state.conditions import read_reason
+from spotrun.state.conditions import find, read_reason
 from spotrun.state.job_state import JobState
 from spotrun.state.sizes import smallest
 from spotrun.state.snapshot import Refusal
@@ -103,14 +104,27 @@ def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
     needed = smallest(view.job.effective_workers)
     message = f"{ready} of at least {needed} workers are ready, {scheduled} have a node"
     if scheduled < needed:
-        rejected = why_rejected(view, status)
-        reason = Reason.REJECTED if rejected else Reason.WAITING_FOR_CAPACITY
-        lack = not_asked(view) or no_node(view)
-        return reason, "; ".join(filter(None, (message, rejected, lack, left_out(view, status))))
+        reason, why = _lacks_nodes(view, status)
+        return reason, "; ".join(filter(None, (message, why)))
     trouble = no_start(view)
     if trouble is not None:
         return Reason.CANNOT_START, f"{message}; {trouble}"
     return Reason.WAITING_FOR_WORKERS, message
+
+
+def _lacks_nodes(view: View, status: JobState) -> tuple[Reason, str]:
+    """Return why too few have a node; until somebody says that there is none, the job starts."""
+    rejected, lack = why_rejected(view, status), not_asked(view) or no_node(view)
+    why = "; ".join(filter(None, (rejected, lack, left_out(view, status))))
+    if rejected:
+        return Reason.REJECTED, why
+    stated = find(status, ConditionType.CAPACITY_AVAILABLE)
+    is_stated = stated is not None and stated.status is ConditionStatus.FALSE
+    if why or is_stated:
+        return Reason.WAITING_FOR_CAPACITY, why
+    is_made = len(view.alive) >= smallest(view.job.effective_workers)
+    asked = "the scheduler looks for nodes" if is_made else "pods are being created"
+    return Reason.WAITING_FOR_WORKERS, asked
 
 
 def attempts(view: View, restarts: Restarts) -> str:

@@ -10,9 +10,13 @@ from tests.support.jobs.decided import phase
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
-        (a_job(1), (Phase.PENDING, "WaitingForCapacity")),
+        (a_job(1), (Phase.PENDING, "WaitingForWorkers")),
         (a_job(1).with_worker(0), (Phase.STARTING, "WaitingForWorkers")),
-        (a_job(1).with_worker(0, node=None), (Phase.PENDING, "WaitingForCapacity")),
+        (a_job(1).with_worker(0, node=None), (Phase.PENDING, "WaitingForWorkers")),
+        (
+            a_job(1).with_worker(0, node=None, unschedulable="no room"),
+            (Phase.PENDING, "WaitingForCapacity"),
+        ),
         (a_job(1).training(0), (Phase.RUNNING, "Training")),
         (
             a_job(1).with_facts(refusal=Refusal("Forbidden", "no")),

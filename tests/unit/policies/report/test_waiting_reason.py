@@ -1,5 +1,7 @@
 """Why a job waits, in the line that `kubectl get` shows."""
 
+from typing import Any
+
 import pytest
 
 from spotrun.state.snapshot import Refusal
@@ -13,14 +15,41 @@ def crashed() -> JobBuilder:
     return job.with_worker(0, ready=True, arrived=1, in_process=False, failed=boom)
 
 
+NO_ROOM: dict[str, Any] = {"node": None, "unschedulable": "0/9 nodes are free"}
+
+
+def made_anew() -> JobBuilder:
+    job = a_job(2, min=2).with_worker(0, ready=True)
+    lacking = job.with_worker(1, **NO_ROOM).decide().status
+    return job.with_worker(1, node=None).with_state(lacking)
+
+
 @pytest.mark.parametrize(
     ("job", "reason", "message"),
     [
         pytest.param(
+            a_job(2, min=2),
+            "WaitingForWorkers",
+            "0 of at least 2 workers are ready, 0 have a node; pods are being created",
+            id="a job in its first second",
+        ),
+        pytest.param(
             a_job(2, min=2).with_worker(0, ready=True).with_worker(1, node=None),
+            "WaitingForWorkers",
+            "1 of at least 2 workers are ready, 1 have a node; the scheduler looks for nodes",
+            id="a worker that no scheduler has looked at yet",
+        ),
+        pytest.param(
+            a_job(2, min=2).with_worker(0, ready=True).with_worker(1, **NO_ROOM),
+            "WaitingForCapacity",
+            "1 of at least 2 workers are ready, 1 have a node; 1 find no node: 0/9 nodes are free",
+            id="a worker that finds no node",
+        ),
+        pytest.param(
+            made_anew(),
             "WaitingForCapacity",
             "1 of at least 2 workers are ready, 1 have a node",
-            id="a worker without a node",
+            id="a worker made anew after one that found no node",
         ),
         pytest.param(
             a_job(2, min=2).with_worker(0, ready=True).with_worker(1),

@@ -20,10 +20,13 @@ from spotrun.cli.report.content import Moment
 from spotrun.observe.kube_objects import EventObject, PodObject
 from spotrun.state.names import worker_id_of as worker_id_in
 
-_TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away(, and \d+ more)?")
+_TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away(?:, and (\d+) more)?")
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 _SECONDS_BEFORE = 30
 """The room on the left of the first thing that is known."""
+_POD_GONE_SECONDS = 90
+"""The pods of a node that is gone stay for up to a minute: kube-controller-manager looks for them
+every 20 s, and waits 40 s more (podgc's quarantineTime)."""
 
 
 class Life(msgspec.Struct, frozen=True, rename="camel"):
@@ -165,40 +168,44 @@ def joined(
             taken = _TAKEN.search(mark.text)
             node = (taken[2] or "") if taken else ""
             found.append(Life(worker=mark.worker, node=node, state="Gone", is_over=True))
-    losses = {mark.worker: mark.at for mark in marks if mark.worker is not None}
-    others = _losses_of_nodes(marks)
+    losses = _losses(found, marks)
     capacities = _capacities(job, pools)
     allowed = job.spec.placement.capacity
-    return tuple(
-        sorted(
-            (
-                _with_capacity(
-                    _lost(one, losses.get(one.worker) or _with_its_node(one, others)),
-                    capacities,
-                    allowed,
-                )
-                for one in found
-            ),
-            key=lambda one: (one.worker, one.pod),
-        )
-    )
+    lives = (_with_capacity(_lost(one, losses), capacities, allowed) for one in found)
+    return tuple(sorted(lives, key=lambda one: (one.worker, one.pod)))
 
 
-def _losses_of_nodes(marks: Sequence[Mark]) -> dict[str, float]:
-    """Return when nodes were lost with several workers, of which an Event names only one."""
-    taken = ((_TAKEN.search(mark.text), mark.at) for mark in marks if mark.worker is not None)
-    return {found[2]: at for found, at in taken if found and found[2] and found[3]}
+def _losses(lives: Sequence[Life], marks: Sequence[Mark]) -> dict[int, float]:
+    """Return when workers were lost; of several that were lost with a node, an Event names one."""
+    found = {mark.worker: mark.at for mark in marks if mark.worker is not None}
+    for mark in marks:
+        taken = _TAKEN.search(mark.text) if mark.worker is not None else None
+        if taken is None or not taken[2] or not taken[3]:
+            continue
+        others = [
+            one
+            for one in lives
+            if one.node == taken[2] and one.worker not in found and _went(one, mark.at)
+        ]
+        others.sort(key=lambda one: abs((one.end or mark.at) - mark.at))
+        found |= {one.worker: mark.at for one in others[: int(taken[3])]}
+    return found
 
 
-def _with_its_node(life: Life, losses: Mapping[str, float]) -> float | None:
-    """Return when a worker that is gone was lost with its node; None if it was not."""
-    return losses.get(life.node) if life.is_over and life.end is None else None
+def _went(life: Life, at: float) -> bool:
+    """Whether a worker went at about this time, though its pod may still be there."""
+    is_going = life.is_over or life.state == "Leaving"
+    is_then = life.end is None or abs(life.end - at) <= _POD_GONE_SECONDS
+    return is_going and is_then and (life.begin is None or life.begin <= at)
 
 
-def _lost(life: Life, at: float | None) -> Life:
+def _lost(life: Life, losses: Mapping[int, float]) -> Life:
+    """End a life with its loss, and not when its pod is removed, which may be a minute later."""
+    at = losses.get(life.worker)
     if at is None or (life.begin is not None and at < life.begin):
         return life
-    return msgspec.structs.replace(life, end=at if life.end is None else life.end, is_lost=True)
+    end = at if life.end is None else min(at, life.end)
+    return msgspec.structs.replace(life, end=end, is_lost=True)
 
 
 def _capacities(job: Job, pools: Sequence[Pool]) -> dict[int, str]:
