@@ -9,7 +9,7 @@ from decimal import Decimal
 from spotrun.api.names import Phase
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
-from spotrun.wire import Answer, How, Metric, Notice, Orders, Stage, World, write_answer
+from spotrun.wire import Answer, How, Metric, Notice, Orders, Profile, Stage, World, write_answer
 
 _VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
 
@@ -40,6 +40,7 @@ class Published:
     metrics: tuple[Metric, ...] = ()  # the newest values that its script has reported
     saves: bool = False  # there is a place for checkpoints
     stages: tuple[Stage, ...] = ()  # of its training, in their order
+    profile: Profile | None = None  # that somebody has asked for last
 
 
 class Answers:
@@ -62,7 +63,7 @@ class Answers:
         self._common = Answer(
             version="",
             phase=(job.status.phase or Phase.PENDING).value,
-            orders=Orders(job.status.orders.checkpoint, stop=_stop(job.status)),
+            orders=Orders(job.status.orders.checkpoint, _stop(job.status), job.profile),
             stop_at=_stop_at(job.status),
             acknowledged=job.status.checkpoint.name if job.status.checkpoint else None,
             world_number=world.number,

@@ -6,11 +6,12 @@ from decimal import Decimal
 
 from spotrun.agents.answers import Peer, Published
 from spotrun.agents.long_poll import Board
+from spotrun.api.names import ANNOTATION_PROFILE_WANTED
 from spotrun.observe.template_defaults import processes
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot, PodPhase
 from spotrun.state.world_members import training
-from spotrun.wire import Metric, Notice, Stage, read_param
+from spotrun.wire import Metric, Notice, Stage, profile_of_text, read_param
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ def published(job: JobSnapshot, status: JobState) -> Published:
         metrics=_metrics(job, status),
         saves=job.spec.checkpoint is not None,
         stages=_stages(job),
+        profile=profile_of_text(job.script.get(ANNOTATION_PROFILE_WANTED, "")),
     )
 
 

@@ -187,6 +187,10 @@ ANNOTATION_CHECKPOINT_WANTED: Final = Name(
     "spotrun.dev/checkpoint-wanted",
     "on TrainingJobs: the time at which somebody has asked for a checkpoint out of turn",
 )
+ANNOTATION_PROFILE_WANTED: Final = Name(
+    "spotrun.dev/profile-wanted",
+    "on TrainingJobs: the last request for a profile, as `kubectl tjob profile` writes it",
+)
 ANNOTATION_INTERRUPTION_USD: Final = Name(
     "spotrun.dev/interruption-usd",
     "on worker pods: what the loss of this worker without notice would cost now, in dollars",

@@ -131,6 +131,11 @@ VERBS = {
         "spotrun.cli.jobs.acting",
         "run_checkpoint",
     ),
+    "profile": Verb(
+        "record what the next steps of one rank do: a table of operators, and a trace",
+        job_flags.describe_profile,
+        "spotrun.cli.jobs.logs.profile",
+    ),
     "stop": Verb(
         "save, end and delete a job, and print its bill",
         job_flags.describe_stop,

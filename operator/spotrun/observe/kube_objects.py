@@ -9,6 +9,7 @@ from spotrun.api.names import (
     ANNOTATION_AVOIDS,
     ANNOTATION_CHECKPOINT_FOLDER,
     ANNOTATION_CHECKPOINT_WANTED,
+    ANNOTATION_PROFILE_WANTED,
     ANNOTATION_COST_LOST_WORK_USD,
     ANNOTATION_COST_ON_DEMAND_USD,
     ANNOTATION_COST_SAVED_USD,
@@ -84,6 +85,7 @@ class JobAnnotations(CostAnnotations, frozen=True):
     checkpoint_wanted: str | None = msgspec.field(
         default=None, name=str(ANNOTATION_CHECKPOINT_WANTED)
     )
+    profile_wanted: str | None = msgspec.field(default=None, name=str(ANNOTATION_PROFILE_WANTED))
 
 
 class CostLabels(msgspec.Struct, frozen=True):

@@ -18,6 +18,12 @@ from spotrun.wire.metrics import (
     value_of_text,
     value_text,
 )
+from spotrun.wire.profile import (
+    MOST_PROFILED_STEPS,
+    Profile,
+    profile_of_text,
+    profile_text,
+)
 from spotrun.wire.progress import MOST_FAILURE_CHARACTERS, Progress
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
@@ -48,6 +54,7 @@ __all__ = [
     "MOST_FAILURE_CHARACTERS",
     "MOST_METRIC",
     "MOST_METRICS",
+    "MOST_PROFILED_STEPS",
     "MOST_STEPS",
     "MOST_SUSPECTS",
     "REPORT_BYTES",
@@ -62,6 +69,7 @@ __all__ = [
     "OldWireError",
     "Orders",
     "Param",
+    "Profile",
     "Progress",
     "Report",
     "Stage",
@@ -73,6 +81,8 @@ __all__ = [
     "metric_value",
     "metrics_content",
     "one_line",
+    "profile_of_text",
+    "profile_text",
     "read_answer",
     "read_last_words",
     "read_metrics",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spotrun.wire.old_names import with_old_name, world_number
+from spotrun.wire.profile import Profile, profile_content, read_profile
 from spotrun.wire.reading import (
     MOST_STEPS,
     as_object,
@@ -67,6 +68,7 @@ class Orders:
     checkpoint: int = 0
     stop: int = 0
     """The number of stages of the training that are to end; without stages 1 ends the training."""
+    profile: Profile | None = None  # the newest one
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def write_answer(answer: Answer) -> bytes:
         "wire": answer.wire,
         "version": answer.version,
         "phase": answer.phase,
-        "orders": vars(answer.orders),
+        "orders": _orders(answer.orders),
     }
     if answer.stop_at is not None:
         content["stopAt"] = answer.stop_at
@@ -139,6 +141,7 @@ def read_answer(body: bytes) -> Answer:
         orders=Orders(
             checkpoint=whole(orders, "checkpoint", default=0),
             stop=whole(orders, "stop", default=0),
+            profile=read_profile(orders.get("profile")),
         ),
         stop_at=None if stop_at is None else number(content, "stopAt", float(MOST_STEPS)),
         acknowledged=checkpoint_name(content.get("acknowledged")),
@@ -150,6 +153,13 @@ def read_answer(body: bytes) -> Answer:
         keep=None if content.get("keep") is None else max(whole(content, "keep"), 1),
         wire=whole(content, "wire"),
     )
+
+
+def _orders(orders: Orders) -> dict[str, Any]:
+    content: dict[str, Any] = {"checkpoint": orders.checkpoint, "stop": orders.stop}
+    if orders.profile is not None:
+        content["profile"] = profile_content(orders.profile)
+    return content
 
 
 def _notice(value: object) -> Notice | None:

@@ -57,7 +57,7 @@ def test_the_page_may_read_and_nothing_else(helm: Helm, scope: tuple[str, ...]) 
     rules = [rule for role in roles for rule in role["rules"]]
     assert {verb for rule in rules for verb in rule["verbs"]} <= READING
     named = {resource for rule in rules for resource in rule["resources"]}
-    assert named == {"trainingjobs", "capacitypools", "pods", "nodes", "events"}
+    assert named == {"trainingjobs", "spendlimits", "capacitypools", "pods", "nodes", "events"}
     everywhere = {
         resource
         for role in roles

@@ -35,6 +35,7 @@ async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
     play.step_times = lambda _: Times(0.05)
     play.metrics["loss"] = 2.0
     await world.create_job(workers={**workers(5), "min": 2})
+    await world.create_limit(limitUsd="500")
     async with world.operator():
         await world.until_job(
             lambda s: "usd" in s.get("cost", {}) and "step" in s.get("progress", {})
@@ -156,6 +157,7 @@ async def test_a_user_sees_what_their_rights_allow_and_is_told_what_they_hide(
     assert [note.split(":")[0] for note in rows["notes"]] == [
         f"Your rights let you see the jobs of namespace {world.namespace}, and of no other.",
         "Your rights do not let you list CapacityPools",
+        "Your rights do not let you list SpendLimits, so none is shown.",
     ]
     assert seen["job"]["notes"][:2] == [
         "Your rights do not let you list pods here.",
@@ -179,6 +181,7 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         )
         await _picture(tab, "fleet")
+        await tab.until("document.body.textContent.includes('of $500.00 a month')")
         faults = await _faults(tab)
         await tab.press("/")
         await tab.until("document.activeElement.type === 'search'")

@@ -17,6 +17,7 @@ from spotrun.cli.page.news import AGES_SECONDS, JobNews
 from spotrun.cli.page.views.fleet import Fleet, difference, job_row, pool_row, taken_of
 from spotrun.cli.page.views.history import MOST, Sample, sample_of, stalls_of, with_sample
 from spotrun.cli.page.views.job import Seen, job_view
+from spotrun.cli.page.views.limits import Limit, LimitRow, limit_row
 from spotrun.cli.page.views.timeline import Life, Mark, ended, joined, life_of, lives_told
 from spotrun.kube.resource import Meta
 from spotrun.observe.kube_objects import EventObject, Regarding
@@ -65,6 +66,20 @@ def test_a_pool_is_a_row_and_a_price_that_is_not_known_is_none() -> None:
     spot, on_demand = map(pool_row, shown_pools())
     assert (spot.usd_per_hour, spot.losses_a_day, spot.zones) == (1.92, 3, "us-east-1a")
     assert (on_demand.usd_per_hour, on_demand.types) == (None, "any")
+
+
+def test_a_spend_limit_is_a_row_and_only_a_new_one_is_sent() -> None:
+    given = {
+        "metadata": {"name": "vision", "namespace": "ml"},
+        "spec": {"limitUsd": "500"},
+        "status": {"spentUsd": "212.5", "forecastUsd": "610", "jobs": {"running": 3, "held": 1}},
+    }
+    row = limit_row(msgspec.convert(given, Limit))
+    assert row == LimitRow("ml/vision", "Month", "Hold", 500, 212.5, None, 610, 3, 1, 0, "")
+    before, now = Fleet(), Fleet(limits={row.key: row})
+    assert difference(before, now) == {"limits": [row]}
+    assert difference(now, now) == {}
+    assert difference(now, before) == {"limitsGone": ["ml/vision"]}
 
 
 @pytest.mark.parametrize(
@@ -300,6 +315,14 @@ def test_a_job_is_shown_with_its_losses_worlds_checkpoints_and_decisions_in_orde
     assert view.bill[0] == ("all workers, while they had their nodes", 38.12)
     assert [one["rank"] for one in view.workers] == [0, 1, 5]
     assert view.answers[0]["question"] == "Why is it Running?"
+
+
+def test_the_newest_step_of_the_local_tier_is_shown_with_its_age() -> None:
+    kept = {"localCheckpoint": {"step": 41_190, "time": "2026-03-01T11:59:58Z"}}
+    figures = job_view(Seen(job=shown_job(status=kept)), NOW).figures
+    assert (figures["localStep"], figures["localAt"]) == (41_190, T - 2)
+    without = job_view(seen_job(), NOW).figures
+    assert (without["localStep"], without["localAt"]) == (None, None)
 
 
 def test_what_is_not_known_is_said_and_not_drawn() -> None:

@@ -152,7 +152,7 @@ async def test_a_checkpoint_is_asked_for_by_the_time_of_the_api_server(
 
     server = SimpleNamespace(now=lambda: datetime(2026, 3, 1, tzinfo=UTC))
     cluster = cast("Cluster", SimpleNamespace(client=SimpleNamespace(clock=server)))
-    monkeypatch.setattr(actions, "_patched", patch)
+    monkeypatch.setattr(actions, "patched", patch)
     assert (await checkpoint(cluster, before, seconds=5)).orders == 5
     [change] = patched
     assert list(change["metadata"]["annotations"].values()) == ["2026-03-01T00:00:00Z"]

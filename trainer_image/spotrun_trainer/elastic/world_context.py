@@ -132,6 +132,18 @@ class Context:
         answer = self.answer()
         return answer.orders.checkpoint if answer is not None else 0
 
+    def wanted_profile(self) -> wire.Profile | None:
+        """Return the newest order to profile."""
+        answer = self.answer()
+        return answer.orders.profile if answer is not None else None
+
+    def kept_beside(self, name: str, content: bytes) -> str:
+        """Keep a file beside the checkpoints, and return where it lies."""
+        assert self.place is not None, "there is a place"
+        storage = open_storage(self.place)
+        storage.note(name).replace(content)
+        return f"{storage.where()}/{name}"
+
     def stops(self) -> int:
         """Return the number of stages that the operator ends; without stages 1 ends all."""
         answer = self.answer()

@@ -14,6 +14,7 @@ from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import completion, state_sync
 from spotrun_trainer.loop.dealing import Balance, Dealing
@@ -38,6 +39,7 @@ from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
+from spotrun_trainer.telemetry.profiling import Profiling
 from spotrun_trainer.telemetry.speeds import Speeds, stopwatch_of
 
 
@@ -70,6 +72,8 @@ class Loop:
         self._sum_names = sum_names
         self._compression = compression
         self._dealing = Dealing(context.trace)
+        keep = context.kept_beside if context.place is not None else None
+        self._profiling = Profiling(context.wanted_profile, keep, device=context.device)
         self._speeds = Speeds(
             self._dealing.note if balance == "measured" else None,
             stopwatch=stopwatch_of(context.device),
@@ -99,6 +103,7 @@ class Loop:
             yield from self._steps_to_the_end()
         finally:
             self._source.close()
+            self._profiling.close(self._context.step)
             self._saving.leave_place()
             self._context.close()
 
@@ -286,6 +291,7 @@ class Loop:
                 self._began = time.monotonic()
                 context.is_at_boundary = False
                 self._deal(context.group)
+                self._profile(context.rank_info)
                 yield self._next_step(self._step_context)
                 if context.is_at_boundary:
                     try:
@@ -297,6 +303,12 @@ class Loop:
                 is_complete = True
             except PeerLostError as error:
                 self.membership.change(error)
+
+    def _profile(self, rank_info: RankInfo) -> None:
+        worker, local_rank = divmod(rank_info.rank, rank_info.local_size)
+        self._profiling.begin_step(
+            self._context.step + 1, worker=worker, is_first=local_rank == 0
+        )
 
     def _next_step(self, step_context: StepContext) -> Step:
         """Return the step that comes next, cut for the present world."""

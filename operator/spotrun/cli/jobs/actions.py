@@ -23,13 +23,13 @@ SUSPENDED_SECONDS = 600.0
 async def suspend(cluster: Cluster, job: Job) -> Job:
     """Ask for no workers, after a checkpoint."""
     _require_alive(job, "suspended")
-    return await _patched(cluster, job, {"spec": {"suspend": True}})
+    return await patched(cluster, job, {"spec": {"suspend": True}})
 
 
 async def resume(cluster: Cluster, job: Job) -> Job:
     """Let a job go on, as far as its user holds it."""
     _require_alive(job, "resumed")
-    return await _patched(cluster, job, {"spec": {"suspend": False}})
+    return await patched(cluster, job, {"spec": {"suspend": False}})
 
 
 async def scale(cluster: Cluster, job: Job, wanted: int) -> None:
@@ -61,7 +61,7 @@ async def checkpoint(cluster: Cluster, job: Job, *, seconds: float) -> Checkpoin
     # By the API server's clock, as the operator compares it with its own orders.
     asked = cluster.client.clock.now().isoformat().replace("+00:00", "Z")
     note: dict[str, object] = {"metadata": {"annotations": {ANNOTATION_CHECKPOINT_WANTED: asked}}}
-    job = await _patched(cluster, job, note)
+    job = await patched(cluster, job, note)
 
     done = await until(cluster, job, partial(is_saved, asked=asked), "saved", seconds=seconds)
     assert done.status.checkpoint is not None
@@ -108,7 +108,7 @@ def is_suspended(job: Job) -> bool:
     return job.status.phase == Phase.SUSPENDED and not job.status.workers.running
 
 
-async def _patched(cluster: Cluster, job: Job, patch: dict[str, object]) -> Job:
+async def patched(cluster: Cluster, job: Job, patch: dict[str, object]) -> Job:
     """Patch the very job that was looked at, not one that was made anew under its name."""
     meta = {**_mapping(patch.get("metadata")), "uid": job.metadata.uid}
     return await cluster.client.patch(

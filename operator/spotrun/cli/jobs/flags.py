@@ -72,6 +72,13 @@ _CHECKPOINT = """\
   save now, and wait until the checkpoint is durable:
       kubectl tjob checkpoint gpt
 """
+_PROFILE = """\
+  what rank 0 does in its next 20 steps, and a trace beside the checkpoints:
+      kubectl tjob profile gpt --steps 20
+
+  the same of rank 3:
+      kubectl tjob profile gpt --rank 3
+"""
 _STOP = """\
   save, end it, print its bill and delete it; checkpoints stay:
       kubectl tjob stop gpt --yes
@@ -158,6 +165,25 @@ def describe_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `checkpoint`."""
     flags.describe(parser, _CHECKPOINT, "NAME [--timeout SECONDS]")
     flags.add_name(parser)
+    parser.add_argument(
+        "--timeout",
+        type=numbers.count,
+        default=300,
+        metavar="SECONDS",
+        help="how long to wait for it (default: 300)",
+    )
+
+
+def describe_profile(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `profile`."""
+    flags.describe(parser, _PROFILE, "NAME [--steps N] [--rank R] [--timeout SECONDS]")
+    flags.add_name(parser)
+    parser.add_argument(
+        "--steps", type=numbers.profiled_steps, default=20, metavar="N", help="default: 20"
+    )
+    parser.add_argument(
+        "--rank", type=numbers.whole, default=0, metavar="R", help="of a worker (default: 0)"
+    )
     parser.add_argument(
         "--timeout",
         type=numbers.count,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from spotrun.api.names import LABEL_JOB
 from spotrun.cli.cluster.session import Cluster
@@ -14,6 +14,7 @@ from spotrun.cli.jobs.workers import Place
 from spotrun.cli.page.views.fleet import Fleet, JobRow, PoolRow, job_row, pool_row
 from spotrun.cli.page.views.history import Sample, sample_of, with_sample
 from spotrun.cli.page.views.job import JobView, Seen, job_view
+from spotrun.cli.page.views.limits import Limit, LimitRow, limit_row
 from spotrun.cli.page.views.timeline import Life, ended, life_of
 from spotrun.kube.errors import Forbidden, KubeError, NotFound
 from spotrun.kube.resource import Key
@@ -24,6 +25,7 @@ from spotrun.observe.kube_objects import (
     CAPACITY_POOLS,
     EVENTS,
     PODS,
+    SPEND_LIMITS,
     TRAINING_JOBS,
     EventObject,
     PodObject,
@@ -32,6 +34,7 @@ from spotrun.observe.kube_objects import (
 _SYNC_SECONDS = 10.0
 _FAILURES_TO_SAY = 2
 _NOWHERE = Place()
+Row = TypeVar("Row")
 Version = tuple[int, int, int, tuple[str, ...]]
 
 
@@ -66,15 +69,19 @@ class FleetFollower:
         self._cluster = cluster
         self._rows: dict[str, JobRow] = {}
         self._pool_rows: dict[str, PoolRow] = {}
+        self._limit_rows: dict[str, LimitRow] = {}
         self._samples: dict[str, tuple[Sample, ...]] = {}
         self._changed: dict[Key, int] = {}
         self._changes = self._pool_changes = 0
         self.jobs = Reflector(cluster.client, Selection(TRAINING_JOBS, scope), Job, self._on_job)
         self.pools = Reflector(cluster.client, Selection(CAPACITY_POOLS), Pool, self._on_pool)
+        limits = Selection(SPEND_LIMITS, scope)
+        self.limits = Reflector(cluster.client, limits, Limit, self._on_limit)
 
     def now(self) -> Fleet:
         """Return all rows."""
-        return Fleet(dict(self._rows), dict(self._pool_rows), self.notes)
+        limits = dict(self._limit_rows)
+        return Fleet(dict(self._rows), dict(self._pool_rows), self.notes, limits)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -116,10 +123,19 @@ class FleetFollower:
         one = new or old
         assert one is not None
         self._pool_changes += 1
-        if new is None:
-            self._pool_rows.pop(one.metadata.name, None)
+        self._set(self._pool_rows, one.metadata.name, pool_row(new) if new else None)
+
+
+    def _on_limit(self, old: Limit | None, new: Limit | None) -> None:
+        one = new or old
+        assert one is not None
+        self._set(self._limit_rows, limit_row(one).key, limit_row(new) if new else None)
+
+    def _set(self, rows: dict[str, Row], key: str, row: Row | None) -> None:
+        if row is None:
+            rows.pop(key, None)
         else:
-            self._pool_rows[one.metadata.name] = pool_row(new)
+            rows[key] = row
         self.bell.ring()
 
 
@@ -253,12 +269,18 @@ async def following(cluster: Cluster, *, is_one_namespace: bool) -> AsyncIterato
     has_pools = await _may_list(cluster, Selection(CAPACITY_POOLS))
     if not has_pools:
         hidden.append("Your rights do not let you list CapacityPools: prices of pools are missing.")
+    has_limits = await _may_list(cluster, Selection(SPEND_LIMITS, scope))
+    if not has_limits:
+        hidden.append("Your rights do not let you list SpendLimits, so none is shown.")
     fleet = FleetFollower(cluster, scope, tuple(hidden))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(running(fleet.jobs.run()))
         if has_pools:
             await stack.enter_async_context(running(fleet.pools.run()))
             await _synced(fleet.pools.synced)
+        if has_limits:
+            await stack.enter_async_context(running(fleet.limits.run()))
+            await _synced(fleet.limits.synced)
         await _synced(fleet.jobs.synced)
         yield fleet
 

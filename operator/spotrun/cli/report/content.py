@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED
+from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED, ANNOTATION_PROFILE_WANTED
 from spotrun.cli.cluster.installation import Installation
 from spotrun.cli.jobs.advice import troubles
 from spotrun.cli.jobs.model import Job
@@ -18,8 +18,12 @@ from spotrun.observe.kube_objects import EventObject
 _WORLD = re.compile(r"world (\d+): (\d+) workers?")
 _SERVER_SIDE = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_WRITTEN = ("spotrun.dev/cost-", str(ANNOTATION_CHECKPOINT_WANTED))
-"""The annotations that the operator writes begin so, and the last request for a checkpoint."""
+_WRITTEN = (
+    "spotrun.dev/cost-",
+    str(ANNOTATION_CHECKPOINT_WANTED),
+    str(ANNOTATION_PROFILE_WANTED),
+)
+"""The annotations that the operator writes begin so, and the last requests for a checkpoint and a profile."""
 _SECRET = re.compile(
     r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
 )

@@ -7,6 +7,9 @@ import argparse
 from decimal import Decimal, InvalidOperation
 from math import inf
 
+MOST_PROFILED = 200
+"""The same as `spotrun.wire.MOST_PROFILED_STEPS`, without its import."""
+
 
 def hours(text: str) -> float:
     """Read a time in hours, above 0."""
@@ -42,6 +45,11 @@ def count(text: str) -> int:
 def whole(text: str) -> int:
     """Read a whole number from 0 on."""
     return int(_number(text, "a whole number", least=0, most=10_000_000, is_whole=True))
+
+
+def profiled_steps(text: str) -> int:
+    """Read a number of steps to profile."""
+    return int(_number(text, "a number of steps", least=1, most=MOST_PROFILED, is_whole=True))
 
 
 def _number(text: str, what: str, *, least: float, most: float, is_whole: bool = False) -> float:

@@ -97,6 +97,14 @@ def select(
     return {first: named[first]} if first is not None else {}
 
 
+def the_pod(job: Job, pods: Sequence[PodObject], rank: int) -> PodObject:
+    """Return the pod of a rank; raises Refused where there is none."""
+    found = select(job, pods, rank, is_all=False)
+    if not found:
+        raise Refused(_why_none(job, pods, rank))
+    return next(iter(found.values()))
+
+
 def _name(ranks: dict[int, int], pod: PodObject) -> str:
     worker_id = worker_id_of(pod)
     return str(ranks[worker_id]) if worker_id in ranks else f"w{worker_id}"

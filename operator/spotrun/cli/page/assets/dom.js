@@ -58,3 +58,15 @@ function set(made, attributes) {
     else made.setAttribute(name, String(value));
   }
 }
+
+/**
+ * A bar that is full in part.
+ * @param {number} part
+ * @param {string} text
+ * @param {string} kind
+ */
+export function meter(part, text, kind) {
+  const bar = h("i", {});
+  bar.style.width = `${Math.min(100, Math.max(0, part * 100))}%`;
+  return h("span", { class: `meter ${kind}` }, h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", {}, text));
+}

@@ -1,11 +1,13 @@
 // @ts-check
 /** The list: all jobs by state and dollars, and the pools that their nodes come from. */
 
-import { fill, h } from "./dom.js";
+import { fill, h, meter } from "./dom.js";
 import { ago, clock, count, span, usd } from "./format.js";
+import { drawLimits } from "./limits.js";
 
 /** @typedef {import("./types").JobRow} JobRow */
 /** @typedef {import("./types").PoolRow} PoolRow */
+/** @typedef {import("./types").LimitRow} LimitRow */
 /** @typedef {import("./types").FleetMessage} FleetMessage */
 
 const NARROW = matchMedia("(max-width: 720px)");
@@ -39,6 +41,8 @@ export function fleetView(follow) {
   const jobs = new Map();
   /** @type {Map<string, PoolRow>} */
   const pools = new Map();
+  /** @type {Map<string, LimitRow>} */
+  const limits = new Map();
   /** @type {JobRow[]} */
   let shown = [];
   let asked = false;
@@ -54,8 +58,9 @@ export function fleetView(follow) {
   const body = h("tbody", {});
   const table = h("table", { class: "jobs" }, h("thead", {}, head), body);
   const pool = h("section", { class: "pools" });
+  const limit = h("section", { class: "pools" });
   const summary = h("p", { class: "muted small", role: "status" });
-  const element = h("div", {}, h("h1", { class: "unseen-title" }, "Training jobs"), tiles, h("div", { class: "tools" }, filter, chips), table, summary, pool,
+  const element = h("div", {}, h("h1", { class: "unseen-title" }, "Training jobs"), tiles, h("div", { class: "tools" }, filter, chips), table, summary, limit, pool,
     h("p", { class: "keys muted small" }, ...keys()));
 
   function draw() {
@@ -76,6 +81,7 @@ export function fleetView(follow) {
     drawRows();
     const hidden = all.length - shown.length;
     summary.textContent = all.length === 0 ? "" : `${count(shown.length)} ${shown.length === 1 ? "job" : "jobs"}${hidden ? `, ${count(hidden)} hidden by the filter` : ""}`;
+    drawLimits(limit, [...limits.values()]);
     drawPools(pool, [...pools.values()]);
   }
 
@@ -149,11 +155,14 @@ export function fleetView(follow) {
     if (message.isWhole) { // after a cut the server begins anew
       jobs.clear();
       pools.clear();
+      limits.clear();
     }
     for (const row of message.jobs ?? []) jobs.set(row.key, row);
     for (const key of message.jobsGone ?? []) jobs.delete(key);
     for (const row of message.pools ?? []) pools.set(row.name, row);
     for (const key of message.poolsGone ?? []) pools.delete(key);
+    for (const row of message.limits ?? []) limits.set(row.key, row);
+    for (const key of message.limitsGone ?? []) limits.delete(key);
     draw();
   });
   draw();
@@ -248,18 +257,6 @@ function rowOf(row) {
 /** @param {JobRow} row */
 export function phaseOf(row) {
   return h("span", { class: `phase ${row.phase} ${isTroubled(row) ? "troubled" : ""}` }, h("i", { class: "dot" }), words(row.phase));
-}
-
-/**
- * A bar that is full in part.
- * @param {number} part
- * @param {string} text
- * @param {string} kind
- */
-export function meter(part, text, kind) {
-  const bar = h("i", {});
-  bar.style.width = `${Math.min(100, Math.max(0, part * 100))}%`;
-  return h("span", { class: `meter ${kind}` }, h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", {}, text));
 }
 
 /** @param {JobRow[]} all */

@@ -1,8 +1,8 @@
 // @ts-check
 /** One job: what it does, its timeline, why, its money, its workers, and what rank 0 says. */
 
-import { fill, h } from "./dom.js";
-import { isTroubled, meter, phaseOf, share, tile } from "./fleet.js";
+import { fill, h, meter } from "./dom.js";
+import { isTroubled, phaseOf, share, tile } from "./fleet.js";
 import { ago, clock, count, span, time, usd } from "./format.js";
 import { timelineOf } from "./timeline.js";
 
@@ -116,9 +116,16 @@ function headOf(job) {
       tile("Saved by spot", usd(row.savedUsd), figures.onDemandUsd == null ? "" : `${usd(figures.onDemandUsd)} on demand`, (row.savedUsd ?? 0) > 0 ? "good" : ""),
       tile("Losses", String(row.losses), losses),
       tile(row.eta != null && row.phase === "Running" ? "Left" : "Age", row.eta != null && row.phase === "Running" ? span(Math.max(0, left ?? 0)) : ago(row.created), figures.schedule || `made ${time(row.created)}`, figures.isLate ? "bad" : ""),
-      tile("Checkpoint", figures.checkpointStep == null ? "none" : `step ${count(figures.checkpointStep)}`, figures.checkpointAt == null ? "" : `${ago(figures.checkpointAt)} ago`)),
+      tile("Checkpoint", figures.checkpointStep == null ? "none" : `step ${count(figures.checkpointStep)}`, savedOf(figures))),
     done == null ? null : meter(done, "", "thin"),
   ];
+}
+
+/** @param {Record<string, any>} figures */
+function savedOf(figures) {
+  const durable = figures.checkpointAt == null ? "" : `${ago(figures.checkpointAt)} ago`;
+  const local = figures.localAt == null ? "" : `local tier: step ${count(figures.localStep)}, ${ago(figures.localAt)} ago`;
+  return [durable, local].filter(Boolean).join("; ");
 }
 
 /** @param {JobView} job */

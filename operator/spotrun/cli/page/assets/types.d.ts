@@ -14,8 +14,15 @@ export interface PoolRow {
   source: string; isStale: boolean; available: string; lossesADay: number; taken: string;
 }
 
+export interface LimitRow {
+  key: string; period: string; onExceeded: string; limitUsd: number | null;
+  spentUsd: number | null; reservedUsd: number | null; forecastUsd: number | null;
+  running: number; held: number; suspended: number; message: string;
+}
+
 export interface FleetMessage {
   now: number; isWhole?: boolean; jobs?: JobRow[]; jobsGone?: string[]; pools?: PoolRow[]; poolsGone?: string[];
+  limits?: LimitRow[]; limitsGone?: string[];
   notes?: string[];
 }
 

@@ -67,6 +67,7 @@ class Fleet(msgspec.Struct, frozen=True):
     jobs: Mapping[str, JobRow] = {}
     pools: Mapping[str, PoolRow] = {}
     notes: tuple[str, ...] = ()
+    limits: Mapping[str, msgspec.Struct] = {}
 
 
 def job_row(job: Job) -> JobRow:
@@ -125,6 +126,7 @@ def difference(sent: Fleet, now: Fleet) -> dict[str, Any]:
     for name, before, after in (
         ("jobs", sent.jobs, now.jobs),
         ("pools", sent.pools, now.pools),
+        ("limits", sent.limits, now.limits),
     ):
         if changed := [row for key, row in after.items() if before.get(key) != row]:
             found[name] = changed

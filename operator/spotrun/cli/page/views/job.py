@@ -108,6 +108,8 @@ def _figures(job: Job) -> dict[str, Any]:
         "samplesPerSecond": number(status.progress.samples_per_second),
         "checkpointStep": saved.step if saved else None,
         "checkpointAt": epoch(saved.time) if saved else None,
+        "localStep": status.local_checkpoint and status.local_checkpoint.step,
+        "localAt": epoch(status.local_checkpoint.time) if status.local_checkpoint else None,
         "world": status.world.number if status.world else None,
         "onDemandUsd": number(status.cost.on_demand_usd),
         "lostWorkUsd": number(status.cost.lost_work_usd),
