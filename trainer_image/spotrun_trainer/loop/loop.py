@@ -306,9 +306,7 @@ class Loop:
 
     def _profile(self, rank_info: RankInfo) -> None:
         worker, local_rank = divmod(rank_info.rank, rank_info.local_size)
-        self._profiling.begin_step(
-            self._context.step + 1, worker=worker, is_first=local_rank == 0
-        )
+        self._profiling.begin_step(self._context.step + 1, worker=worker, is_first=local_rank == 0)
 
     def _next_step(self, step_context: StepContext) -> Step:
         """Return the step that comes next, cut for the present world."""

@@ -125,7 +125,6 @@ class FleetFollower:
         self._pool_changes += 1
         self._set(self._pool_rows, one.metadata.name, pool_row(new) if new else None)
 
-
     def _on_limit(self, old: Limit | None, new: Limit | None) -> None:
         one = new or old
         assert one is not None

@@ -23,7 +23,7 @@ _WRITTEN = (
     str(ANNOTATION_CHECKPOINT_WANTED),
     str(ANNOTATION_PROFILE_WANTED),
 )
-"""The annotations that the operator writes begin so, and the last requests for a checkpoint and a profile."""
+"""The annotations that the operator writes begin so; the others ask to save and to profile."""
 _SECRET = re.compile(
     r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
 )

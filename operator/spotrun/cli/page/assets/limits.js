@@ -6,6 +6,7 @@ import { count, usd } from "./format.js";
 
 /** @typedef {import("./types").LimitRow} LimitRow */
 
+/** @type {Record<string, string>} */
 const PERIODS = { Month: "a month", Week: "a week", Total: "in all" };
 const TITLES = ["Limit", "Spent", "", "Reserved", "Expected", "Running", "Held", "Suspended", "Now"];
 const NUMBERS = new Set([1, 3, 4, 5, 6, 7]);
