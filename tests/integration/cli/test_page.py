@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,9 @@ async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
     play = world.play()
     play.step_times = lambda _: Times(0.05)
     play.metrics["loss"] = 2.0
-    await world.create_job(workers={**workers(5), "min": 2})
+    # Where a metric is waited for, a status is written every 5 s: pictures have a curve.
+    wait = {"stopWhen": {"metric": "loss", "noBetterSteps": 900_000}} if PICTURES else {}
+    await world.create_job(workers={**workers(5), "min": 2}, **wait)
     await world.create_limit(limitUsd="500")
     async with world.operator():
         await world.until_job(
@@ -42,7 +45,8 @@ async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
         )
         world.agent(0).context.log("loss <b>0.5</b>")
         nodes = {worker_id_of(pod): pod["spec"]["nodeName"] for pod in await world.pods()}
-        lost = next(node for node in nodes.values() if node != nodes[0])
+        both = Counter(node for node in nodes.values() if node != nodes[0]).most_common(1)
+        [(lost, _)] = both  # the node with two workers
         await world.nodes[lost].vanish(delete_node=True)
         await world.until_job(lambda s: s.get("interruptions", {}).get("count", 0) >= 1)
         await world.until_job(lambda s: s["world"]["number"] >= 2 and s["world"]["active"])
@@ -193,6 +197,7 @@ async def test_a_browser_shows_what_has_happened_and_obeys_keys(world: World) ->
         await tab.until("document.querySelector('pre').textContent.includes('<b>0.5</b>')")
         assert await tab.value("document.querySelectorAll('.timeline rect.bar').length") >= 4
         await tab.until("document.querySelector('.timeline path.learned') !== null")
+        await _learn(world)
         await _picture(tab, "job")
         faults += await _faults(tab)
         await tab.press("Escape")
@@ -216,6 +221,13 @@ async def _faults(tab: Tab) -> list[str]:
         )
     await tab.look(width=1280, height=900)
     return found
+
+
+async def _learn(world: World) -> None:
+    """Have a loss that falls for a minute, for a picture."""
+    for number in range(120 if PICTURES else 0):
+        world.play().metrics["loss"] = 0.4 + 1.6 * 0.97**number + 0.05 * (number % 3)
+        await asyncio.sleep(0.5)
 
 
 async def _picture(tab: Tab, name: str) -> None:
