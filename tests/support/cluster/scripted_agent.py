@@ -162,13 +162,12 @@ class ScriptedAgent:
             return False
         self.worlds.append(world.number)
         step = 100 * world.number
-        measured = tuple(Metric(name, value) for name, value in self._play.metrics.items())
         made = Progress(
             world.number,
             step,
             self._play.steps,
             samples=step * 8,
-            metrics=measured,
+            metrics=self._measured(),
             save_failure=self._play.save_failure,
         )
         self.report = replace(
@@ -180,6 +179,9 @@ class ScriptedAgent:
             progress=None if self._play.is_mute else made,
         )
         return True
+
+    def _measured(self) -> tuple[Metric, ...]:
+        return tuple(Metric(name, value) for name, value in self._play.metrics.items())
 
     def _step(self, answer: Answer) -> bool:
         """Make many steps at once, until the operator has heard enough of them."""
@@ -202,6 +204,7 @@ class ScriptedAgent:
                 data=shares[1],
                 communicate=shares[2],
                 sync_bytes=self._play.sync_bytes,
+                metrics=self._measured(),
                 checkpoint_seconds=self._play.save_seconds,
             ),
             utilization=Utilization(cpu=shares[0]),
