@@ -288,6 +288,8 @@ def test_the_capacity_of_a_lost_worker_is_that_of_its_pool_or_not_known() -> Non
     [by_pool] = joined(bare, [pool], {}, {}, [LOSS])
     [unknown] = joined(bare, [], {}, {}, [LOSS])
     assert (by_pool.capacity, unknown.capacity) == ("OnDemand", "")
+    both = {"q": Life(6, "q", "ip-10-0-3-7", begin=T - 90, is_over=True)}  # on the same node
+    assert [one.capacity for one in joined(bare, [pool], both, {}, [LOSS])] == ["OnDemand"] * 2
 
 
 def seen_job() -> Seen:

@@ -169,7 +169,7 @@ def joined(
             node = (taken[2] or "") if taken else ""
             found.append(Life(worker=mark.worker, node=node, state="Gone", is_over=True))
     losses = _losses(found, marks)
-    capacities = _capacities(job, pools)
+    capacities = _capacities(job, pools, found)
     allowed = job.spec.placement.capacity
     lives = (_with_capacity(_lost(one, losses), capacities, allowed) for one in found)
     return tuple(sorted(lives, key=lambda one: (one.worker, one.pod)))
@@ -208,13 +208,14 @@ def _lost(life: Life, losses: Mapping[int, float]) -> Life:
     return msgspec.structs.replace(life, end=end, is_lost=True)
 
 
-def _capacities(job: Job, pools: Sequence[Pool]) -> dict[int, str]:
-    """Return the capacity of workers by the ledger, and of the last that was taken by its pool."""
+def _capacities(job: Job, pools: Sequence[Pool], lives: Sequence[Life]) -> dict[int, str]:
+    """Return the capacity of workers by the ledger, and of the last node that went by its pool."""
     last = job.status.interruptions.last
     found = {}
     for pool in pools:
         if last is not None and pool.metadata.name == last.pool:
-            found[last.worker] = pool.spec.capacity
+            there = [one.worker for one in lives if last.node and one.node == last.node]
+            found |= dict.fromkeys((last.worker, *there), pool.spec.capacity)
     for rate in job.status.accumulators.rates:
         if rate.is_spot is not None:
             kind = "Spot" if rate.is_spot else "OnDemand"
