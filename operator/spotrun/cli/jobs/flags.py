@@ -165,13 +165,7 @@ def describe_checkpoint(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `checkpoint`."""
     flags.describe(parser, _CHECKPOINT, "NAME [--timeout SECONDS]")
     flags.add_name(parser)
-    parser.add_argument(
-        "--timeout",
-        type=numbers.count,
-        default=300,
-        metavar="SECONDS",
-        help="how long to wait for it (default: 300)",
-    )
+    _add_timeout(parser)
 
 
 def describe_profile(parser: argparse.ArgumentParser) -> None:
@@ -184,13 +178,7 @@ def describe_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rank", type=numbers.whole, default=0, metavar="R", help="of a worker (default: 0)"
     )
-    parser.add_argument(
-        "--timeout",
-        type=numbers.count,
-        default=300,
-        metavar="SECONDS",
-        help="how long to wait for it (default: 300)",
-    )
+    _add_timeout(parser)
 
 
 def describe_stop(parser: argparse.ArgumentParser) -> None:
@@ -198,3 +186,13 @@ def describe_stop(parser: argparse.ArgumentParser) -> None:
     flags.describe(parser, _STOP, "NAME [--yes]")
     flags.add_name(parser)
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _add_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        type=numbers.count,
+        default=300,
+        metavar="SECONDS",
+        help="how long to wait for it (default: 300)",
+    )
