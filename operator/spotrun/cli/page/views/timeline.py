@@ -211,7 +211,7 @@ def _lost(life: Life, losses: Mapping[int, float]) -> Life:
 def _capacities(job: Job, pools: Sequence[Pool], lives: Sequence[Life]) -> dict[int, str]:
     """Return the capacity of workers by the ledger, and of the last node that went by its pool."""
     last = job.status.interruptions.last
-    found = {}
+    found: dict[int, str] = {}
     for pool in pools:
         if last is not None and pool.metadata.name == last.pool:
             there = [one.worker for one in lives if last.node and one.node == last.node]
