@@ -37,7 +37,9 @@ async def a_job_that_loses_a_node(world: World) -> AsyncIterator[None]:
     play.metrics["loss"] = 2.0
     play.reported_steps = 1_000_000 if PICTURES else play.reported_steps
     # Where a metric is waited for, a status is written every 5 s: pictures have a curve.
-    wait = {"stopWhen": {"metric": "loss", "noBetterSteps": 900_000}} if PICTURES else {}
+    wait: dict[str, Any] = (
+        {"stopWhen": {"metric": "loss", "noBetterSteps": 900_000}} if PICTURES else {}
+    )
     await world.create_job(workers={**workers(5), "min": 2}, **wait)
     await world.create_limit(limitUsd="500")
     async with world.operator():
