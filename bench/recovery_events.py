@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from spotrun_trainer.agent.processes.warm_pool import BEGUN_AHEAD
+from spotrun_trainer.agent.processes.warm.pool import BEGUN_AHEAD
 from spotrun_trainer.telemetry import timeline
 from tests.integration.trainer.helpers import Place
 

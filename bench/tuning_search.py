@@ -13,13 +13,14 @@ a trial trains on loses its power, again and again, and another one comes in its
                              node, in the undisturbed search; `parts` says where they went (medians)
 
 Run as `.venv/bin/python -m bench.tuning_search [--quick] [--trials 24] [--nodes 4] [--lost 6]
-[--seed 1] [--room 1]`; `--room` is how many trials a node has room for, and `--turnaround` leaves
-the search out in which nodes are lost.
+[--seed 1] [--room 1]`; `--room` is how many trials a node has room for, `--turnaround` leaves the
+search out in which nodes are lost, and `--late` imports nothing while torchrun starts.
 """
 
 import argparse
 import asyncio
 import random
+import sys
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -72,7 +73,10 @@ def main() -> None:
     parser.add_argument("--seed", type=how_many, default=1)
     parser.add_argument("--room", type=how_many, default=1)
     parser.add_argument("--turnaround", action="store_true", help="the undisturbed search only")
+    parser.add_argument("--late", action="store_true", help="torchrun by its own command")
     arguments = parser.parse_args()
+    if arguments.late:
+        Place.programs = Path(sys.executable).parent
     if arguments.quick:
         arguments.trials, arguments.nodes, arguments.lost = 3, 2, 1
     Place.patience_seconds = PATIENCE_SECONDS  # for all trials, one after the other
@@ -86,6 +90,7 @@ def main() -> None:
 async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace) -> None:
     quiet = await search(cluster, folder / "quiet", arguments, lost=0)
     facts = {"trials": arguments.trials, "nodes": arguments.nodes, "room": arguments.room}
+    facts["late"] = arguments.late
     pauses = turnarounds(quiet.notes, quiet.seen)
     seconds = [round(one["all"], 2) for one in pauses]
     say("tune_turnaround_seconds", seconds, "s", parts=medians(pauses), **facts)

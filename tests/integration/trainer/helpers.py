@@ -36,6 +36,7 @@ class Place(World):
     """A namespace with process nodes and, when started, the operator."""
 
     patience_seconds: ClassVar[float] = _PATIENCE_SECONDS
+    programs: ClassVar[Path] = ROOT / "trainer_image" / "bin"  # first in PATH, as in the image
     folder: Path  # of this test, as all its pods see it
 
     async def add_nodes(self, *names: str, labels: Mapping[str, str] | None = None) -> None:
@@ -194,7 +195,7 @@ async def open_place(cluster: Cluster, folder: Path) -> AsyncIterator[Place]:
         memory=cluster.memory,
         marker=cluster.marker,
         server=cluster.admin.server,
-        path=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        path=f"{Place.programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     )
     async with Client(cluster.admin) as kube:
         nodes = Nodes(cluster.admin, address=cluster.block.host, tls=cluster.kubelet_tls())

@@ -25,6 +25,7 @@ from typing_extensions import override
 from spotrun.wire import Ending, LastWords, World
 from spotrun_trainer.agent.agent import Agent
 from spotrun_trainer.agent.next_action import batch_words, place, workers
+from spotrun_trainer.agent.processes.environment import prepare
 from spotrun_trainer.agent.processes.exit_codes import watch_failures, watch_success
 from spotrun_trainer.agent.processes.kill import kill_sessions
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal, signal_asked_for
@@ -33,14 +34,12 @@ from spotrun_trainer.agent.processes.sessions import leaders
 from spotrun_trainer.agent.processes.stage_start import StageStart
 from spotrun_trainer.agent.processes.stop import Stopping
 from spotrun_trainer.agent.processes.torchrun_shutdown import watch_signals
-from spotrun_trainer.agent.processes.warm_pool import Interpreters, begin_ahead
+from spotrun_trainer.agent.processes.warm.pool import Interpreters, begin_ahead
 from spotrun_trainer.agent.settings import Settings, read_settings
 from spotrun_trainer.agent.termination_log import TerminationLog
 from spotrun_trainer.checkpoint import make_writable
 from spotrun_trainer.checkpoint.tiers.server import serve_tier
-from spotrun_trainer.hooks.python_path import show_fatal_errors, watch_processes
 from spotrun_trainer.process.addresses import split_address
-from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.node_memory import offer_memory
 from spotrun_trainer.telemetry.container_usage import oom_kills
 from spotrun_trainer.telemetry.trace import Trace, open_trace
@@ -160,7 +159,7 @@ class SpotrunRendezvous(RendezvousHandler):
 def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     """Make the handler of this worker, and its agent; raises ValueError outside of a worker."""
     _show_log()
-    wait_shortly(os.environ)
+    prepare(os.environ)
     # All workers have equally many processes, so ranks need no exchange through a store: it would
     # block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
@@ -168,8 +167,6 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     _make_folder(settings)
     agent = Agent(settings)
     trace = open_trace()
-    watch_processes(os.environ)
-    show_fatal_errors(os.environ)
     offer_memory(os.environ)
     serve_tier(os.environ, settings.address, settings.directory)
     interpreters = begin_ahead(os.environ, trace)

@@ -1,7 +1,7 @@
 """The modules that a script has imported, noted for the processes that may take its place.
 
-An interpreter that is begun ahead imports them, too (`agent/processes/imports_ahead.py`), but only
-those of installed packages: the script's own code is not run before the script is.
+An interpreter that is begun ahead imports them, too (`agent/processes/warm/imports_ahead.py`), but
+only those of installed packages: the script's own code is not run before the script is.
 """
 
 import json

@@ -5,7 +5,7 @@ import textwrap
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from spotrun_trainer.agent.processes.warm_pool import Interpreters
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
 
 IMPORT_SECONDS = 120.0  # of torch, on a machine that is busy with other tests
 

@@ -15,7 +15,7 @@ from spotrun_trainer.agent import rendezvous_handler as handlers
 from spotrun_trainer.agent.processes.notice_signal import NoticeSignal
 from spotrun_trainer.agent.processes.stage_start import StageStart
 from spotrun_trainer.agent.processes.stop import Stopping
-from spotrun_trainer.agent.processes.warm_pool import Interpreters
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
 from spotrun_trainer.agent.rendezvous_handler import SpotrunRendezvous
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.agent.processes.warm_pool import Interpreters
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
 from spotrun_trainer.hooks.python_path import SITE, watch_processes, with_site
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.telemetry.trace import Trace

@@ -31,7 +31,9 @@ def main(root: Path) -> None:
     if (other := others_version(root, sys.path)) is not None:
         _say(f"the image's own spotrun {other} is not used")
     try:
-        from torch.distributed.run import main as torchrun  # noqa: PLC0415 - after the checks
+        from spotrun_trainer.agent.launch.torchrun import load  # noqa: PLC0415 - after the checks
+
+        torchrun = load(sys.argv[1:])
     except (ImportError, OSError) as error:
         # Also where a node lacks the driver's libraries: elsewhere the same image may train.
         why = f"the image's torch {torch} cannot be imported by its Python ({python}): {error}"

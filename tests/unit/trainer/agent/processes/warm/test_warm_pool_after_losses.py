@@ -11,13 +11,13 @@ import pytest
 
 SAYS_HOW = """
     import os, sys
-    ahead = ".warm_interpreter" in " ".join(sys.orig_argv)
+    ahead = "warm.interpreter" in " ".join(sys.orig_argv)
     print("begun ahead" if ahead else "begun now", os.environ["WORLD_SIZE"])
 """
 STANDALONE = """
     import sys
     from torch.distributed.run import main
-    from spotrun_trainer.agent.processes.warm_pool import begin_ahead
+    from spotrun_trainer.agent.processes.warm.pool import begin_ahead
     from spotrun_trainer.telemetry.trace import Trace
     begin_ahead({}, Trace(None))
     _, script, logs = sys.argv
@@ -36,7 +36,7 @@ PLAIN = """
             (folder / "loss").read_text()  # until the agent opens it
             os.kill(os.getpid(), signal.SIGKILL)
         dist.all_reduce(torch.ones(1))
-    ahead = ".warm_interpreter" in " ".join(sys.orig_argv)
+    ahead = "warm.interpreter" in " ".join(sys.orig_argv)
     (folder / f"rank-{rank}").write_text("begun ahead" if ahead else "begun now")
 """
 """Whichever process has rank 1 is lost; who begins again says how."""
@@ -47,7 +47,7 @@ WORKER = """
     from torch.distributed.run import main
     from spotrun.wire import Ending, LastWords
     from spotrun_trainer.agent import rendezvous_handler as handler
-    from spotrun_trainer.agent.processes import warm_pool as interpreters
+    from spotrun_trainer.agent.processes.warm import pool as interpreters
     from tests.unit.trainer.agent.builders import a_world, settings
 
     script, folder, processes = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])

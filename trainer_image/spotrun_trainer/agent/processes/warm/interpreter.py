@@ -1,6 +1,6 @@
 """A Python that has imported PyTorch and waits for the script that it is to run.
 
-torchrun's side is `warm_pool.py`. For the script nothing differs from `python -u SCRIPT`, except
+torchrun's side is `pool.py`. For the script nothing differs from `python -u SCRIPT`, except
 that its imports take no time: those of PyTorch and NumPy, and of what its last process imported
 from installed packages. These read environment variables when they are imported, and may make
 tensors. A script that sets such a variable, or torch's default dtype or device, before it imports
@@ -24,14 +24,14 @@ from typing import NoReturn
 
 from typing_extensions import override
 
-from spotrun_trainer.agent.processes.imports_ahead import (
+from spotrun_trainer.agent.processes.shown_command import show
+from spotrun_trainer.agent.processes.warm.imports_ahead import (
     Batch,
     UnfitError,
     correct_ranks,
     defaults_of_torch,
     import_ahead,
 )
-from spotrun_trainer.agent.processes.shown_command import show
 from spotrun_trainer.hooks.imported import Imported
 from spotrun_trainer.telemetry import cgroup, trace
 

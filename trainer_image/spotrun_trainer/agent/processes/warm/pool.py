@@ -2,27 +2,34 @@
 
 After a loss all workers wait for new processes, and those import PyTorch for three CPU seconds, and
 what else the script uses. So an interpreter that has done that already waits beside each training
-process, and torchrun's next process is one of them (`warm_interpreter.py`). Each takes 0.4 GB, and
+process, and torchrun's next process is one of them (`interpreter.py`). Each takes 0.4 GB, and
 more with a script's libraries, so they are kept only while there is room for twice that, and where
 the kernel kills single processes of a container they go first.
 """
 
 import logging
 import os
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler import (
     SubprocessHandler,
 )
 
-from spotrun_trainer.agent.processes.warm_interpreter import UNFIT, Ahead, Launch
+from spotrun_trainer.agent.processes.warm.early import adopt
+from spotrun_trainer.agent.processes.warm.interpreter import Ahead, Launch
+from spotrun_trainer.agent.processes.warm.waiting import (
+    IMPORTED,
+    ROOM_BYTES,
+    VARIABLE,
+    Process,
+    Waiting,
+    begin,
+    has_room_for,
+)
 from spotrun_trainer.hooks.imported import IMPORTED_FILE
 from spotrun_trainer.telemetry.container_usage import memory_left
 from spotrun_trainer.telemetry.trace import Trace
@@ -32,67 +39,11 @@ log = logging.getLogger(__name__)
 SETTLED_SECONDS = 20.0
 """The pause after a start before the next are begun: processes that start need the CPUs."""
 LOOK_SECONDS = 1.0
-VARIABLE = "SPOTRUN_BEGIN_AHEAD"
 ONLY_TORCH = "torch"
 """The variable's value for interpreters that import PyTorch, and nothing else of the script."""
-IMPORTED = ("torch", "torch._dynamo", "torch.nn.parallel", "spotrun_trainer.run")
-"""Modules that nearly every training imports; optimizers and DistributedDataParallel import the
-second."""
 BEGUN_AHEAD = "begun ahead"
 """The mark in the trace for one more that is ready."""
-ROOM_BYTES = 0.8e9
-"""No process is kept with less free memory than this for each; with twice as much, they are
-begun."""
-ANSWER_SECONDS = 30.0
-"""A process that does not answer for this long hangs: an import takes three CPU seconds."""
-_PROGRAM = """
-import sys
-if not getattr(sys.flags, "safe_path", False):
-    del sys.path[0]
-from spotrun_trainer.agent.processes.warm_interpreter import main
-main(int(sys.argv[1]), *sys.argv[2:])  # the socket, what else, and the modules
-"""
 _OF_DEVICES = ("CUDA_", "GPU_", "HIP_", "ROCR_", "ZE_")
-Process = subprocess.Popen[bytes]
-
-
-@dataclass
-class _Waiting:
-    process: Process
-    control: socket.socket  # it sends a byte once all is imported, and one for its command
-    noted_at: int = 0  # when that was noted which it imports besides PyTorch; 0: nothing
-    is_ready: bool = False
-    is_unfit: bool = False
-
-    def looks_ready(self) -> bool:
-        """Whether it has imported everything by now."""
-        with suppress(OSError):  # it has sent nothing yet, or has ended
-            self._hear(self.control.recv(1, socket.MSG_DONTWAIT))
-        return self.is_ready
-
-    def _hear(self, word: bytes) -> None:
-        self.is_unfit = word == UNFIT
-        self.is_ready = bool(word) and not self.is_unfit
-
-    def takes(self, launch: Launch, outputs: Sequence[int]) -> bool:
-        """Whether it is alive and has taken its command; if not, it is killed."""
-        with self.control, suppress(OSError):
-            self.control.settimeout(ANSWER_SECONDS)
-            if not self.is_ready:
-                self._hear(self.control.recv(1))
-            if self.is_ready:
-                socket.send_fds(self.control, [b"."], outputs)
-                self.control.sendall(launch.to_bytes())
-                self.control.shutdown(socket.SHUT_WR)
-                if self.control.recv(1):
-                    return True
-        self.end()
-        return False
-
-    def end(self) -> None:
-        self.control.close()
-        self.process.kill()
-        self.process.wait()
 
 
 class Interpreters:
@@ -106,8 +57,12 @@ class Interpreters:
         clock: Callable[[], float] = time.monotonic,
         imported: Sequence[str] = IMPORTED,
         directory: Path | None = None,
+        waiting: Iterable[Waiting] = (),
     ) -> None:
-        """`directory` is where a script's process notes what it imports; None: that is left."""
+        """Keep `waiting`, which wait already, and others.
+
+        `directory` is where a script's process notes what it imports; None: that is left.
+        """
         self._trace = trace
         self._directory = directory
         self._given: frozenset[str] = frozenset()  # variables that torchrun gives to a process
@@ -115,7 +70,7 @@ class Interpreters:
         self._room = room
         self._clock = clock
         self._wanted = 1
-        self._waiting: list[_Waiting] = []
+        self._waiting = list(waiting)
         self._not_before = clock()
         self._is_closed = False
 
@@ -143,7 +98,7 @@ class Interpreters:
         number = len(self._waiting)
         if room < number * ROOM_BYTES:
             self._let_go()
-        elif self._are_ready() and number < self._wanted and room > 2 * (number + 1) * ROOM_BYTES:
+        elif self._are_ready() and number < self._wanted and has_room_for(number + 1, room):
             self._waiting.append(self._begin())
 
     def start(
@@ -182,7 +137,7 @@ class Interpreters:
                 self._waiting.remove(one)
                 one.end()
 
-    def _heed(self, one: _Waiting) -> None:
+    def _heed(self, one: Waiting) -> None:
         """Import PyTorch only from now on, if an interpreter says that the rest cannot be."""
         if one.is_unfit:
             self._directory = None
@@ -194,10 +149,10 @@ class Interpreters:
                 return (self._directory / IMPORTED_FILE).stat().st_mtime_ns
         return 0
 
-    def _begin(self) -> _Waiting:
+    def _begin(self) -> Waiting:
         noted_at = self._noted_at()
         ahead = Ahead(str(self._directory), sorted(self._given)) if noted_at else Ahead()
-        return _begin(ahead, self._imported, noted_at)
+        return begin(ahead, self._imported, noted_at=noted_at)
 
     def _are_ready(self) -> bool:
         """Whether all have imported; they do so one after the other, beside a training."""
@@ -215,7 +170,9 @@ class Interpreters:
 def begin_ahead(environment: Mapping[str, str], trace: Trace) -> Interpreters:
     """Have torchrun's processes started ahead, unless the environment says otherwise."""
     folder = environment.get("SPOTRUN_DIR") if environment.get(VARIABLE) != ONLY_TORCH else None
-    interpreters = Interpreters(trace, directory=Path(folder) if folder else None)
+    interpreters = Interpreters(
+        trace, directory=Path(folder) if folder else None, waiting=adopt(environment)
+    )
     if environment.get(VARIABLE) == "0":
         interpreters.close()
         return interpreters
@@ -229,25 +186,6 @@ def begin_ahead(environment: Mapping[str, str], trace: Trace) -> Interpreters:
     SubprocessHandler._popen = begun  # type: ignore[assignment,method-assign]  # noqa: SLF001 - see above
     interpreters.look()
     return interpreters
-
-
-def _begin(ahead: Ahead, imported: Sequence[str], noted_at: int) -> _Waiting:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-u",
-                "-c",
-                _PROGRAM,
-                str(theirs.fileno()),
-                ahead.to_text(),
-                *imported,
-            ],
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # as torchrun's processes are, which it ends by their sessions
-        )
-    return _Waiting(process, ours, noted_at)
 
 
 def _is_script(command: Sequence[str]) -> bool:

@@ -14,8 +14,8 @@ from types import ModuleType
 
 import pytest
 
-from spotrun_trainer.agent.processes.imports_ahead import UnfitError, import_ahead
-from spotrun_trainer.agent.processes.warm_pool import Interpreters
+from spotrun_trainer.agent.processes.warm.imports_ahead import UnfitError, import_ahead
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
 from spotrun_trainer.hooks import imported as notes
 from spotrun_trainer.hooks.imported import IMPORTED_FILE, Imported, imported_in, note_imported
 from spotrun_trainer.telemetry.trace import Trace
@@ -166,7 +166,7 @@ def test_torchs_defaults_are_noted_of_the_import_that_brings_torch() -> None:
     """Else what stands in one import with it, and makes tensors, is taken for fit in any script."""
     program = """
 import sys
-from spotrun_trainer.agent.processes.imports_ahead import import_ahead
+from spotrun_trainer.agent.processes.warm.imports_ahead import import_ahead
 assert "torch" not in sys.modules
 print(import_ahead(["torch"], own=[], given=[])[0].defaults)
 """
@@ -222,7 +222,7 @@ def test_the_scripts_own_package_stands_for_itself(
 ) -> None:
     (tmp_path / "datasets_of_mine.py").touch()
     monkeypatch.setattr(
-        "spotrun_trainer.agent.processes.imports_ahead.folders_of_packages", lambda: [tmp_path]
+        "spotrun_trainer.agent.processes.warm.imports_ahead.folders_of_packages", lambda: [tmp_path]
     )
     with pytest.raises(UnfitError, match="datasets_of_mine"):
         import_ahead([], own=["datasets_of_mine"], given=[])
@@ -232,7 +232,7 @@ def test_the_scripts_own_package_stands_for_itself(
 def test_lightning_knows_its_rank(rank: int) -> None:
     program = f"""
 import os
-from spotrun_trainer.agent.processes.imports_ahead import correct_ranks, import_ahead
+from spotrun_trainer.agent.processes.warm.imports_ahead import correct_ranks, import_ahead
 import_ahead(["lightning.pytorch"], own=[], given=["RANK", "LOCAL_RANK", "WORLD_SIZE"])
 os.environ.update(RANK="{rank}", LOCAL_RANK="{rank}")
 correct_ranks()

@@ -15,10 +15,11 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_han
     SubprocessHandler,
 )
 
-from spotrun_trainer.agent.processes import warm_interpreter
-from spotrun_trainer.agent.processes import warm_pool as module
 from spotrun_trainer.agent.processes.kill import kill_sessions
-from spotrun_trainer.agent.processes.warm_pool import (
+from spotrun_trainer.agent.processes.warm import interpreter as warm_interpreter
+from spotrun_trainer.agent.processes.warm import pool as module
+from spotrun_trainer.agent.processes.warm import waiting as waiting_module
+from spotrun_trainer.agent.processes.warm.pool import (
     BEGUN_AHEAD,
     LOOK_SECONDS,
     ROOM_BYTES,
@@ -162,7 +163,7 @@ def test_one_that_does_not_answer_is_ended_and_the_process_starts_as_ever(
         kept.until_ready()
         kept.look()
     os.kill(waiting, signal.SIGSTOP)
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(waiting_module, "ANSWER_SECONDS", 0.1)
     assert kept.interpreters.start(command_of(tmp_path, "pass"), os.environ, 1, 2) is None
     with pytest.raises(ProcessLookupError):
         os.kill(waiting, 0)
@@ -224,7 +225,7 @@ def test_those_that_wait_outlive_the_processes_that_train(kept: Kept) -> None:
 def test_nobody_waits_for_a_torchrun_that_is_gone(tmp_path: Path) -> None:
     program = """
         import os
-        from spotrun_trainer.agent.processes.warm_pool import Interpreters
+        from spotrun_trainer.agent.processes.warm.pool import Interpreters
         from spotrun_trainer.telemetry.trace import Trace
         interpreters = Interpreters(Trace(None), imported=())
         interpreters.look()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.agent.processes import warm_pool as module
-from spotrun_trainer.agent.processes.warm_pool import Interpreters, Process
+from spotrun_trainer.agent.processes.warm import pool as module
+from spotrun_trainer.agent.processes.warm.pool import Interpreters, Process
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.scripts import command_of, until_ready
 
