@@ -12,10 +12,14 @@ from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TrialPhase
 from spotrun.cli.cluster import session
 from spotrun.cli.cluster.session import Cluster
-from spotrun.cli.jobs.tune.table import page
+from spotrun.cli.jobs.tune.axes import axes
+from spotrun.cli.jobs.tune.table import page, ranked_trials
 from spotrun.cli.kubectl import main
+from spotrun.cli.report.search import report_on_search
+from spotrun.cli.report.writing import as_html, as_json, as_markdown
 from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.policies.tuning.codec import write
+from tests.support.jobs.builders import NOW
 from tests.support.tuning.searches import SearchBuilder, a_search
 
 DONE = TrialPhase.SUCCEEDED
@@ -57,6 +61,62 @@ def test_what_matters_is_told_once_enough_trials_are_complete() -> None:
         search = search.with_trial(DONE, value=value)
     assert page(stored(search)).splitlines()[-1] == f"  lr  {'#' * 18}    +0.90"
     assert "rank correlation" not in page(stored(SEARCH))
+
+
+CURVED = a_search(
+    trials={"max": 6},
+    parameters=[
+        {"name": "lr", "logUniform": {"min": "0.0001", "max": "1"}},
+        {"name": "width", "categorical": {"choices": ["4", "16", "64"]}},
+    ],
+)
+for lr, width, loss in (
+    ("0.0001", "4", 9.0), ("0.01", "16", 1.0), ("0.01", "16", 2.0), ("1", "64", 8.0),
+    ("0.001", "4", 3.0), ("0.1", "64", 5.0),
+):  # fmt: skip
+    CURVED = CURVED.with_trial(DONE, values={"lr": lr, "width": width}, value=loss)
+
+
+def test_the_best_trials_are_shown_as_parallel_coordinates() -> None:
+    lines = page(stored(CURVED)).splitlines()
+    at = lines.index("where the best 5 trials lie (1 is the best, a dot is another one):")
+    assert lines[at + 1 : at + 11] == [
+        "  LR       WIDTH   LOSS",
+        "  1        64      9",
+        "  | 5      | 45    | .",
+        "  |        |       | 5",
+        "  | 4      |       |",
+        "  | 12     | 12    | 4",
+        "  | 3      |       | 3",
+        "  |        |       | 2",
+        "  | .      | 3.    | 1",
+        "  0.0001   4       1",
+    ]
+
+
+def test_a_report_on_a_search_draws_its_trials() -> None:
+    search = stored(CURVED.with_trial(TrialPhase.FAILED))
+    made = report_on_search(search, search.manifest(), NOW)
+    html = as_html(made)
+    assert html.count('<path fill="none"') == 6, "what failed has no line"
+    assert ">LR</td>" in html
+    assert "Search" in as_markdown(made)
+    assert json.loads(as_json(made))["coordinates"]["best"][0] == 1
+    empty = stored(a_search())
+    assert "<svg" not in as_html(report_on_search(empty, empty.manifest(), NOW))
+
+
+def test_a_parameter_that_a_trial_lacks_breaks_its_line() -> None:
+    search = a_search(
+        trials={"max": 2},
+        parameters=[
+            {"name": "opt", "categorical": {"choices": ["sgd", "adam"]}},
+            {"name": "momentum", "uniform": {"min": "0", "max": "1"},
+             "when": [{"parameter": "opt", "values": ["sgd"]}]},
+        ],
+    ).with_trial(DONE, values={"opt": "adam"}, value=1.0)  # fmt: skip
+    opt, momentum, loss = axes(stored(search), ranked_trials(stored(search)))
+    assert (opt.heights, momentum.heights, loss.heights) == ({0: 1.0}, {}, {0: 0.5})
 
 
 def test_a_search_that_has_not_begun_says_so() -> None:

@@ -1,4 +1,4 @@
-"""`kubectl tjob report`: read a job, and write all about it."""
+"""`kubectl tjob report`: read a job or a search, and write all about it."""
 
 import asyncio
 from argparse import Namespace
@@ -10,7 +10,9 @@ from spotrun.cli.cluster.installation import installation
 from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.reading import events_of, one_job
-from spotrun.cli.report.content import report_on
+from spotrun.cli.jobs.tune.reading import loaded, read_search
+from spotrun.cli.report.content import Report, report_on
+from spotrun.cli.report.search import report_on_search
 from spotrun.cli.report.writing import WRITERS
 from spotrun.observe.kube_objects import TRAINING_JOBS
 
@@ -19,16 +21,8 @@ def run(chosen: Namespace) -> int:
     """Write the report to a file or to standard output."""
 
     async def work(cluster: Cluster) -> int:
-        job = await one_job(cluster, chosen.name)
-        manifest, events, known = await asyncio.gather(
-            cluster.client.get(
-                TRAINING_JOBS, chosen.name, dict[str, Any], namespace=cluster.namespace
-            ),
-            events_of(cluster, job),
-            installation(cluster),
-        )
-        now = cluster.client.clock.now()
-        text = WRITERS[chosen.output](report_on(job, manifest, events, known, now))
+        report = await (_on_search if chosen.search else _on_job)(cluster, chosen.name)
+        text = WRITERS[chosen.output](report)
         if chosen.file is None:
             print(text, end="")
             return DONE
@@ -40,3 +34,18 @@ def run(chosen: Namespace) -> int:
         return DONE
 
     return ask(chosen, work)
+
+
+async def _on_job(cluster: Cluster, name: str) -> Report:
+    job = await one_job(cluster, name)
+    manifest, events, known = await asyncio.gather(
+        cluster.client.get(TRAINING_JOBS, name, dict[str, Any], namespace=cluster.namespace),
+        events_of(cluster, job),
+        installation(cluster),
+    )
+    return report_on(job, manifest, events, known, cluster.client.clock.now())
+
+
+async def _on_search(cluster: Cluster, name: str) -> Report:
+    manifest = await read_search(cluster, name)
+    return report_on_search(loaded(manifest), manifest, cluster.client.clock.now())

@@ -12,6 +12,7 @@ from spotrun.cli.cluster.installation import Installation
 from spotrun.cli.jobs.advice import troubles
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.screens.bill import cost_parts, cost_remarks
+from spotrun.cli.jobs.tune.axes import Axis
 from spotrun.cli.text.words import amount, count, moment, percent_of, plain_usd, span, things, usd
 from spotrun.observe.kube_objects import EventObject
 
@@ -56,8 +57,16 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Coordinates:
+    """The trials of a search as lines over its parameters and its metric."""
+
+    axes: tuple[Axis, ...]
+    best: tuple[int, ...]  # the numbers of trials that have a value, the best first
+
+
+@dataclass(frozen=True)
 class Report:
-    """A whole report."""
+    """A whole report, on a training job or on a search."""
 
     title: str
     state: str
@@ -65,6 +74,8 @@ class Report:
     sections: tuple[Section, ...]
     moments: tuple[Moment, ...]
     manifest: Mapping[str, Any]
+    kind: str = "Training job"
+    coordinates: Coordinates | None = None
 
 
 def report_on(

@@ -14,13 +14,17 @@ _EXAMPLES = """\
   the same as Markdown, for an issue or a wiki, and as JSON:
       kubectl tjob report gpt -o markdown
       kubectl tjob report gpt -o json
+
+  all about a search, its trials as lines over the parameters:
+      kubectl tjob report lr-search --search --file lr-search.html
 """
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     """Add the flags to a parser."""
-    flags.describe(parser, _EXAMPLES, "NAME [-o html|markdown|json] [--file FILE]")
+    flags.describe(parser, _EXAMPLES, "NAME [--search] [-o html|markdown|json] [--file FILE]")
     flags.add_name(parser)
+    parser.add_argument("--search", action="store_true", help="NAME is a TuningJob")
     parser.add_argument(
         "-o", "--output", choices=("html", "markdown", "json"), default="html", help="default: html"
     )

@@ -9,6 +9,7 @@ from html import escape
 import yaml
 
 from spotrun.cli.report.content import Report, Section
+from spotrun.cli.report.parallel import parallel
 from spotrun.cli.report.timeline import timeline
 
 _STYLE = """
@@ -22,13 +23,17 @@ td:first-child,svg text{color:#aaa;fill:#aaa}}
 """
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _PICTURE = "The line is the number of workers of the world; red are losses, blue are decisions."
+_COORDINATES = (
+    "Each line is a trial; the five best are green, and the best one of all is the thickest. Point "
+    "at a line to see its number."
+)
 _SOURCE = (
     "This is what Events of the job tell, which a cluster keeps for an hour by default, and its "
     "last ten decisions."
 )
 _REPRODUCE = (
-    "The job as it was; `kubectl apply -f` makes it again. Values of variables that are named like "
-    "secrets are left out."
+    "The object as it was; `kubectl apply -f` makes it again. Values of variables that are named "
+    "like secrets are left out."
 )
 
 
@@ -39,7 +44,7 @@ def as_json(report: Report) -> str:
 
 def as_markdown(report: Report) -> str:
     """Return the report as Markdown."""
-    parts = [f"# Training job {_plain(report.title)}: {report.state}", _made(report)]
+    parts = [f"# {report.kind} {_plain(report.title)}: {report.state}", _made(report)]
     for section in report.sections:
         parts += [f"## {section.title}", *_section(section)]
     if report.moments:
@@ -76,6 +81,8 @@ def _title(report: Report) -> str:
 
 def _html_parts(report: Report) -> list[str]:
     body = []
+    if report.coordinates is not None:
+        body += [parallel(report.coordinates), f"<p>{_COORDINATES}</p>"]
     for section in report.sections:
         notes = "".join(f"<p>{escape(note)}</p>" for note in section.notes)
         body += [f"<h2>{escape(section.title)}</h2>", _html_table(section.rows), notes]

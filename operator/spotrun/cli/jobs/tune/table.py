@@ -8,6 +8,7 @@ from spotrun.api.spec.stop_when import Direction
 from spotrun.api.tuning.status import Trial, TuningJobStatus
 from spotrun.api.tuning.tuningjob import TuningJob
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.cli.jobs.tune.axes import SHOWN, axes, drawn, has_value, number_of, short
 from spotrun.cli.text.look import columns_of
 from spotrun.money.units import Usd
 
@@ -19,12 +20,15 @@ _BAR = 20
 def page(search: TuningJob) -> str:
     """Return all that is printed."""
     status = search.status or TuningJobStatus()
-    trials = status.history or ()
-    lines = [*_summary(search, status), ""]
-    if not trials:
+    lines = [*summary(search, status), ""]
+    if not status.history:
         return "\n".join([*lines, "no trial has begun"])
-    lines += _table(search, sorted(trials, key=lambda one: _rank(search, one)))
-    if weights := importance(search, trials):
+    ranked = ranked_trials(search)
+    lines += trial_lines(search, ranked)
+    if (best := [one.number for one in ranked if has_value(one)]) and len(best) >= _LEAST_TRIALS:
+        lines += ["", f"where the best {SHOWN} trials lie (1 is the best, a dot is another one):"]
+        lines += [f"  {line}" for line in drawn(axes(search, ranked), best)]
+    if weights := importance(search, ranked):
         lines += ["", "how much the metric goes with each parameter (rank correlation):"]
         width = max(len(name) for name, _ in weights)
         lines += [
@@ -42,7 +46,7 @@ def importance(search: TuningJob, trials: Iterable[Trial]) -> list[tuple[str, fl
         pairs = [
             (number, float(one.value or "nan"))
             for one in complete
-            if (number := _number(one.parameters.get(parameter.name))) is not None
+            if (number := number_of(one.parameters.get(parameter.name))) is not None
         ]
         if len(pairs) >= _LEAST_TRIALS:
             xs, ys = (_ranks(side) for side in zip(*pairs, strict=True))
@@ -50,7 +54,8 @@ def importance(search: TuningJob, trials: Iterable[Trial]) -> list[tuple[str, fl
     return sorted(found, key=lambda entry: -abs(entry[1]))
 
 
-def _summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
+def summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
+    """Yield the state of a search, its cost and where its best model is."""
     phase = status.phase.value if status.phase is not None else "not looked at yet"
     yield f"{search.metadata.name}: {phase}"
     if status.message:
@@ -69,20 +74,15 @@ def _summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
         yield f"best checkpoint: {status.best.checkpoint}"
 
 
-def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
-    names = [str(parameter.name) for parameter in search.spec.parameters]
-    head = ["TRIAL", "PHASE", search.spec.objective.metric.upper(), "STEP", "COST($)"]
-    if has_parents := any(one.parent is not None for one in trials):
-        head.append("FROM")
-    rows = [[*head, *(name.upper() for name in names)]]
-    for one in trials:
-        values = [_short(one.parameters.get(name)) for name in names]
-        cost = f"{Usd.of(one.usd).decimal:.4f}"
-        step = str(one.step) if one.step is not None else "-"
-        number = [str(one.number), one.phase.value, _short(one.value), step, cost]
-        if has_parents:
-            number.append(str(one.parent) if one.parent is not None else "-")
-        rows.append([*number, *values])
+def ranked_trials(search: TuningJob) -> list[Trial]:
+    """Return all trials, the best first; those without a value last."""
+    trials = (search.status or TuningJobStatus()).history or ()
+    return sorted(trials, key=lambda one: _rank(search, one))
+
+
+def trial_lines(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield the table of trials."""
+    rows = trial_rows(search, trials)
     widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (
@@ -91,26 +91,29 @@ def _table(search: TuningJob, trials: Sequence[Trial]) -> Iterator[str]:
         yield "   ".join(cells).rstrip()
 
 
+def trial_rows(search: TuningJob, trials: Sequence[Trial]) -> list[list[str]]:
+    """Return the cells of the table of trials; the first row names the columns."""
+    names = [str(parameter.name) for parameter in search.spec.parameters]
+    head = ["TRIAL", "PHASE", search.spec.objective.metric.upper(), "STEP", "COST($)"]
+    if has_parents := any(one.parent is not None for one in trials):
+        head.append("FROM")
+    rows = [[*head, *(name.upper() for name in names)]]
+    for one in trials:
+        values = [short(one.parameters.get(name)) for name in names]
+        cost = f"{Usd.of(one.usd).decimal:.4f}"
+        step = str(one.step) if one.step is not None else "-"
+        number = [str(one.number), one.phase.value, short(one.value), step, cost]
+        if has_parents:
+            number.append(str(one.parent) if one.parent is not None else "-")
+        rows.append([*number, *values])
+    return rows
+
+
 def _rank(search: TuningJob, trial: Trial) -> tuple[bool, float, int]:
-    value = _number(trial.value)
+    value = number_of(trial.value)
     is_last = value is None or trial.phase is TrialPhase.FAILED
     sign = -1 if search.spec.objective.direction is Direction.MAXIMIZE else 1
     return is_last, sign * (value or 0.0), trial.number
-
-
-def _short(text: str | None) -> str:
-    if text is None:
-        return "-"
-    number = _number(text)
-    return text if number is None or text.lstrip("-").isdecimal() else f"{number:.5g}"
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text) if text is not None else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
