@@ -14,16 +14,18 @@ a trial trains on loses its power, again and again, and another one comes in its
 
 Run as `.venv/bin/python -m bench.tuning_search [--quick] [--trials 24] [--nodes 4] [--lost 6]
 [--seed 1] [--room 1]`; `--room` is how many trials a node has room for, `--turnaround` leaves the
-search out in which nodes are lost, and `--late` imports nothing while torchrun starts.
+search out in which nodes are lost, and `--late` imports nothing while torchrun starts. With
+`--keep FOLDER` a search that has ended is kept there, and not run again.
 """
 
 import argparse
 import asyncio
+import json
 import random
 import sys
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -38,7 +40,7 @@ from devcluster.cluster import Cluster
 from spotrun.api.names import INSTANCE_TYPE_LABELS, ZONE_LABELS
 from spotrun.kube.lease import Terms
 from tests.integration.trainer.helpers import SCRIPTS, Place, open_telling_place
-from tests.integration.trainer.traces import Trace, read_trace
+from tests.integration.trainer.traces import read_trace
 from tests.meter.meter import PRICE, Meter, metered
 from tests.support.cluster.operator_world import install_crds
 
@@ -51,17 +53,11 @@ PATIENCE_SECONDS = 1800
 class Found:
     """The end of a search."""
 
-    status: Manifest
-    seen: dict[str, Moments]  # by the trial's job
-    notes: Trace
+    outcomes: list[list[object]]  # number, values, end and metric of each: not of its nodes
+    best: list[object]
+    usd: str
     cost_error_usd: float
-
-    def outcomes(self) -> list[tuple[object, ...]]:
-        """Return number, values, end and metric of each trial: they must not depend on nodes."""
-        return [
-            (one["number"], one["parameters"], one["phase"], one.get("value"))
-            for one in self.status["history"]
-        ]
+    pauses: list[dict[str, float]]
 
 
 def main() -> None:
@@ -74,6 +70,7 @@ def main() -> None:
     parser.add_argument("--room", type=how_many, default=1)
     parser.add_argument("--turnaround", action="store_true", help="the undisturbed search only")
     parser.add_argument("--late", action="store_true", help="torchrun by its own command")
+    parser.add_argument("--keep", type=Path, help="a folder for searches that have ended")
     arguments = parser.parse_args()
     if arguments.late:
         Place.programs = Path(sys.executable).parent
@@ -88,23 +85,38 @@ def main() -> None:
 
 
 async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace) -> None:
-    quiet = await search(cluster, folder / "quiet", arguments, lost=0)
+    quiet = await kept(cluster, folder / "quiet", arguments, lost=0)
     facts = {"trials": arguments.trials, "nodes": arguments.nodes, "room": arguments.room}
     facts["late"] = arguments.late
-    pauses = turnarounds(quiet.notes, quiet.seen)
-    seconds = [round(one["all"], 2) for one in pauses]
-    say("tune_turnaround_seconds", seconds, "s", parts=medians(pauses), **facts)
+    seconds = [round(one["all"], 2) for one in quiet.pauses]
+    say("tune_turnaround_seconds", seconds, "s", parts=medians(quiet.pauses), **facts)
     if arguments.turnaround:
         return
-    disturbed = await search(cluster, folder / "disturbed", arguments, lost=arguments.lost)
-    pairs = zip(quiet.outcomes(), disturbed.outcomes(), strict=True)
+    disturbed = await kept(cluster, folder / "disturbed", arguments, lost=arguments.lost)
+    pairs = zip(quiet.outcomes, disturbed.outcomes, strict=True)
     lost = sum(one != other or one[2] != "Succeeded" for one, other in pairs)
     facts["nodes_lost"] = arguments.lost
     say("tune_trials_lost", lost, "trials", **facts)
-    best = [(one.status["best"]["name"], one.status["best"]["value"]) for one in (quiet, disturbed)]
-    say("tune_same_best", int(best[0] == best[1]), "searches", best=best[0][0], **facts)
+    say("tune_same_best", int(quiet.best == disturbed.best), "searches", best=quiet.best, **facts)
     errors = [one.cost_error_usd for one in (quiet, disturbed)]
-    say("tune_cost_error_usd", max(errors), "usd", usd=disturbed.status["cost"]["usd"], **facts)
+    say("tune_cost_error_usd", max(errors), "usd", usd=disturbed.usd, **facts)
+
+
+async def kept(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lost: int) -> Found:
+    """Return what an earlier run has kept of this search, or search, and keep it."""
+    if arguments.keep is None:
+        return await search(cluster, folder, arguments, lost)
+    names = ("trials", "nodes", "lost", "seed", "room", "late")
+    asked = [getattr(arguments, name) for name in names]
+    file = arguments.keep / f"{folder.name}.json"
+    if file.exists():
+        known = json.loads(file.read_text())
+        if known["asked"] != asked:
+            raise SystemExit(f"{file} is of another search: remove it, or keep this one elsewhere")
+        return Found(**known["found"])
+    found = await search(cluster, folder, arguments, lost)
+    file.write_text(json.dumps({"asked": asked, "found": asdict(found)}))
+    return found
 
 
 async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lost: int) -> Found:
@@ -127,7 +139,17 @@ async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, 
             found = await place.until_search(lambda s: s.get("phase") == "Succeeded")
             watching.cancel()
             error = await cost_error(place, meter, found["status"])
-    return Found(found["status"], seen, read_trace(folder / "notes.jsonl"), error)
+    status = found["status"]
+    return Found(
+        [
+            [one["number"], one["parameters"], one["phase"], one.get("value")]
+            for one in status["history"]
+        ],
+        [status["best"]["name"], status["best"]["value"]],
+        status["cost"]["usd"],
+        error,
+        turnarounds(read_trace(folder / "notes.jsonl"), seen),
+    )
 
 
 async def spec_of(place: Place, arguments: argparse.Namespace) -> dict[str, Any]:

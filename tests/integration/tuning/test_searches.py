@@ -7,6 +7,7 @@ import pytest
 from devcluster.client import ApiError, Manifest, at
 from spotrun.act import tuning
 from tests.integration.money.helpers import PRICE
+from tests.integration.money.test_spend_limits import TWO_FIT, add_priced_node, until_limit
 from tests.support.cluster.operator_world import World
 
 ROOM = {"cpu": "64", "memory": "64Gi"}
@@ -106,6 +107,34 @@ async def test_a_trial_that_uses_up_its_part_is_stopped_and_the_budget_is_kept(
     assert (stopped["phase"], stopped["reason"]) == ("Stopped", "BudgetExceeded")
     assert sum(Decimal(one.get("usd", 0)) for one in [stopped, *others]) <= Decimal("114.01")
     assert found["status"]["best"]["trial"] == 0
+
+
+async def test_a_spend_limit_of_the_namespace_holds_the_trials_of_a_search(world: World) -> None:
+    """Of three trials that may run at once two fit; the third begins once they have ended."""
+    await add_priced_node(world)
+    await world.create_limit(limitUsd=TWO_FIT, period="Month")
+    for number, loss in enumerate((0.9, 0.2, 0.5)):
+        world.play(f"search-{number}").metrics["loss"] = loss
+    await world.create_search(
+        trials={"max": 3, "parallel": 3},
+        template={"workers": ONE_CORE},
+        budget={"maxCostUsd": "90"},
+    )
+    async with world.operator():
+        limit = await until_limit(world, lambda s: s["jobs"].get("held") == 1)
+        [held] = limit["heldJobs"]
+        number = int(held.removeprefix("search-"))
+        found = await world.until_search(lambda s: s["history"][number].get("reason"))
+        assert trial(found, number)["reason"] == "SpendLimited"
+        assert "raise limitUsd" in trial(found, number)["message"]
+        assert not await world.pods(held)
+        for other in range(3):
+            world.play(f"search-{other}").may_finish.set()
+        found = await world.until_search(lambda s: s.get("phase") == "Succeeded")
+        limit = await until_limit(world, lambda s: not s["jobs"].get("running"))
+    assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded"] * 3
+    assert "reason" not in trial(found, number)
+    assert Decimal(limit["spentUsd"]) <= Decimal(TWO_FIT)
 
 
 async def test_a_deleted_trial_fails_and_its_cost_stays(world: World) -> None:

@@ -50,6 +50,7 @@ class TuningReason(Choice):
     TRIAL_DELETED = "TrialDeleted", "somebody deleted the TrainingJob of a trial that ran"
     TRIAL_REFUSED = "TrialRefused", "the API server refuses the TrainingJob of a trial"
     QUOTA_EXCEEDED = "QuotaExceeded", "a trial waits, for a ResourceQuota has no room for its job"
+    SPEND_LIMITED = "SpendLimited", "a trial waits, for a SpendLimit has no room for its job"
     NAME_TAKEN = "NameTaken", "a TrainingJob of somebody else has the name of a trial"
     NEW_BEST = "NewBest", "a trial is better than all before it"
     ALL_TRIALS_DONE = "AllTrialsDone", "trials.max trials have ended"

@@ -17,6 +17,8 @@ from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search.trial import Report
 from spotrun.state.view import FINISHED
 
+_WAITS = frozenset({TuningReason.QUOTA_EXCEEDED, TuningReason.SPEND_LIMITED})
+
 
 def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
     """Note what has become of each trial that has not ended."""
@@ -84,17 +86,25 @@ def _running(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
     if SuspendedBy.BUDGET in (child.state.suspended_by or ()):
         why = child.state.message or "its budget is used up"
         return stopping(trial, TrialPhase.STOPPED, TuningReason.BUDGET_EXCEEDED, why)
-    if trial.reason is TuningReason.QUOTA_EXCEEDED:  # it had no room at first
+    if trial.reason in _WAITS:  # it had no room before
         trial = replace(trial, message=None)
-    return replace(trial, phase=TrialPhase.RUNNING, reason=_held(search, trial, child))
+    reason = _held(search, trial, child)
+    if reason is TuningReason.SPEND_LIMITED:
+        trial = replace(trial, message=(child.state.message or reason.purpose)[:MAX_DETAIL_CHARS])
+    return replace(trial, phase=TrialPhase.RUNNING, reason=reason)
 
 
 def _held(search: TuningSnapshot, trial: Trial, child: Child) -> TuningReason | None:
-    """Return whether the trial is suspended with the search; who did so also lets it go on."""
+    """Return why the trial is suspended, if with the search, or by a limit of its namespace.
+
+    The search lets go on what it has suspended, and the limit what it holds.
+    """
     if search.spec.suspend or (
         trial.reason is TuningReason.SUSPENDED_BY_USER and child.is_suspended
     ):
         return TuningReason.SUSPENDED_BY_USER
+    if SuspendedBy.SPEND_LIMIT in (child.state.suspended_by or ()):
+        return TuningReason.SPEND_LIMITED
     return None
 
 

@@ -129,6 +129,18 @@ def test_a_trial_waits_for_the_room_of_a_quota_and_says_so_until_it_runs() -> No
     assert (trial.phase, trial.reason, trial.message) == (TrialPhase.RUNNING, None, None)
 
 
+def test_a_trial_that_a_spend_limit_holds_says_so_until_it_goes_on() -> None:
+    held = a_job(
+        Phase.SUSPENDED, suspended_by=(SuspendedBy.SPEND_LIMIT,), message="team has $1 left"
+    )
+    search = a_search(trials={"max": 2}).with_trial()
+    (trial,) = search.with_job(0, held).trials()
+    waits = (TrialPhase.RUNNING, TuningReason.SPEND_LIMITED, "team has $1 left")
+    assert (trial.phase, trial.reason, trial.message) == waits
+    (trial,) = search.with_status(trials=(trial,)).with_job(0).trials()
+    assert (trial.phase, trial.reason, trial.message) == (TrialPhase.RUNNING, None, None)
+
+
 def test_the_newest_checkpoint_is_named_by_its_place() -> None:
     saved = AcknowledgedCheckpoint("step-9", 9, NOW)
     [trial] = a_search().with_trial().with_job(0, a_job(checkpoint=saved)).trials()
