@@ -67,6 +67,11 @@ class TuningCost(Model):
         description="Expected cost of a whole trial, in USD: the median of the complete ones, or "
         "before any the market's price over trials.expectedDuration.",
     )
+    epoch_usd: Amount | None = Field(
+        None,
+        description="Cost of an epoch, in USD: the median of what the trials' TrainingJobs say. "
+        "Absent where none says how large an epoch is.",
+    )
     saved_by_pruning_usd: Amount | None = Field(
         None,
         description="Money that stopping trials early has saved, in USD: what they would have cost "

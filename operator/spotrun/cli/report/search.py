@@ -79,6 +79,7 @@ def _costs(status: TuningJobStatus) -> Iterator[tuple[str, str]]:
         ("Reserved for trials that run", cost.reserved_usd),
         ("Expected at the end", cost.forecast_usd),
         ("A whole trial", cost.trial_usd),
+        ("An epoch", cost.epoch_usd),
         ("Saved by pruning", cost.saved_by_pruning_usd),
     )
     yield from ((name, str(Usd.of(usd))) for name, usd in named if usd is not None)

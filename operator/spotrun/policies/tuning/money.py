@@ -114,10 +114,18 @@ def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> Tunin
         reserved_usd=_reserved(search, trials) if limit is not None else None,
         forecast_usd=_forecast(search, status, whole, num_left),
         trial_usd=whole,
+        epoch_usd=_epoch_usd(search) or status.cost.epoch_usd,
         saved_by_pruning_usd=_saved(trials, whole),
         budget_used_percent=int(used_percent(total, Usd.of(limit)).decimal) if limit else None,
         as_of=status.cost.as_of,
     )
+
+
+def _epoch_usd(search: TuningSnapshot) -> Usd | None:
+    """Return the median of what the jobs that are there say of an epoch; None where none does."""
+    costs = [child.state.cost.usd_per_epoch for child in search.children.values()]
+    known = [usd for usd in costs if usd is not None]
+    return _median(known) if known else None
 
 
 def _pools(spec: TrainingJobSpec, market: Market) -> Iterator[PoolFacts]:

@@ -90,6 +90,7 @@ class TuningCost:
     reserved_usd: Usd | None = None
     forecast_usd: Usd | None = None
     trial_usd: Usd | None = None
+    epoch_usd: Usd | None = None
     saved_by_pruning_usd: Usd | None = None
     budget_used_percent: int | None = None
     as_of: datetime | None = None

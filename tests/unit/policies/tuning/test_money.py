@@ -1,3 +1,4 @@
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ from spotrun.money.shares import Resources
 from spotrun.money.units import NO_USD, UsdPerHour
 from spotrun.policies.tuning.money import cost_of, market_rate, next_cap, whole_trial_usd
 from spotrun.state.market import Market, PoolFacts
+from spotrun.state.stored.cost import Cost
 from tests.support.jobs.builders import a_spec
 from tests.support.tuning.searches import SearchBuilder, a_job, a_search, usd
 
@@ -103,6 +105,18 @@ def test_a_trial_is_expected_to_cost_the_median_of_the_complete_ones() -> None:
         search = search.with_trial(DONE, cost=cost)
     assert expected(search.with_trial(PRUNED, cost="0.1")) == "2"
     assert expected(search.with_trial(DONE, cost="3")) == "2.5"
+
+
+def test_an_epoch_costs_the_median_of_what_the_jobs_say() -> None:
+    search = limited()
+    for number, cost in enumerate(("0.1", "0.7", "0.3")):
+        job = replace(a_job(), cost=Cost(usd_per_epoch=usd(cost)))
+        search = search.with_trial().with_job(number, job)
+    known = search.decide().status
+    assert known.cost.epoch_usd == usd("0.3")
+    gone = replace(search, children={}).with_status(cost=known.cost)
+    assert gone.decide().status.cost.epoch_usd == usd("0.3"), "its jobs may be deleted by now"
+    assert limited().decide().status.cost.epoch_usd is None
 
 
 def test_before_any_is_complete_jobs_or_the_market_tell() -> None:

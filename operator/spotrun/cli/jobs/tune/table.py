@@ -67,6 +67,8 @@ def summary(search: TuningJob, status: TuningJobStatus) -> Iterator[str]:
             parts.append(f"{Usd.of(cost.forecast_usd)} expected at the end")
         if cost.trial_usd is not None:
             parts.append(f"a whole trial {Usd.of(cost.trial_usd)}")
+        if cost.epoch_usd is not None:
+            parts.append(f"an epoch {Usd.of(cost.epoch_usd)}")
         if cost.saved_by_pruning_usd is not None:
             parts.append(f"{Usd.of(cost.saved_by_pruning_usd)} saved by pruning")
         yield "cost: " + ", ".join(parts)
