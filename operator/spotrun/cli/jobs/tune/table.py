@@ -25,7 +25,8 @@ def page(search: TuningJob) -> str:
         return "\n".join([*lines, "no trial has begun"])
     ranked = ranked_trials(search)
     lines += trial_lines(search, ranked)
-    if (best := [one.number for one in ranked if has_value(one)]) and len(best) >= _LEAST_TRIALS:
+    best = [one.number for one in ranked if has_value(one)]
+    if len(best) >= _LEAST_TRIALS:
         lines += ["", f"where the best {SHOWN} trials lie (1 is the best, a dot is another one):"]
         lines += [f"  {line}" for line in drawn(axes(search, ranked), best)]
     if weights := importance(search, ranked):
