@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from spotrun_trainer.agent.processes.warm.early import adopt, begin_early, runs_one_script
-from spotrun_trainer.agent.processes.warm.pool import VARIABLE, Interpreters
-from spotrun_trainer.agent.processes.warm.waiting import ROOM_BYTES
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
+from spotrun_trainer.agent.processes.warm.waiting import ROOM_BYTES, VARIABLE
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.scripts import command_of
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.agent.processes.warm import pool as module
-from spotrun_trainer.agent.processes.warm.pool import Interpreters, Process
+from spotrun_trainer.agent.processes.warm.pool import Interpreters
+from spotrun_trainer.agent.processes.warm.waiting import IMPORTED, Process
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.scripts import command_of, until_ready
 
@@ -108,7 +108,7 @@ def test_what_other_libraries_read_is_set_as_ever(tmp_path: Path) -> None:
 
 def _ahead(folder: Path, script: str) -> Outcome:
     """In an interpreter that has imported what the script does."""
-    imported = module.IMPORTED if "torch" in script else ("multiprocessing",)
+    imported = IMPORTED if "torch" in script else ("multiprocessing",)
     interpreters = Interpreters(Trace(None), imported=imported)
     interpreters.look()
     until_ready(interpreters)

@@ -22,12 +22,11 @@ from spotrun_trainer.agent.processes.warm import waiting as waiting_module
 from spotrun_trainer.agent.processes.warm.pool import (
     BEGUN_AHEAD,
     LOOK_SECONDS,
-    ROOM_BYTES,
     SETTLED_SECONDS,
-    VARIABLE,
     Interpreters,
     begin_ahead,
 )
+from spotrun_trainer.agent.processes.warm.waiting import ROOM_BYTES, VARIABLE
 from spotrun_trainer.telemetry import timeline
 from spotrun_trainer.telemetry.trace import Trace
 from tests.unit.trainer.agent.scripts import command_of, until_ready
