@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.client import ApiError, Manifest, at
 from spotrun.act import tuning
-from tests.integration.money.helpers import PRICE
+from tests.integration.money.helpers import PRICE, workers
 from tests.integration.money.test_spend_limits import TWO_FIT, add_priced_node, until_limit
 from tests.support.cluster.operator_world import World
 
@@ -117,7 +117,7 @@ async def test_a_spend_limit_of_the_namespace_holds_the_trials_of_a_search(world
         world.play(f"search-{number}").metrics["loss"] = loss
     await world.create_search(
         trials={"max": 3, "parallel": 3},
-        template={"workers": ONE_CORE},
+        template={"workers": workers(1)},
         budget={"maxCostUsd": "90"},
     )
     async with world.operator():
@@ -133,7 +133,8 @@ async def test_a_spend_limit_of_the_namespace_holds_the_trials_of_a_search(world
         found = await world.until_search(lambda s: s.get("phase") == "Succeeded")
         limit = await until_limit(world, lambda s: not s["jobs"].get("running"))
     assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded"] * 3
-    assert "reason" not in trial(found, number)
+    assert trial(found, number)["reason"] == "TrialSucceeded"
+    assert "message" not in trial(found, number)
     assert Decimal(limit["spentUsd"]) <= Decimal(TWO_FIT)
 
 
