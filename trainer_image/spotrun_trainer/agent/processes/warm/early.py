@@ -43,7 +43,7 @@ class _Early:
 
 
 _begun: list[_Early] = []
-"""At most one, of this process."""
+"""The interpreter of this process, until the agent takes it over; never more than one."""
 
 
 def begin_early(
