@@ -18,6 +18,7 @@ def instances_of(kinds: Iterable[type]) -> list[object]:
 
 def derived_from(kind: type) -> Iterator[type]:
     """Yield the classes below this one."""
-    for each in type.__subclasses__(kind):
+    below: list[type] = type.__subclasses__(kind)
+    for each in below:
         yield each
         yield from derived_from(each)

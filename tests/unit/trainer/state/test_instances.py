@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from typing_extensions import override
+
 from spotrun_trainer.state.instances import derived_from, instances_of
 
 
@@ -14,9 +16,9 @@ class Derived(Kind):
 
 
 class Refusing(Kind):
-    @property
-    def __class__(self) -> Any:
-        raise RuntimeError("whoever asks isinstance() gets this")
+    @override
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"isinstance() asked for {name}")
 
 
 def test_those_of_derived_classes_are_found_and_no_others() -> None:
