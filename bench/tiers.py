@@ -5,7 +5,11 @@ over a folder). `tier_call_ms`: from the call until training goes on, and `tier_
 part and its copy on the other node are there; both without steps beside. `tier_restore_ratio`: the
 seconds of a restore from the store over those from a neighbour's memory, by a process that has none
 of it itself, for equal bytes and in turns; `tier_restore_own_ratio`: the same from the worker's own
-folder, as all but the replacement of the lost node do it.
+folder, as all but the replacement of the lost node do it. Each is measured twice: with the server
+as it is, on the same machine, and `emulated`: each request for reading takes at least as long as it
+would from S3, 25 ms and then 90 MB/s on each of the eight connections (AWS names 85 to 90). The
+client waits for that time by itself, for a proxy would take the cores that are measured. The way
+from a neighbour is the loopback, which no delay is added to.
 
 `tier_lost`, `tier_corrupt`: of losses of one node of three at a random moment of a save, those
 after which the newest step that counts was not found again, and those of which bits differ.
@@ -23,6 +27,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -33,11 +39,20 @@ from devcluster.argument_types import how_many
 from devcluster.s3.server import serving
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.places import requests
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.storage.tier_nodes import Node, World
 
 BUCKET = "bench"
 WINDOW_SECONDS = 600.0
+FIRST_BYTE_SECONDS = 0.025
+CONNECTION_BYTES_PER_SECOND = 90e6
+SENT_BYTES: Mapping[str, Callable[..., int]] = {
+    "get": lambda answer, *_: answer.meta["size"],
+    "get_range": lambda _answer, _store, _path, start, stop: stop - start,
+    "head": lambda *_: 0,
+    "list_folders": lambda *_: 0,
+}
 
 
 def main() -> None:
@@ -79,10 +94,33 @@ def measure(training: Training, memory: Path, disk: Path, repeats: int) -> None:
         saved.lose()
         ways = {
             "store": lambda: store.load(str(store.newest()), state),
+            "emulated": lambda: far_away(lambda: store.load(str(store.newest()), state)),
             "neighbour": restorer([new, neighbour], state),
             "own": restorer([neighbour, new], state),
         }
         compare(ways, repeats, facts)
+
+
+def far_away(restore: Callable[[], object]) -> None:
+    """Restore while each request takes as long as one to S3."""
+    with ExitStack() as patched:
+        for name, sent_bytes in SENT_BYTES.items():
+            slow = slowed(getattr(requests, name), sent_bytes)
+            patched.enter_context(patch.object(requests, name, slow))
+        restore()
+
+
+def slowed(request: Callable[..., Any], sent_bytes: Callable[..., int]) -> Callable[..., Any]:
+    """Return a request that waits after its answer until a store far away would have answered."""
+
+    def ask(*arguments: Any) -> Any:  # noqa: ANN401 - any request
+        until = time.perf_counter() + FIRST_BYTE_SECONDS
+        answer = request(*arguments)
+        until += sent_bytes(answer, *arguments) / CONNECTION_BYTES_PER_SECOND
+        time.sleep(max(0.0, until - time.perf_counter()))
+        return answer
+
+    return ask
 
 
 def save(state: Tracked, nodes: list[Node], repeats: int, facts: Mapping[str, object]) -> None:
@@ -126,8 +164,10 @@ def compare(
     for name, each in seconds.items():
         say(f"tier_restore_seconds_{name}", each, "s", **facts)
     typical = {name: statistics.median(each) for name, each in seconds.items()}
-    say("tier_restore_ratio", typical["store"] / typical["neighbour"], "x", **facts)
-    say("tier_restore_own_ratio", typical["store"] / typical["own"], "x", **facts)
+    for store in ("store", "emulated"):
+        said = {**facts, "from": store}
+        say("tier_restore_ratio", typical[store] / typical["neighbour"], "x", **said)
+        say("tier_restore_own_ratio", typical[store] / typical["own"], "x", **said)
 
 
 def lose_nodes(memory: Path, losses: int, dice: random.Random) -> None:

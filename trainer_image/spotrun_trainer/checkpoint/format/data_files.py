@@ -14,11 +14,11 @@ CHUNK_BYTES = 4 << 20
 
 
 class Stream:
-    """A file read from its start, hashed as it goes."""
+    """A file read in order, hashed as it goes."""
 
-    def __init__(self, file: OpenFile, hashed_by: str) -> None:
+    def __init__(self, file: OpenFile, hashed_by: str, start: int = 0) -> None:
         self._file = file
-        self._offset = 0
+        self._offset = start
         self._digest = DIGESTS[hashed_by]()
 
     def skip(self, size: int) -> None:

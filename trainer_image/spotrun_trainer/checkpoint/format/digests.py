@@ -41,3 +41,29 @@ class Crc32:
 DIGESTS: Mapping[str, Callable[[], Digest]] = {SHA256: hashlib.sha256, CRC32: Crc32}
 """The hashes by their names in manifests."""
 DIGITS: Mapping[str, int] = {SHA256: 64, CRC32: 8}
+
+_POLYNOMIAL = 0xEDB88320  # of CRC-32; the highest bit is the lowest power
+_ONE = 1 << 31
+
+
+def crc32_of_both(first: int, second: int, second_bytes: int) -> int:
+    """Return the CRC-32 of two stretches that follow each other, from those of each.
+
+    The first is multiplied by x^8 for each byte that follows, as zlib's crc32_combine does it.
+    """
+    shift, power = _ONE, _ONE >> 8
+    while second_bytes:
+        if second_bytes & 1:
+            shift = _product(shift, power)
+        power, second_bytes = _product(power, power), second_bytes >> 1
+    return _product(shift, first) ^ second
+
+
+def _product(one: int, other: int) -> int:
+    """Multiply two polynomials over GF(2), modulo that of CRC-32."""
+    result = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            result ^= other
+        other = other >> 1 ^ (_POLYNOMIAL if other & 1 else 0)
+    return result

@@ -6,7 +6,7 @@ All errors are OSErrors, as those of any place for checkpoints.
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 """An agent serves a limited number of processes at a time; the others wait for their turn."""
 AHEAD_BYTES = 64 << 20
-"""The bytes that are asked for at once of a file that is read from its start to its end."""
+"""The most bytes that are asked for at once of a file that is read in order."""
 
 
 @contextmanager
@@ -72,11 +72,22 @@ def read_manifest_of(address: str, secret: str, name: Name, rank: int) -> bytes:
 
 
 class RemoteFile:
-    """The data of a part in another worker's folder; read from its start it streams."""
+    """The data of a part in another worker's folder; what is read in order streams.
 
-    def __init__(self, channel: Channel, address: str, name: Name, rank: int) -> None:
+    `reads` are the ranges that will be read: no more than these is asked for ahead.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        address: str,
+        name: Name,
+        rank: int,
+        reads: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self._channel = channel
         self._address = address
+        self._reads = reads
         self._request = {"what": "data", "name": str(name), "rank": rank}
         self._at = self._left = 0
         self.size = self._ask(0, 0)
@@ -89,14 +100,18 @@ class RemoteFile:
             self._skip()
         while target:
             if not self._left:
-                is_in_order = offset == self._at
-                self._ask(offset, max(len(target), AHEAD_BYTES if is_in_order else 0))
+                ahead = self._ahead(offset) if offset == self._at else 0
+                self._ask(offset, max(len(target), ahead))
             if not self._left:  # the file was replaced by a shorter one
                 raise ValueError("it ended early")
             piece = target[: self._left]
             self._channel.read_into(piece)
             target, offset = target[len(piece) :], offset + len(piece)
             self._at, self._left = offset, self._left - len(piece)
+
+    def _ahead(self, offset: int) -> int:
+        stops = [stop for start, stop in self._reads if start <= offset < stop]
+        return min(AHEAD_BYTES, max(stops, default=self.size) - offset)
 
     def _ask(self, start: int, count: int) -> int:
         self._channel.send({**self._request, "start": start, "count": count})
@@ -115,10 +130,12 @@ class RemoteFile:
 
 
 @contextmanager
-def opened_of(address: str, secret: str, name: Name, rank: int) -> Iterator[RemoteFile]:
+def opened_of(
+    address: str, secret: str, name: Name, rank: int, reads: Sequence[tuple[int, int]] = ()
+) -> Iterator[RemoteFile]:
     """Open the data of a part that another worker has."""
     with connected(address, secret) as channel:
-        yield RemoteFile(channel, address, name, rank)
+        yield RemoteFile(channel, address, name, rank, reads)
 
 
 def _accepted(channel: Channel, address: str) -> dict[str, Any]:

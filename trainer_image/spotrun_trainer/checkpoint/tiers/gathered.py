@@ -56,7 +56,8 @@ class Gathered(Place):
             with super().opened(name, file, reads) as here:
                 yield here
             return
-        with opened_of(self._holder(rank).address, self._secret, name, rank) as there:
+        address = self._holder(rank).address
+        with opened_of(address, self._secret, name, rank, reads) as there:
             yield there
 
     def _is_here(self, rank: int) -> bool:

@@ -15,7 +15,7 @@ from spotrun_trainer.checkpoint import (
 )
 from spotrun_trainer.checkpoint.format.manifest import data_file
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.reading import together
+from spotrun_trainer.checkpoint.format.reading import lanes, together
 from spotrun_trainer.checkpoint.tiers.client import connected
 from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.gathered import Gathered
@@ -175,7 +175,34 @@ def test_a_folder_that_is_too_small_says_so_and_keeps_what_it_has(
         node.lose()
 
 
-def test_a_copy_that_was_changed_is_not_loaded(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_part_is_read_in_lanes(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "LANE_BYTES", 512)
+    save_and_lose_the_first(nodes, tmp_path)
+    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
+    found = after.find()
+    assert found is not None
+    ranges, read = list[tuple[int, int]](), Gathered.opened
+
+    def noted(
+        place: Gathered, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
+    ) -> Any:
+        if file == data_file(0):
+            ranges.extend(reads)
+        return read(place, name, file, reads)
+
+    monkeypatch.setattr(Gathered, "opened", noted)
+    after.load(found)
+    assert len(set(ranges)) > lanes.LANES  # the lanes, and the whole file for its length
+    assert all(same(trainings(1)[0].flatten(), state.flatten()) for state in fresh)
+
+
+@pytest.mark.parametrize("lane_bytes", [512, lanes.LANE_BYTES])
+def test_a_copy_that_was_changed_is_not_loaded(
+    lane_bytes: int, nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "LANE_BYTES", lane_bytes)
     save_and_lose_the_first(nodes, tmp_path)
     file = nodes[1].settings.folder / "step-5.g1" / "rank-0.safetensors"
     content = bytearray(file.read_bytes())

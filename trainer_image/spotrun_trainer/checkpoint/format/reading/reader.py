@@ -14,10 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spotrun_trainer.checkpoint.format.data_files import CHUNK_BYTES, Stream, blaming, opened
-from spotrun_trainer.checkpoint.format.manifest import Manifest, data_file
 from spotrun_trainer.checkpoint.format.names import Name
-from spotrun_trainer.checkpoint.format.placing import put
+from spotrun_trainer.checkpoint.format.reading.lanes import read_data
 from spotrun_trainer.checkpoint.format.reading.ranges import (
     SavedPart,
     read_ranges,
@@ -34,7 +32,6 @@ from spotrun_trainer.checkpoint.format.reading.stages import Layers, in_stages
 from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.shard_plan import Slice
 from spotrun_trainer.checkpoint.format.storage import Storage
-from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.parallel.division import Division, marked_anew
 from spotrun_trainer.state.flatten import Flat
 from spotrun_trainer.state.tracked import Tracked
@@ -120,7 +117,7 @@ def _read_files(place: Storage, name: Name, part: SavedPart, flat: Flat, readers
 
     def read() -> None:
         for manifest in readers.share(part.manifests):
-            _read_data(place, name, manifest, flat)
+            read_data(place, name, manifest, flat)
 
     with torch.no_grad():
         readers.read(read)
@@ -157,30 +154,6 @@ def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, reader: Re
             f"{reader.shards}; go on with as many (Run(shards=...)), or let torch divide the "
             "model (Run(parallel=...))"
         )
-
-
-def _read_data(place: Storage, name: Name, manifest: Manifest, flat: Flat) -> None:
-    with (
-        blaming(place, name, data_file(manifest.rank)),
-        opened(place, name, manifest) as file,
-    ):
-        stream = Stream(file, manifest.hashed_by)
-        stream.skip(manifest.header_bytes)
-        for one in manifest.slices:
-            _fill(flat.tensors[one.tensor], one, stream)
-        if stream.hexdigest() != manifest.digest:
-            raise ValueError("its content is not what was written (its hash differs)")
-
-
-def _fill(tensor: Tensor, one: Slice, stream: Stream) -> None:
-    if tensor.is_contiguous() and tensor.device.type == "cpu":
-        stream.into(bytes_of(tensor.view(-1)[one.start : one.stop]))
-        return
-    step = CHUNK_BYTES // tensor.element_size()
-    for start in range(one.start, one.stop, step):
-        chunk = torch.empty(min(step, one.stop - start), dtype=tensor.dtype)
-        stream.into(bytes_of(chunk))
-        put(tensor, start, chunk[None])
 
 
 def _copy_unless_shared(tensor: Tensor, source: Tensor) -> None:
