@@ -4,8 +4,8 @@ The same tokens, in samples of 2,048, are read in the same order by the same loa
 processes, as tensors of int64, from each format in a folder; `memmap` is a dataset of ten lines on
 numpy. The formats and the memmap take turns. Rates are of a second pass: the first one has unpacked
 what is compressed into the cache of the node (`data_first_pass_ratio`). `data_format_cpu_ratio` is
-the same by CPU time, in one process. A dataset of one's own is seeded before each sample, which a
-format without `transform` is not.
+the same by CPU time of all processes, with and without loader processes. A dataset of one's own is
+seeded before each sample, which a format without `transform` is not.
 
 Then the same from a real S3 server: loader processes are killed, others begin with the cache that
 the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
@@ -124,9 +124,14 @@ OPENERS: Mapping[str, Callable[[Path], Any]] = {
 class Reading:
     """A dataset that is read by loader processes, stretch by stretch."""
 
-    def __init__(self, dataset: Any, workers: int = WORKERS) -> None:  # noqa: ANN401 - any dataset
+    def __init__(
+        self,
+        dataset: Any,  # noqa: ANN401 - any dataset
+        workers: int = WORKERS,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._source = open_source(dataset, microbatch=MICROBATCH, seed=1, num_workers=workers)
-        self._clock = time.perf_counter if workers else time.process_time
+        self._clock = clock
         self._start = 0
 
     def rate(self, microbatches: int) -> float:
@@ -188,16 +193,25 @@ def measure_formats(folder: Path, tokens: int, turns: int) -> None:
     torchs.close()
 
 
-def measure_cpu(folder: Path, tokens: int, turns: int) -> None:
-    """Tokens in a second of CPU, in one process: what else the machine does hardly counts."""
+def cpu_seconds() -> float:
+    """Return the CPU time of this process, of its children, and of their threads, so far."""
+    children = Path("/proc/self/task").glob("*/children")
+    pids = ["self", *(pid for one in children for pid in one.read_text().split())]
+    threads = (one for pid in pids for one in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
+
+
+def measure_cpu(folder: Path, tokens: int, turns: int, workers: int) -> None:
+    """Tokens in a second of CPU, of all processes: what else the machine does hardly counts."""
     stretch = max(WORKERS, tokens // LENGTH // MICROBATCH // 2)
     for name, open_it in OPENERS.items():
-        readings = Reading(Memmap(folder / "whole.bin"), 0), Reading(open_it(folder), 0)
+        datasets = Memmap(folder / "whole.bin"), open_it(folder)
+        readings = [Reading(one, workers, cpu_seconds) for one in datasets]
         for reading in readings:
             reading.rate(2 * stretch)
         rates = [[reading.rate(stretch) for reading in readings] for _ in range(turns)]
         ratios = [ours / memmap for memmap, ours in rates]
-        say("data_format_cpu_ratio", ratios, "x", format=name)
+        say("data_format_cpu_ratio", ratios, "x", format=name, workers=workers)
         for reading in readings:
             reading.close()
 
@@ -248,7 +262,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPOTRUN_DATA_CACHE"] = f"{folder}/cache"
         measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)
-        measure_cpu(Path(folder), tokens, turns=1 if is_quick else 5)
+        for workers in (0, WORKERS):
+            measure_cpu(Path(folder), tokens, turns=1 if is_quick else 5, workers=workers)
         measure_cache(Path(folder), tokens)
 
 

@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.digests import CRC32, SHA256
 from spotrun_trainer.checkpoint.format.manifest import Content
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.reading.preload import most_bytes, preload
 from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
 from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
@@ -19,6 +21,7 @@ from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
 from spotrun_trainer.checkpoint.saver import Saved, Saver
 from spotrun_trainer.checkpoint.storage_retries import patiently, reading
+from spotrun_trainer.process import threads
 from spotrun_trainer.state.flatten import Flat, Spec
 from spotrun_trainer.state.tracked import Tracked
 
@@ -61,6 +64,7 @@ class Checkpoints:
         self._is_shared = is_shared
         self._alone = secrets.token_hex(8)
         self._saver = Saver(self._place, patience_seconds, is_shared=is_shared)
+        self.preloaded_bytes = 0  # that were there when the last checkpoint was loaded
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
 
     @property
@@ -72,6 +76,7 @@ class Checkpoints:
         """Enter another world, whose ranks share this token; wait no more for ranks of the last."""
         self._attempt = attempt
         self._saver.wait_no_more()
+        self._place.end_begun()
 
     def wait_no_more(self) -> None:
         """Give up the checkpoint in flight: another rank could not write its part."""
@@ -179,9 +184,22 @@ class Checkpoints:
         """
         one = Name.parse(name)
         reader = Reader(self._shard, self._shards, rank, size, self._stages, readers)
-        if readers is not BY_ITSELF:  # they have their own patience, all for the same file
-            return load(self._place, one, tracked, reader)
-        return patiently(lambda: load(self._place, one, tracked, reader))
+        try:
+            if readers is not BY_ITSELF:  # they have their own patience, all for the same file
+                return load(self._place, one, tracked, reader)
+            return patiently(lambda: load(self._place, one, tracked, reader))
+        finally:
+            self.preloaded_bytes = self._place.end_begun()
+
+    def preload(self, name: str, *, rank: int, size: int, local_size: int) -> None:
+        """Begin to fetch, in a thread, what this process is likely to read of a checkpoint."""
+        reader = Reader(self._shard, self._shards, rank, size, self._stages)
+
+        def run() -> None:
+            with suppress(OSError, ValueError):  # `load` will meet the same, and say it
+                preload(self._place, Name.parse(name), reader, most_bytes(local_size))
+
+        threads.start(run, name="preload")
 
     def prune(self, acknowledged: str, *, world_number: int, keep: int | None = None) -> None:
         """Delete the checkpoints that an acknowledged one makes superfluous, in this world.

@@ -13,6 +13,7 @@ import torch
 from spotrun import wire
 from spotrun_trainer.checkpoint import Checkpoints, open_storage
 from spotrun_trainer.checkpoint.places.store_meter import StoreMeter, open_store_meter
+from spotrun_trainer.checkpoint.tiers.settings import read_settings
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
@@ -34,6 +35,7 @@ from spotrun_trainer.process.interrupt import GRACE_SECONDS, Interrupt
 from spotrun_trainer.process.ipc_files import WorldFile
 from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Rule, Tracked
+from spotrun_trainer.store.addresses import is_address
 from spotrun_trainer.telemetry.console import ConsoleLog, say
 from spotrun_trainer.telemetry.device_time import device_time
 from spotrun_trainer.telemetry.failure import install_failure_note
@@ -94,6 +96,18 @@ class Context:
         if self._checkpoints is None and self.place is not None:
             self._checkpoints = self.checkpoints_in(self.place)
         return self._checkpoints
+
+    def preload(self) -> None:
+        """Begin to fetch the checkpoint that the world names, while the script makes its model.
+
+        A local tier has a newer one as a rule; and a folder needs no such thing.
+        """
+        info = self.rank_info
+        is_known = info.elastic and info.restore is not None and read_settings(self.env) is None
+        if is_known and self.checkpoints is not None and is_address(self.place or ""):
+            self.checkpoints.preload(
+                str(info.restore), rank=info.rank, size=info.size, local_size=info.local_size
+            )
 
     def checkpoints_in(self, place: str) -> Checkpoints:
         """Return the checkpoints in any place, as this process would read and write them."""
@@ -298,7 +312,7 @@ def open_context(
             rank_info.shard, rank_info.shards, raises_later=parallel is not None
         )
         mesh = make_mesh(device, parallel) if parallel else None
-    return Context(
+    context = Context(
         rank_info=rank_info,
         seed=seed,
         deterministic=deterministic,
@@ -317,6 +331,8 @@ def open_context(
         replica=replica,
         mesh=mesh,
     )
+    context.preload()
+    return context
 
 
 def _set_up_torch(device: torch.device, *, deterministic: bool) -> None:

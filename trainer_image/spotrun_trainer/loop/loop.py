@@ -199,7 +199,10 @@ class Loop:
         if context.group.rank == 0:
             is_named = is_found or not restored.is_durable
             where = f", which was in {restored.where}" if is_named else ""
-            say(f"going on from {restored.name}{where}")
+            ahead = context.checkpoints.preloaded_bytes if context.checkpoints is not None else 0
+            had = f"; {ahead / 1e6:.0f} MB of it had been fetched before" if ahead else ""
+            say(f"going on from {restored.name}{where}{had}")
+            context.trace.mark("restored", preloaded_bytes=ahead)
         others = {"stage": None} if restored.is_anothers else {}  # its stages are none of this job
         is_new = is_found or restored.is_anothers
         with naming(restored.where, is_anothers=restored.is_anothers):

@@ -54,8 +54,21 @@ class ReadAhead:
         self._pieces = dict[int, _Piece]()  # that are fetched, or being fetched
         self._reading = 0  # those before it are not needed any more
         self._next = 0  # to be fetched
+        self._window = WINDOW  # pieces in memory
         self._closing = False
         self._is_begun = False
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Return the bytes that lie ready."""
+        with self._changed:
+            pieces = list(self._pieces.values())
+        return sum(len(one.content) for one in pieces if one.content is not None)
+
+    def begin(self, most_bytes: int) -> None:
+        """Begin to fetch before the first read, about so many bytes."""
+        self._window = -(-most_bytes // PIECE_BYTES)
+        self._begin(0)
 
     def read_into(self, offset: int, target: memoryview) -> None:
         """Fill the target; raises ValueError if the file ends before."""
@@ -89,6 +102,7 @@ class ReadAhead:
             for old in range(self._reading, index):
                 self._pieces.pop(old, None)
             self._reading, self._next = index, max(self._next, index)
+            self._window = max(self._window, WINDOW)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._is_there(index))
             piece = self._pieces[index]
@@ -121,7 +135,7 @@ class ReadAhead:
 
     def _take(self) -> int | None:
         def is_near() -> bool:
-            return self._next < min(self._reading + WINDOW, len(self._bounds))
+            return self._next < min(self._reading + self._window, len(self._bounds))
 
         with self._changed:
             self._changed.wait_for(

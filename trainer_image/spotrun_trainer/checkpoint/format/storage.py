@@ -94,6 +94,15 @@ class Storage(Protocol):
     ) -> AbstractContextManager[OpenFile]:
         """Open a file to be read; `reads` are the ranges that will be, else all of it."""
 
+    def begin_reading(self, name: Name, file: str, size: int, most_bytes: int) -> None:
+        """Begin to fetch a file that will be read from its start, where a network is between.
+
+        No more than `most_bytes` of it are held in memory.
+        """
+
+    def end_begun(self) -> int:
+        """Give up what was begun and not read; return the bytes that were there when asked for."""
+
     def read(self, name: Name, file: str) -> bytes:
         """A small file; raises OSError if it is not there, or not small."""
 

@@ -24,6 +24,7 @@ from spotrun_trainer.checkpoint.format.storage import (
     pieces,
 )
 from spotrun_trainer.checkpoint.places import requests
+from spotrun_trainer.checkpoint.places.begun_reads import BegunReads
 from spotrun_trainer.checkpoint.places.directory import is_ours
 from spotrun_trainer.checkpoint.places.small_objects import (
     ObjectNote,
@@ -53,6 +54,7 @@ class Objects:
         self._address = str(address)
         self._store = store
         self._quick = quick  # gives up after seconds
+        self._begun = BegunReads()
 
     @classmethod
     def at(cls, address: Address) -> "Objects":
@@ -113,11 +115,27 @@ class Objects:
         self, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
     ) -> Iterator["OpenObject"]:
         """Open an object to be read; the ranges are fetched in parallel from the first read on."""
-        opened = OpenObject(self._store, f"{name}/{file}", self.where(name, file), reads)
+        path, where = f"{name}/{file}", self.where(name, file)
+        opened = OpenObject(self._store, path, where, reads, self._begun)
         try:
             yield opened
         finally:
             opened.close()
+
+    def begin_reading(self, name: Name, file: str, size: int, most_bytes: int) -> None:
+        """Begin to fetch an object that will be read from its start, some of it ahead."""
+        path, where = f"{name}/{file}", self.where(name, file)
+
+        def make() -> ReadAhead:
+            fetch = OpenObject(self._store, path, where, ()).fetch
+            return ReadAhead(fetch, [(0, size)])
+
+        self._begun.begin(path, size, make, most_bytes)
+
+    def end_begun(self) -> int:
+        """Give up what was begun and not read; return the bytes that were there when asked for."""
+        self._begun.end()
+        return self._begun.bytes
 
     def read(self, name: Name, file: str) -> bytes:
         """A small object; raises OSError if it is not there, or not small."""
@@ -175,23 +193,45 @@ class OpenObject:
     """An object that is being read."""
 
     def __init__(
-        self, store: ObjectStore, path: str, where: str, reads: Sequence[tuple[int, int]]
+        self,
+        store: ObjectStore,
+        path: str,
+        where: str,
+        reads: Sequence[tuple[int, int]],
+        begun: BegunReads | None = None,
     ) -> None:
         self._store = store
         self._path = path
         self._where = where
-        self._ahead = ReadAhead(self._fetch, reads)
-        self.close = self._ahead.close
-        self.read_into = self._ahead.read_into
+        self._reads = reads
+        self._begun = begun
+        self._ahead: ReadAhead | None = None
 
     @property
     def size(self) -> int:
         """Return its length in bytes."""
         return again(lambda: requests.head(self._store, self._path), self._where)["size"]
 
-    def _fetch(self, start: int, stop: int) -> obstore.Bytes:
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill the target from that byte on; raises ValueError if the object ends before."""
+        if self._ahead is None:
+            self._ahead = self._taken() or ReadAhead(self.fetch, self._reads)
+        self._ahead.read_into(offset, target)
+
+    def close(self) -> None:
+        """Fetch no more."""
+        if self._ahead is not None:
+            self._ahead.close()
+
+    def fetch(self, start: int, stop: int) -> obstore.Bytes:
+        """Return a range."""
         # obstore goes on where it was cut off, but only if the store gives objects an ETag.
         return again(lambda: requests.get_range(self._store, self._path, start, stop), self._where)
+
+    def _taken(self) -> ReadAhead | None:
+        if self._begun is None or len(self._reads) != 1:
+            return None
+        return self._begun.take(self._path, *self._reads[0])
 
 
 def part_bytes(size: int) -> int:

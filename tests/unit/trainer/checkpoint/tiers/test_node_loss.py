@@ -185,9 +185,7 @@ def test_a_part_is_read_in_lanes(
     assert found is not None
     ranges, read = list[tuple[int, int]](), Gathered.opened
 
-    def noted(
-        place: Gathered, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
-    ) -> Any:
+    def noted(place: Gathered, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()) -> Any:
         if file == data_file(0):
             ranges.extend(reads)
         return read(place, name, file, reads)
