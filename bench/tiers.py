@@ -9,7 +9,8 @@ folder, as all but the replacement of the lost node do it. Each is measured twic
 as it is, on the same machine, and `emulated`: each request for reading takes at least as long as it
 would from S3, 25 ms and then 90 MB/s on each of the eight connections (AWS names 85 to 90). The
 client waits for that time by itself, for a proxy would take the cores that are measured. The way
-from a neighbour is the loopback, which no delay is added to.
+from a neighbour is the loopback, which no delay is added to. `restore_seconds_emulated`: the load
+alone, and after the checkpoint was fetched for the 2 s that a model is made in.
 
 `tier_lost`, `tier_corrupt`: of losses of one node of three at a random moment of a save, those
 after which the newest step that counts was not found again, and those of which bits differ.
@@ -45,6 +46,7 @@ from tests.support.storage.tier_nodes import Node, World
 
 BUCKET = "bench"
 WINDOW_SECONDS = 600.0
+MODEL_SECONDS = 2.0
 FIRST_BYTE_SECONDS = 0.025
 CONNECTION_BYTES_PER_SECOND = 90e6
 SENT_BYTES: Mapping[str, Callable[..., int]] = {
@@ -99,6 +101,28 @@ def measure(training: Training, memory: Path, disk: Path, repeats: int) -> None:
             "own": restorer([neighbour, new], state),
         }
         compare(ways, repeats, facts)
+        for seconds in (0.0, MODEL_SECONDS):
+            each = [load_preloaded(state, seconds) for _ in range(repeats)]
+            say("restore_seconds_emulated", each, "s", preloaded_for=seconds, **facts)
+
+
+def load_preloaded(state: Tracked, model_seconds: float) -> float:
+    """Return the seconds of a restore that was begun while a model was made for so long."""
+    took = list[float]()
+
+    def restore() -> None:
+        opened = Checkpoints(f"s3://{BUCKET}/job", keep=1)
+        name = str(opened.newest())
+        if model_seconds:
+            opened.preload(name, rank=0, size=1, local_size=1)
+            time.sleep(model_seconds)
+        began = time.perf_counter()
+        opened.load(name, state)
+        took.append(time.perf_counter() - began)
+        opened.close()
+
+    far_away(restore)
+    return took[0]
 
 
 def far_away(restore: Callable[[], object]) -> None:
