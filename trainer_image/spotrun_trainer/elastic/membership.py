@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from spotrun_trainer.data.order.resumption import NOTHING_HELD, Held, decode, encode
 from spotrun_trainer.data.order.sharding import NOBODY
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.errors import PeerLostError, StrandedError, WorldChangedError
@@ -49,6 +50,9 @@ class WorldObserver(Protocol):
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on from another process's `pack()`; the tracked state is about to change."""
 
+    def held(self) -> Held:
+        """Return what this process has computed of the step after its last commit."""
+
     def wait(self) -> None:
         """Called repeatedly while the process waits for a world."""
 
@@ -65,6 +69,7 @@ class Membership:
     def __init__(self, context: Context, observer: WorldObserver) -> None:
         self.evaluates_alone = False  # until the next step, which joining workers join
         self.idle: AbstractSet[int] = NOBODY  # copies of the model that receive state in this step
+        self.held: Sequence[Held] = ()  # by each process, of the step that goes on in this world
         self._context = context
         self._observer = observer
         self._committed = NOTHING
@@ -93,7 +98,7 @@ class Membership:
         try:
             self.finish_giving()
             _sum(context.group, numbers)
-            self._committed, self.idle = pending, NOBODY
+            self._committed, self.idle, self.held = pending, NOBODY, ()
         except PeerLostError as error:
             if not self.change(error, pending, numbers):
                 raise WorldChangedError from error
@@ -164,8 +169,12 @@ class Membership:
         context = self._context
         worker = context.rank_info.rank - context.rank_info.local_rank
         state = ProcessState(self._committed, pending, self._is_evaluating, worker)
-        states = self._exchange(state) if context.rank_info.elastic else ()
+        states, held = self._exchange(state) if context.rank_info.elastic else ((), ())
         plan = plan_recovery(states, context.rank_info.world_number, context.rank_info.shards)
+        self.held = [
+            one if role is Role.KEEPS else NOTHING_HELD
+            for one, role in zip(held, plan.roles, strict=True)
+        ]
         if plan.is_beginning:
             self._check_whole()
             self._observer.begin()
@@ -202,13 +211,15 @@ class Membership:
         self.evaluates_alone = is_older or (plan.evaluation_is_passed and role is not Role.TAKES)
         return role
 
-    def _exchange(self, own: ProcessState) -> Sequence[ProcessState]:
+    def _exchange(self, own: ProcessState) -> tuple[Sequence[ProcessState], Sequence[Held]]:
         group = self._context.group
-        row = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating), own.worker)
+        state = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating), own.worker)
+        row = (*state, *encode(self._observer.held()))
         table = group.all_gather(torch.tensor(row, device=self._context.device)).tolist()
-        return [
+        states = [
             ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4]), row[5]) for row in table
         ]
+        return states, [decode(row[len(state) :]) for row in table]
 
     def _give_numbers(self, plan: RecoveryPlan, rank: int) -> None:
         group = self._context.group

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from spotrun_trainer.data.order.resumption import NOTHING_HELD, Held, resume
 from spotrun_trainer.data.order.sharding import NOBODY
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
@@ -230,6 +231,10 @@ class Loop:
         share = replace(self._context.group.share, idle=NOBODY)
         self._source.expect(self._batch_size.of(share.size).block(samples, share))
 
+    def held(self) -> Held:
+        """Return what this process has computed of the step that comes next."""
+        return NOTHING_HELD if self._step_context is None else self._step_context.held()
+
     def wait(self) -> None:
         """Look after saves while waiting for a world: they may become durable."""
         if self._context.interrupt.reason() is not None:
@@ -318,7 +323,16 @@ class Loop:
             self._batch_size.say_if_new(batch)
         step_context.batch = batch
         number = self._context.step + 1
-        return Step(step_context, self, number, self._samples, gives_up=self._gives_up)
+        group = step_context.group
+        part = resume(self.membership.held, batch.microbatches, group.rank, self.membership.idle)
+        return Step(
+            step_context,
+            self,
+            number,
+            self._samples,
+            gives_up=self._gives_up,
+            resumption=None if self._gives_up else part,
+        )
 
     def _shrink(self, error: TooLargeError) -> None:
         """Go on in smaller microbatches, once all processes have dropped the step."""
@@ -361,6 +375,7 @@ class Loop:
             speeds=self._speeds,
             sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
+            keeps=self._keeps(is_rehearsal=is_rehearsal),
         )
         step_context.use([one for one in context.things if isinstance(one, Optimizer)])
         context.reporter.update(
@@ -368,6 +383,16 @@ class Loop:
             epoch_samples=self._source.length,
         )
         return step_context
+
+    def _keeps(self, *, is_rehearsal: bool) -> bool:
+        """Whether microbatches that are computed are kept when the world breaks.
+
+        Not in deterministic mode: others would add up other subtrees. Nor where several processes
+        hold a copy together: all of them would have to hold the same ones.
+        """
+        context = self._context
+        is_plain = not context.deterministic and context.rank_info.shards == 1
+        return context.rank_info.elastic and is_plain and not is_rehearsal
 
     def _go_on(self, extra: dict[str, Any]) -> None:
         context = self._context

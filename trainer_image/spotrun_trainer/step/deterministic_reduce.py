@@ -21,6 +21,8 @@ from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum, subtrees
 class TreeGradients:
     """An optimizer's gradients, kept as partial sums of the tree; implements `Gradients`."""
 
+    can_keep = False  # other processes would add other subtrees
+
     def __init__(
         self,
         parameters: Sequence[nn.Parameter],
@@ -66,6 +68,10 @@ class TreeGradients:
     def sync_bytes(self, size: int) -> int:
         """Return the bytes of the sums."""
         return plain_bytes(self.parameters)
+
+    def keep(self) -> bool:
+        """Return False: nothing can be kept."""
+        return self.can_keep
 
     def drop(self) -> None:
         """Drop the gradients and partial sums."""

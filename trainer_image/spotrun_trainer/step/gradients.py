@@ -36,6 +36,10 @@ class Gradients(Protocol):
         """The parameters in the order of `sums`."""
 
     @property
+    def can_keep(self) -> bool:
+        """Whether the sum of whole microbatches outlives a world that breaks."""
+
+    @property
     def buckets(self) -> Sequence[Bucket]:
         """The buckets that a reducer may send while the last backward still runs."""
 
@@ -57,6 +61,12 @@ class Gradients(Protocol):
     def sync_bytes(self, size: int) -> int:
         """Return the bytes of an all-reduce over so many processes that sends as much."""
 
+    def keep(self) -> bool:
+        """Go back to what was summed here before the world broke; return whether that is there.
+
+        A microbatch that was not taken over is dropped.
+        """
+
     def drop(self) -> None:
         """Drop the gradients."""
 
@@ -69,6 +79,8 @@ class Gradients(Protocol):
 
 class LocalGradients:
     """The gradients of a single process in full precision: just `parameter.grad`."""
+
+    can_keep = False  # autograd may have added some of a microbatch
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -112,6 +124,10 @@ class LocalGradients:
         """Return the bytes that would be summed in a larger world."""
         return plain_bytes(self.parameters)
 
+    def keep(self) -> bool:
+        """Return False: nothing can be kept."""
+        return self.can_keep
+
     def drop(self) -> None:
         """Drop the gradients."""
         clear(self.parameters)
@@ -131,6 +147,8 @@ class BucketedGradients:
     were sent. That requires exactly one backward per microbatch, which the first step shows.
     """
 
+    can_keep = True
+
     def __init__(
         self, parameters: Sequence[nn.Parameter], reducer: Reducer, bucket_bytes: int = BUCKET_BYTES
     ) -> None:
@@ -144,11 +162,14 @@ class BucketedGradients:
         self._has_one_graph = True  # each microbatch, so it shows which parameters are used
         self._graph = _NO_GRAPH  # that gradients came from in the present microbatch
         self._has_taken = False
+        self._is_last = False  # the next backward is the step's last
+        self._is_left_in_grad = False  # what that has computed, until its sum is there
         self._hooks: list[RemovableHandle] = []
         self.follow(reducer.group)
 
     def expect_last(self) -> None:
         """Send buckets while the last backward still runs."""
+        self._is_last = True
         if self._has_one_backward:
             for bucket in self.buckets:
                 bucket.expect_all()
@@ -158,9 +179,10 @@ class BucketedGradients:
         self._has_taken = True
         self._graph = _NO_GRAPH
         for bucket in self.buckets:
-            if bucket.work is None and bucket.arrived > bucket.take():
+            if bucket.work is None and bucket.arrived > self._take(bucket):
                 self._has_one_backward = False
             bucket.arrived, bucket.expected = 0, None
+        self._is_left_in_grad = self._is_last
 
     def reduce(self) -> int:
         """Sum over all processes; the update waits for that."""
@@ -182,10 +204,17 @@ class BucketedGradients:
         """Return those of all buckets."""
         return sum(bucket.sync_bytes(size) for bucket in self.buckets)
 
+    def keep(self) -> bool:
+        """Go back to before buckets were sent, but for those that are summed."""
+        is_whole = self._is_left_in_grad
+        self._begin_anew()
+        kept = [bucket.keep(is_whole=is_whole) for bucket in self.buckets]
+        return all(kept)
+
     def drop(self) -> None:
         """Drop the gradients."""
         clear(self.parameters)
-        self._graph = _NO_GRAPH
+        self._begin_anew()
         for bucket in self.buckets:
             bucket.drop()
 
@@ -208,6 +237,14 @@ class BucketedGradients:
         """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
+
+    def _begin_anew(self) -> None:
+        self._graph, self._is_last, self._is_left_in_grad = _NO_GRAPH, False, False
+
+    def _take(self, bucket: Bucket) -> int:
+        """Add a bucket's gradients, or leave the last ones to the sum; return how many."""
+        is_left = self._is_last and self._reducer.sums_apart(bucket)
+        return bucket.count() if is_left else bucket.take()
 
     def _note(self, bucket: Bucket, _parameter: Tensor) -> None:
         if bucket.work is not None:

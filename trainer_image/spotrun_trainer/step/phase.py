@@ -68,16 +68,25 @@ class Phase:
         outcome: Outcome | None = None,
         *,
         gives_up: bool = False,
+        is_kept: bool = False,
     ) -> None:
+        """Begin a phase; `is_kept` says that what is computed of it outlives the world."""
         self._context = context
         self._is_settled = outcome is not None
         self.outcome = outcome
         self._key = (context.seed, step, number)
         self._number = number
-        dealt = deal_to(context.batch.microbatches, context.group.share)
+        dealt: Sequence[int] = deal_to(context.batch.microbatches, context.group.share)
+        if context.resumption is not None:
+            dealt = context.resumption.computes
         self._gives_up = gives_up  # it computes nothing, and votes to drop the step
         self._dealt = dealt[: 0 if gives_up else 1 if context.is_rehearsal else None]
-        self._sums = [] if context.deterministic else [Sums(context.device, context.sum_names)]
+        self._partial = context.begin_partial() if is_kept else None
+        if self._partial is not None:
+            self._sums = [self._partial.sums]
+        else:
+            self._sums = [] if context.deterministic else [self._new_sums()]
+        self._present: Sums | None = None  # of the microbatch that is computed
         self._since_inner: float | Tensor = 0.0  # weight of losses
         self._is_begun = False
         self._is_through = False
@@ -100,11 +109,12 @@ class Phase:
             with context.meter.span("data"):
                 batch = next(batches)
             if context.deterministic:  # one for each leaf of the tree
-                self._sums.append(Sums(context.device, context.sum_names))
+                self._sums.append(self._new_sums())
+            self._present = self._sums[-1] if self._partial is None else self._new_sums()
             if number == self._dealt[-1]:
                 context.expect_last()
             seed_all(*self._key, number)
-            context.sums = self._sums[-1]
+            context.sums = self._present
             yield moved(batch, context.device)
             context.sums = None
             context.check_fits()
@@ -141,7 +151,7 @@ class Phase:
             times is not None
         ):  # not earlier: the scaler would not recognize a loss that it has scaled
             plain, scaled = plain * times, scaled * times
-        self._sums[-1].add(plain.reshape(()), weight)
+        self._summing.add(plain.reshape(()), weight)
         self._since_inner = self._since_inner + weight
         scaled.backward()  # type: ignore[no-untyped-call]
 
@@ -174,7 +184,7 @@ class Phase:
         schedule = context.schedules.of(make, group)
         loss = compute(schedule, inputs, target, is_first=is_first, is_last=is_last)
         group.check()  # a broken world's numbers are of no use
-        self._sums[-1].add(loss.to(context.device), weight)
+        self._summing.add(loss.to(context.device), weight)
 
     def update(
         self,
@@ -208,6 +218,7 @@ class Phase:
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
             votes, totals, square = self._commit(missing, self._square(gradients, clip))
+            context.partial = context.resumption = None  # all apply it, or all drop it
         if votes.too_large:
             context.buffers.forget_agreement()  # some have computed nothing that would change any
             context.begin_anew()
@@ -270,12 +281,23 @@ class Phase:
                 "step, also where it was dealt no microbatches, for all agree there"
             )
 
+    def _new_sums(self) -> Sums:
+        return Sums(self._context.device, self._context.sum_names)
+
+    @property
+    def _summing(self) -> Sums:
+        """The sums of the present microbatch, or those of all behind the last one."""
+        return self._present or self._sums[-1]
+
     def _take(self, microbatch: int) -> None:
         context = self._context
         for gradients in context.all_gradients():
             gradients.take(microbatch)
         is_last = microbatch == context.batch.microbatches - 1
-        self._sums[-1].add_changes(context.buffers.take_changes(is_last=is_last))
+        self._summing.add_changes(context.buffers.take_changes(is_last=is_last))
+        if self._partial is not None and self._present is not None:
+            self._partial.take(microbatch, self._present)
+        self._present = None
 
     def _hand_over(self, gradients: Sequence[Gradients]) -> None:
         """Take what inner steps have come to for this process's gradient."""

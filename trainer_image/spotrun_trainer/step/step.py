@@ -12,6 +12,8 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from typing_extensions import Self
 
+from spotrun_trainer.data.order.resumption import Resumption, ranges_of
+from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.elastic.errors import PeerLostError, WorldChangedError
 from spotrun_trainer.parallel.pipeline import PipelineSchedule
 from spotrun_trainer.process.device import memory_of
@@ -59,20 +61,25 @@ class Step:
         samples: int,
         *,
         gives_up: bool = False,
+        resumption: Resumption | None = None,
     ) -> None:
-        """Make a step; one that gives up computes nothing, and has all processes drop it."""
+        """Make a step; one that gives up computes nothing, and has all processes drop it.
+
+        `resumption` is this process's part of one that goes on after the world broke.
+        """
         self.number = number  # the first is 1
         self._context = context
         self._observer = observer
         self._samples = samples  # used before this step
         self._gives_up = gives_up
+        self._resumption = resumption
         self._given = list(observer.settled)  # what was applied before the world broke
         self._phases: list[Phase] = []
         self._kept: list[Any] | None = None  # batches, for phases that go through them again
         self._is_left = False
 
     def __enter__(self) -> Self:
-        self._context.begin(self.number)
+        self._context.begin(self.number, self._resumption)
         return self
 
     def __exit__(
@@ -89,7 +96,8 @@ class Step:
         if isinstance(error, Exception) and not isinstance(error, _DISCARDING):
             # Numbers of a broken world are of no use.
             error = self._context.lost() or self._too_large(error)
-        self._context.discard()
+        goes_on = isinstance(error, (PeerLostError, WorldChangedError))
+        self._context.discard(goes_on=goes_on)
         if not isinstance(error, _DISCARDING):
             return False
         self._observer.discarded(error)
@@ -242,17 +250,36 @@ class Step:
     def _open(self) -> Phase:
         number = len(self._phases)
         outcome = self._given[number] if number < len(self._given) else None
-        return Phase(self._context, self.number, number, outcome, gives_up=self._gives_up)
+        is_kept = self._kept is None and not self._gives_up
+        return Phase(
+            self._context,
+            self.number,
+            number,
+            outcome,
+            gives_up=self._gives_up,
+            is_kept=is_kept and outcome is None,
+        )
 
     def _load(self) -> Iterator[Any]:
         if self._kept:
             yield from self._kept
             return
         context = self._context
+        for block in self._blocks():
+            for batch in context.source.microbatches(block):
+                if self._kept is not None:
+                    self._kept.append(batch)
+                yield batch
+
+    def _blocks(self) -> list[Block]:
+        context, resumption = self._context, self._context.resumption
         block = context.batch.block(self._samples, context.group.share)
         if context.is_rehearsal:
-            block = replace(block, microbatches=1, stride=0)
-        for batch in context.source.microbatches(block):
-            if self._kept is not None:
-                self._kept.append(batch)
-            yield batch
+            return [replace(block, microbatches=1, stride=0)]
+        if resumption is None:
+            return [block]
+        size = context.batch.microbatch
+        return [
+            replace(block, start=self._samples + first * size, microbatches=end - first)
+            for first, end in ranges_of(resumption.computes)
+        ]

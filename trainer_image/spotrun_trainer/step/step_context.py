@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from spotrun_trainer.data.order.resumption import NOTHING_HELD, Held, Resumption, ranges_of
 from spotrun_trainer.data.source import Source
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Done
@@ -32,6 +33,7 @@ from spotrun_trainer.step.inner import InnerSteps
 from spotrun_trainer.step.loss_guard import Scaler
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.gradient_buckets import Reducer
+from spotrun_trainer.step.reduce.partial import Partial
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
@@ -66,6 +68,9 @@ class StepContext:
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch that is computed; None between them
     inner: InnerSteps = field(default_factory=InnerSteps)
+    keeps: bool = False  # what this process has computed of a step, when the world breaks
+    partial: Partial | None = None  # of the step that is computed, if it is kept
+    resumption: Resumption | None = None  # of the present step, if it goes on
     _checked: set[int] = field(default_factory=set)
     _optimizers: list[Optimizer] = field(default_factory=list)
     _gradients: dict[int, Gradients] = field(default_factory=dict)
@@ -75,7 +80,8 @@ class StepContext:
     _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
 
     def __post_init__(self) -> None:
-        self._reducer = Reducer(self.group.peers, self.compression)
+        self.keeps = self.keeps and self.compression is None and self.scaler is None
+        self._reducer = Reducer(self.group.peers, self.compression, keeps=self.keeps)
 
     def gradients(self, optimizer: Optimizer) -> Gradients:
         """Return the gradients of a tracked optimizer."""
@@ -197,6 +203,9 @@ class StepContext:
             for bucket in sent:
                 bucket.work = Done()
         self._reducer.expect(buckets)
+        if (resumption := self.resumption) is not None:
+            for bucket in buckets[: resumption.buckets]:
+                bucket.is_elsewhere = not resumption.gives
 
     def finish_sums(self) -> None:
         """Take part in the sums that others wait for, with gradients that all of them will drop."""
@@ -279,29 +288,78 @@ class StepContext:
         for gradients in self._gradients.values():
             gradients.drop()
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, resumption: Resumption | None = None) -> None:
         """Begin a step with the present buffers, and random numbers of its own.
 
-        Gradients from before it (a sanity check, a search for a learning rate) are dropped.
+        Gradients from before it (a sanity check, a search for a learning rate) are dropped, but for
+        those of a step that goes on.
         """
-        self._follow_parameters()
-        self.drop_gradients()
+        goes_on = resumption is not None and resumption.keeps
+        if goes_on and not self._are_same_parameters():
+            # The others rely on what this process holds, and it has no place for these gradients.
+            goes_on = False
+            if self.group.size > 1:
+                self.group.cut()
+        self.resumption = resumption if self.group.size > 1 or goes_on else None
+        if goes_on:
+            self._reducer.group = self.group.peers
+        else:
+            self.partial = None
+            self._follow_parameters()
+            self.drop_gradients()
         for optimizer in self._optimizers:
             clear(_all_of(optimizer))  # it would apply also that of a parameter that is frozen
         self.buffers.keep()
         seed_all(self.seed, step)
 
+    def begin_partial(self) -> Partial | None:
+        """Return what this process has of the step: what it has kept, or nothing yet.
+
+        None if it keeps nothing.
+        """
+        can_keep = self.keeps and all(one.can_keep for one in self.all_gradients())
+        if self.partial is None and can_keep:
+            self.partial = Partial(self.batch.microbatches, self.device, self.sum_names)
+        return self.partial
+
+    def held(self) -> Held:
+        """Return what this process holds of a step, when the world has broken."""
+        partial, order = self.partial, self._reducer.order
+        if partial is None or not partial.numbers or self.inner.count:
+            return NOTHING_HELD
+        summed = [bucket.is_summed for bucket in order]
+        buckets = (*summed, False).index(False)
+        all_buckets = [bucket for one in self.all_gradients() for bucket in one.buckets]
+        if sum(bucket.is_summed for bucket in all_buckets) != buckets:
+            return NOTHING_HELD  # in no order that all processes have in common
+        return Held(partial.microbatches, ranges_of(partial.numbers), buckets)
+
     def drop_whole_tensors(self) -> None:
         """Drop what a forward pass without a backward leaves, before the parts change."""
         fsdp.drop_whole_tensors(self.sharded_parts)
 
-    def discard(self) -> None:
-        """Undo the changes of a step that will not be applied."""
+    def discard(self, *, goes_on: bool = False) -> None:
+        """Undo the changes of a step that is not applied.
+
+        Where it `goes_on` in another world, the microbatches that are whole are kept.
+        """
+        is_kept = goes_on and self.partial is not None and not self.inner.count
         self.inner.set_back()
         self.sums = None
         fsdp.forget_pass(self.sharded_parts)
         self.buffers.set_back()
-        self.drop_gradients()
+        kept = [is_kept and one.keep() for one in self.all_gradients()]
+        if not (is_kept and all(kept)):
+            self.partial = None
+            self.drop_gradients()
+
+    def _are_same_parameters(self) -> bool:
+        """Whether none was frozen or added between two tries of a step."""
+        return all(
+            {id(one) for one in parameters_of(optimizer)}
+            == {id(one) for one in self.gradients(optimizer).parameters}
+            for optimizer in self._optimizers
+        )
 
     def _follow_parameters(self) -> None:
         """Adapt to parameters that scripts have frozen, unfrozen, or added to optimizers."""

@@ -50,6 +50,12 @@ class Sums:
             before = self._changes.get(number)
             self._changes[number] = change if before is None else before + change
 
+    def add_sums(self, other: "Sums") -> None:
+        """Add those over other microbatches."""
+        self.add(other._loss, other._weight)  # noqa: SLF001 - of its own class
+        self.add_numbers(other._numbers)  # noqa: SLF001
+        self.add_changes(other._changes)  # noqa: SLF001
+
     @property
     def weight(self) -> float | Tensor:
         """The weight that losses were added with."""

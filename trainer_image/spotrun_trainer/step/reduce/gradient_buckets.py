@@ -1,18 +1,24 @@
 """Gradients in flat tensors, summed over the group in one order for all processes."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import get_gradient_edge
 
-from spotrun_trainer.elastic.pending_collectives import Done, Pending
+from spotrun_trainer.elastic.errors import PeerLostError
+from spotrun_trainer.elastic.pending_collectives import Done, Pending, Work
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel.local import local, local_gradient
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.exchange import Exchange, Rounds
 
 BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
+APART_BYTES = 4 * BUCKET_BYTES
+"""The most memory for sums in flight that leave their summands whole: gloo's two threads work at
+two buckets, and two more wait for them."""
 
 
 class Bucket:
@@ -28,8 +34,9 @@ class Bucket:
         self.flat = torch.zeros(
             sum(sizes) + len(sizes), dtype=accumulation_dtype(first), device=first.device
         )
-        *pieces, self._marks = torch.split(self.flat, [*sizes, len(sizes)])
-        self.views = [piece.view_as(part) for piece, part in zip(pieces, parts, strict=True)]
+        self._sizes = [*sizes, len(sizes)]
+        self._shapes = [part.shape for part in parts]
+        self.views, self._marks = self._views_of(self.flat)
         self._has = [False] * len(parameters)
         # The marks of the step before, for they hardly change, and copying new ones stalls a GPU.
         self._marked, self._known = list(self._has), self._marks.clone()
@@ -37,6 +44,9 @@ class Bucket:
         self.arrived = 0  # gradients, in the present microbatch
         self.expected: int | None = None  # gradients; None before the last microbatch
         self.work: Pending | None = None  # once it is sent
+        self.is_summed = False  # `flat` is the sum over all processes of the whole step
+        self.is_elsewhere = False  # another process has that sum, and this one adds zeros to it
+        self._apart: Tensor | None = None  # where it is summed, so that `flat` stays as it is
         self._exchange: Exchange | None = None  # in fewer bytes, if so
         if compression is not None:
             self._exchange = Exchange(compression.codec([one.shape for one in parts]), sizes)
@@ -45,6 +55,11 @@ class Bucket:
     def is_complete(self) -> bool:
         """Whether all gradients have arrived, as far as that is known before the update."""
         return self.expected is not None and self.arrived >= self.expected
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its sum is there, or has failed: a wait returns at once."""
+        return isinstance(self.work, Work) and self.work.is_completed()
 
     def expect_all(self) -> None:
         """Expect one gradient for each parameter in the next backward."""
@@ -60,33 +75,70 @@ class Bucket:
 
     def take(self) -> int:
         """Add the gradients that autograd left in `grad`; return how many there were."""
+        if self.is_summed:  # the microbatch is in that sum already
+            return self._drop_new()
         new: list[tuple[Tensor, Tensor]] = []
         more: list[tuple[Tensor, Tensor]] = []
-        for index, parameter in enumerate(self.parameters):
-            if (gradient := local_gradient(parameter)) is not None:
-                check_dense(parameter)
-                pair = (self.views[index], gradient)
-                (more if self._has[index] else new).append(pair)
-                self._has[index] = True
-                parameter.grad = None
-            else:
-                self._sometimes.add(index)
+        for index, gradient in self._new():
+            pair = (self.views[index], gradient)
+            (more if self._has[index] else new).append(pair)
+            self._has[index] = True
+            self.parameters[index].grad = None
         if new:
             torch._foreach_copy_(*_unzip(new))
         if more:
             torch._foreach_add_(*_unzip(more))
         return len(new) + len(more)
 
+    def count(self) -> int:
+        """Return how many gradients autograd left in `grad`, where they stay until it is summed."""
+        return sum(1 for _ in self._new())
+
     def complete(self) -> Tensor:
         """Return the flat tensor, with zeros for missing gradients."""
+        if self.is_summed:
+            return self.flat
         for view, has in zip(self.views, self._has, strict=True):
             if not has:
                 view.zero_()
-        if self._has != self._marked:
-            self._marked = list(self._has)
-            self._known = torch.tensor(self._has, dtype=self.flat.dtype, device=self.flat.device)
-        self._marks.copy_(self._known)
+        self._marks.copy_(self._marks_for(self._has))
         return self.flat
+
+    def send_apart(self, group: Group) -> Pending:
+        """Begin to sum it over the group, beside the flat tensor and the gradients in `grad`."""
+        self._apart = torch.empty_like(self.flat)
+        if self.is_elsewhere:
+            self._apart.zero_()
+        elif self.is_summed:
+            self._apart.copy_(self.flat)
+        else:
+            self._fill(self._apart)
+        return group.all_reduce(self._apart)
+
+    def settle(self) -> None:
+        """Take the sum, which is there, for the gradients."""
+        if self._apart is None:
+            return
+        if not self.is_summed:
+            self._has = self._has_with_new()
+        self.flat, self._apart = self._apart, None
+        self.views, self._marks = self._views_of(self.flat)
+        self.is_summed = True
+        self._drop_new()
+
+    def keep(self, *, is_whole: bool) -> bool:
+        """Go back to before it was sent; return whether that can be done.
+
+        The gradients in `grad` count where they are those of a whole microbatch.
+        """
+        is_in_place = self.work is not None and self._apart is None and not self.is_summed
+        self._apart = None
+        if is_whole:
+            self.take()
+        else:
+            self._drop_new()
+        self.arrived, self.expected, self.work, self.is_elsewhere = 0, None, None, False
+        return not is_in_place
 
     def send(self, group: Group, *, is_dropped: bool = False) -> Pending:
         """Begin to sum it over the group, in place; all drop the sum where that is known before."""
@@ -108,7 +160,7 @@ class Bucket:
     @property
     def missing(self) -> int:
         """The number of parameters that got no gradient in this process."""
-        return len(self._has) - sum(self._has)
+        return 0 if self.is_elsewhere else len(self._has) - sum(self._has)
 
     @property
     def marks(self) -> Tensor:
@@ -119,8 +171,51 @@ class Bucket:
         """Drop the gradients."""
         self._has = [False] * len(self.parameters)
         self.arrived, self.expected, self.work = 0, None, None
+        self.is_summed, self.is_elsewhere, self._apart = False, False, None
         if self._exchange is not None:
             self._exchange.drop()
+
+    def _views_of(self, flat: Tensor) -> tuple[list[Tensor], Tensor]:
+        *pieces, marks = torch.split(flat, self._sizes)
+        return [each.view(shape) for each, shape in zip(pieces, self._shapes, strict=True)], marks
+
+    def _new(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield the gradients in `grad`; note which there are not."""
+        for index, parameter in enumerate(self.parameters):
+            if (gradient := local_gradient(parameter)) is not None:
+                check_dense(parameter)
+                yield index, gradient
+            else:
+                self._sometimes.add(index)
+
+    def _drop_new(self) -> int:
+        number = sum(parameter.grad is not None for parameter in self.parameters)
+        for parameter in self.parameters:
+            parameter.grad = None
+        return number
+
+    def _has_with_new(self) -> list[bool]:
+        new = {index for index, _ in self._new()}
+        return [has or index in new for index, has in enumerate(self._has)]
+
+    def _fill(self, out: Tensor) -> None:
+        """Write the sum of the flat tensor and the gradients in `grad`, in one pass over memory."""
+        new, (views, marks) = dict(self._new()), self._views_of(out)
+        for index, (view, own) in enumerate(zip(views, self.views, strict=True)):
+            gradient = new.get(index)
+            if gradient is None:
+                view.copy_(own) if self._has[index] else view.zero_()
+            elif self._has[index]:
+                torch.add(own, gradient, out=view)
+            else:
+                view.copy_(gradient)
+        marks.copy_(self._marks_for(self._has_with_new()))
+
+    def _marks_for(self, has: list[bool]) -> Tensor:
+        if has != self._marked:
+            self._marked = list(has)
+            self._known = torch.tensor(has, dtype=self.flat.dtype, device=self.flat.device)
+        return self._known
 
 
 class Reducer:
@@ -130,21 +225,49 @@ class Reducer:
     sent while the last backward still runs, in an order common to all.
     """
 
-    def __init__(self, group: Group, compression: Compression | None = None) -> None:
+    def __init__(
+        self, group: Group, compression: Compression | None = None, *, keeps: bool = False
+    ) -> None:
         self.group = group
         self.compression = compression
+        self.keeps = keeps  # what processes have computed, where the world breaks
+        self.order: Sequence[Bucket] = ()  # of the present phase
         self._due: Sequence[Bucket] = ()
         self._num_sent = 0  # of those that are due
+        self._in_flight = deque[Bucket]()  # of those that are summed apart, in their order
+
+    def sums_apart(self, bucket: Bucket) -> bool:
+        """Whether the sum leaves its summands whole, until it is there.
+
+        Over NCCL all begin again after a loss, and a process that is alone sums nothing. A single
+        parameter may be so large that it would take too much memory.
+        """
+        is_of_many = self.group.size > 1 and not self.group.is_nccl
+        return self.keeps and is_of_many and bucket.flat.nbytes <= APART_BYTES
 
     def expect(self, buckets: Sequence[Bucket]) -> None:
         """Set the buckets to sum in the present phase, in this order."""
+        self.order, self._in_flight = buckets, deque()
+        self._expect(buckets)
+
+    def _expect(self, buckets: Sequence[Bucket]) -> None:
         self._due, self._num_sent = buckets, 0
 
     def send_complete(self) -> None:
-        """Send each complete bucket if those before it are sent."""
+        """Send each complete bucket if those before it are sent.
+
+        The loss of a peer is raised later, by `finish`: so the microbatch becomes whole.
+        """
+        with suppress(PeerLostError):
+            self._send_complete()
+
+    def _send_complete(self) -> None:
         while self._num_sent < len(self._due) and self._due[self._num_sent].is_complete:
             bucket = self._due[self._num_sent]
-            bucket.take()
+            if not self._has_room(bucket):
+                return  # the backward goes on; it is sent later
+            if not self.sums_apart(bucket):
+                bucket.take()
             self._send(bucket)
             self._num_sent += 1
 
@@ -157,14 +280,18 @@ class Reducer:
         """
         due = dict.fromkeys(self._due)
         more = [bucket for bucket in buckets if bucket not in due]
-        self.expect(())
+        self._expect(())
         for several in (list(due), more):
             self._finish(several, are_dropped=are_dropped)
 
     def _finish(self, buckets: Sequence[Bucket], *, are_dropped: bool) -> None:
         for bucket in buckets:
             if bucket.work is None:
+                while not self._has_room(bucket):
+                    self._settle_oldest()
                 self._send(bucket, is_dropped=are_dropped)
+        while self._in_flight:
+            self._settle_oldest()
         rounds = [bucket.work for bucket in buckets if isinstance(bucket.work, Rounds)]
         while rounds:  # the next round of each of them
             rounds = [one for one in rounds if one.go_on()]
@@ -172,9 +299,29 @@ class Reducer:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
             bucket.work = Done()  # so that no other optimizer waits again
+            bucket.is_summed |= self.keeps and self.group.size > 1
 
     def _send(self, bucket: Bucket, *, is_dropped: bool = False) -> None:
-        bucket.work = bucket.send(self.group, is_dropped=is_dropped)
+        if self.sums_apart(bucket) and not is_dropped:
+            bucket.work = bucket.send_apart(self.group)
+            self._in_flight.append(bucket)
+        else:
+            bucket.work = bucket.send(self.group, is_dropped=is_dropped)
+
+    def _has_room(self, bucket: Bucket) -> bool:
+        if not self.sums_apart(bucket):
+            return True
+        while self._in_flight and self._in_flight[0].is_there:
+            self._settle_oldest()
+        in_flight = sum(each.flat.nbytes for each in self._in_flight)
+        return not in_flight or in_flight + bucket.flat.nbytes <= APART_BYTES
+
+    def _settle_oldest(self) -> None:
+        bucket = self._in_flight[0]
+        assert bucket.work is not None, "sent"
+        bucket.work.wait()
+        bucket.settle()
+        self._in_flight.popleft()
 
 
 def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
