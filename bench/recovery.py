@@ -11,6 +11,8 @@ completed steps that were computed again.
     node_shut_down_stall_seconds      its kubelet says no more, and all processes get SIGTERM
     worker_lost_stall_seconds         the training process of one worker gets SIGKILL
     shrink_stall_seconds              one worker less is wanted, and it leaves at the end of a step
+    node_lost_stall_250m_over_microbatch_seconds  the first one, less a microbatch, with
+                                      `--parameters 250` (or another size)
     growth_stall_seconds              one more; it gets warm, and the state, while others train
     node_lost_restart_seconds         the first two for a script that has only init_process_group:
     node_lost_silent_restart_seconds  from the loss to the first step of the smaller world; each
@@ -78,6 +80,7 @@ class Held:
 
     seconds: float
     step_seconds: float  # of a usual step afterwards
+    microbatch_seconds: float  # of a usual one afterwards, of a script with `Run`
     steps_lost: int
     phases: dict[str, float]
 
@@ -89,6 +92,7 @@ class Bench:
     cluster: Cluster
     folder: Path
     parameters_m: float
+    begins_anew: bool  # a step in which a worker was lost, for comparison
 
 
 def main() -> None:
@@ -101,6 +105,9 @@ def main() -> None:
     parser.add_argument(
         "--parameters", type=millions, default=USUAL_PARAMETERS_M, help="of the model, in millions"
     )
+    parser.add_argument(
+        "--anew", action="store_true", help="drop the whole step at a loss, for comparison"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for all traces, to draw pictures of")
     arguments = parser.parse_args()
     events = [event for event in EVENTS if arguments.only in event.kind]
@@ -109,7 +116,8 @@ def main() -> None:
         arguments.repeats = 1
     with tempfile.TemporaryDirectory() as scratch, Cluster() as cluster:
         install_crds(cluster)
-        bench = Bench(cluster, arguments.keep or Path(scratch), arguments.parameters)
+        folder = arguments.keep or Path(scratch)
+        bench = Bench(cluster, folder, arguments.parameters, arguments.anew)
         asyncio.run(measure(bench, events, arguments.repeats))
         if not arguments.only:
             measure_peers(Path(scratch), layers_of(bench.parameters_m), arguments)
@@ -148,11 +156,22 @@ async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
             rank=event.rank,
             parameters_m=bench.parameters_m,
             step_seconds=round(median(one.step_seconds for one in held), 3),
+            microbatch_seconds=round(median(one.microbatch_seconds for one in held), 3),
+            begins_anew=bench.begins_anew,
             phases={
                 name: round(median(one.phases[name] for one in held if name in one.phases), 2)
                 for name in names
             },
         )
+        if event.kind is Kind.NODE_LOST and bench.parameters_m != USUAL_PARAMETERS_M:
+            say(
+                f"node_lost_stall_{bench.parameters_m:g}m_over_microbatch_seconds",
+                [one.seconds - one.microbatch_seconds for one in held],
+                "s",
+                workers=event.workers,
+                rank=event.rank,
+                begins_anew=bench.begins_anew,
+            )
     if steps_lost:
         say("steps_lost", steps_lost, "steps", worst=max(steps_lost))
 
@@ -170,6 +189,7 @@ async def disturb(bench: Bench, folder: Path, event: Event) -> Held:
             folder,
             "--layers",
             layers_of(bench.parameters_m),
+            *(["--anew"] if bench.begins_anew else []),
             workers=event.workers,
             sizes={"min": 1, "max": most},
             env={"SPOTRUN_TRACE": str(folder / "phases")},
@@ -228,15 +248,16 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
         parts = phases_of_growth(lines, phases, event.workers_after, began)
     else:
         parts = split(phases, began, back_at)
+    microbatch_seconds = median(line.get("microbatch_seconds", 0.0) for line in after)
     if event.kind.restarts:
-        return Held(back_at - began, step_seconds, lost, parts)
+        return Held(back_at - began, step_seconds, microbatch_seconds, lost, parts)
     gaps = [
         late["time"] - early["time"]
         for pid in survivors
         for early, late in pairwise([line for line in lines if line["pid"] == pid])
         if began < late["time"] <= back_at
     ]
-    return Held(max(gaps) - step_seconds, step_seconds, lost, parts)
+    return Held(max(gaps) - step_seconds, step_seconds, microbatch_seconds, lost, parts)
 
 
 def split(folder: Path, lost_at: float, back_at: float) -> dict[str, float]:

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 import spotrun_trainer
 from devcluster.argument_types import how_many
+from spotrun_trainer.loop.loop import Loop
 
 WIDTH = 1024
 MICROBATCH = 4
@@ -86,10 +87,14 @@ def train_with_run(folder: Path, layers: int) -> None:
         num_workers=LOADERS,
     ):
         with step:
+            took = []
             for x in step:
+                began = time.perf_counter()
                 step.backward(net(x).square().mean(1).sum(), weight=len(x))
+                took.append(time.perf_counter() - began)
             step.update(optimizer)
-            trace(folder, step.number, run.rank, run.world_size)
+            seconds = {"microbatch_seconds": sum(took) / max(1, len(took))}
+            trace(folder, step.number, run.rank, run.world_size, **seconds)
 
 
 def train_with_ddp(folder: Path, layers: int) -> None:
@@ -113,8 +118,9 @@ def train_with_ddp(folder: Path, layers: int) -> None:
         trace(folder, step, rank, size)
 
 
-def trace(folder: Path, step: int, rank: int, size: int) -> None:
+def trace(folder: Path, step: int, rank: int, size: int, **more: float) -> None:
     line = {"time": time.time(), "step": step, "rank": rank, "size": size, "pid": os.getpid()}
+    line |= more
     with (folder / "trace.jsonl").open("a") as lines:
         lines.write(json.dumps(line) + "\n")
 
@@ -126,7 +132,12 @@ if __name__ == "__main__":
     parser.add_argument(
         "--layers", type=how_many, default=USUAL_LAYERS, help=f"of {WIDTH} x {WIDTH}"
     )
+    parser.add_argument(
+        "--anew", action="store_true", help="drop the whole step in which a worker is lost"
+    )
     arguments = parser.parse_args()
+    if arguments.anew:
+        Loop._keeps = lambda _loop, **_kind: False  # type: ignore[method-assign]  # noqa: SLF001
     torch.set_num_threads(1)
     train = train_with_run if arguments.way == "run" else train_with_ddp
     train(arguments.folder, arguments.layers)

@@ -48,10 +48,8 @@ class Death:
     world: int | None = None  # it dies in this one only
 
     def __call__(self, run: Run) -> None:
-        if not this_is(self.worker) or self.world not in {
-            None,
-            run._context.rank_info.world_number,
-        }:
+        world = run._context.rank_info.world_number
+        if not this_is(self.worker) or self.world not in {None, world}:
             return
         if self.at_sum is None:
             die()
