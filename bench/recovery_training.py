@@ -8,6 +8,7 @@ import argparse
 import json
 import math
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,11 @@ def train_with_run(folder: Path, layers: int) -> None:
                 step.backward(net(x).square().mean(1).sum(), weight=len(x))
                 took.append(time.perf_counter() - began)
             step.update(optimizer)
-            seconds = {"microbatch_seconds": sum(took) / max(1, len(took))}
-            trace(folder, step.number, run.rank, run.world_size, **seconds)
+            measured = {
+                "microbatch_seconds": sum(took) / max(1, len(took)),
+                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+            trace(folder, step.number, run.rank, run.world_size, **measured)
 
 
 def train_with_ddp(folder: Path, layers: int) -> None:
