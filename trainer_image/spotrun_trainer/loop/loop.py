@@ -388,11 +388,13 @@ class Loop:
         """Whether microbatches that are computed are kept when the world breaks.
 
         Not in deterministic mode: others would add up other subtrees. Nor where several processes
-        hold a copy together: all of them would have to hold the same ones.
+        hold a copy together: all of them would have to hold the same ones. Nor where one that runs
+        out of memory takes part in sums of a step that all will drop.
         """
         context = self._context
         is_plain = not context.deterministic and context.rank_info.shards == 1
-        return context.rank_info.elastic and is_plain and not is_rehearsal
+        may_be_dropped = is_rehearsal or self._batch_size.of(1).may_shrink
+        return context.rank_info.elastic and is_plain and not may_be_dropped
 
     def _go_on(self, extra: dict[str, Any]) -> None:
         context = self._context
