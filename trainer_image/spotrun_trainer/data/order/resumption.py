@@ -19,7 +19,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Held:
-    """What a process has summed of the step that comes next."""
+    """The microbatches of a step of which a process has the sum, before the step goes on."""
 
     microbatches: int = 0  # of the whole step, by which sizes are compared; 0: it holds nothing
     ranges: tuple[Range, ...] = ()
