@@ -98,11 +98,11 @@ async def test_a_job_deleted_while_no_operator_runs_is_charged_until_then(
         before = await until_line(priced, lambda line: bool(line.usd_per_hour))
     await let_time_pass()
     await priced.kube.delete(priced.jobs("job"))
-    [pod] = await priced.until(lambda: _deleted_pods(priced))
+    [pod] = await priced.until(lambda: _ended_pods(priced))
     async with priced.operator():
         line = await until_line(priced, lambda line: line.standing is Standing.GONE)
         await priced.until_no_pods()
-    # Kubernetes writes whole seconds, and again when the grace of a deletion changes.
+    # Kubernetes writes whole seconds.
     assert abs(line.as_of - deleted_at(pod)) <= timedelta(seconds=1)
     assert line.as_of > before.as_of
     assert abs(spent(line) - spent(before) - RATE * seconds(before, line)) < CENT / 50
@@ -132,9 +132,10 @@ async def _two_lines(world: World) -> dict[str, JobLine] | None:
     return found if len(found) == 2 else None
 
 
-async def _deleted_pods(world: World) -> list[Manifest]:
+async def _ended_pods(world: World) -> list[Manifest]:
+    """Return pods that are deleted and have ended: their time of deletion is written again then."""
     pods = await world.pods()
-    return [pod for pod in pods if "deletionTimestamp" in pod["metadata"]]
+    return [pod for pod in pods if pod["metadata"].get("deletionGracePeriodSeconds") == 0]
 
 
 def _successor(job: Manifest) -> Manifest:
