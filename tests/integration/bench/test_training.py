@@ -15,8 +15,9 @@ def test_a_training_that_is_moved_about_comes_out_as_one_that_is_not() -> None:
 
 def test_a_loss_costs_no_committed_step_and_its_phases_are_told_apart() -> None:
     small = ("--quick", "--only=node_lost_stall", "--parameters=1")
-    stall, steps_lost = figures_of("recovery", *small, timeout_seconds=TIMEOUT_SECONDS)
+    stall, over, steps_lost = figures_of("recovery", *small, timeout_seconds=TIMEOUT_SECONDS)
     assert stall["metric"] == "node_lost_stall_seconds"
+    assert over["metric"] == "node_lost_stall_1m_over_microbatch_seconds"
     assert {"broken", "group"} <= stall["phases"].keys()
     assert (steps_lost["metric"], steps_lost["value"]) == ("steps_lost", 0)
 
