@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 # Where tests wait for processes and for clusters more than they compute; each takes up to 1.5 GB of memory.
 WAITING ?= $(shell expr 2 \* $(WORKERS))
+# A bench waits about half of its time, and brings a cluster of its own.
+BENCHES ?= $(shell expr $(WORKERS) + 1)
 # Those of a module have one control plane, or start one: they stay together.
 BY_MODULE := --dist worksteal
 # A process that hangs in torch does not hear a signal: it says where each thread stands, and is ended.
@@ -160,7 +162,7 @@ test-gpu: setup ## what needs a GPU: the tests that are marked so, then bench/gp
 	else echo "NOT RUN: PyTorch sees no GPU on this machine"; fi
 
 bench-smoke: binaries ## every bench in a small size ~ minutes
-	$(PYTEST) tests/integration/bench -n $(WORKERS) --maxschedchunk 1
+	$(PYTEST) tests/integration/bench -n $(BENCHES) --maxschedchunk 1
 
 bench-market: setup ## what jobs cost on recorded spot markets: ours, its peers and the optimum, as JSON lines ~ 1 h
 	$(BIN)/python bench/market.py --jobs $(WORKERS)
