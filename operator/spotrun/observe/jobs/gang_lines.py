@@ -44,9 +44,8 @@ class Gangs:
         place, lines = Place.of(job, now), self._lines_of(key, job)
         if only_asks(job, now):
             self._leave(key)
-            comes_first = all(self._is_first(line, place) for line in lines)
         else:
-            comes_first = self._stand(key, place, lines)
+            self._stand(key, place, lines)
         since = held_up_since(job) if lines and not place.is_patience_over else None
         if since is None:
             self._again_at.pop(key, None)
@@ -57,7 +56,7 @@ class Gangs:
             self._waiting.pop(key, None)
         else:
             self._waiting[key] = (behind, place)
-        return comes_first and not gives_back(job, now)
+        return behind is None and not gives_back(job, now)
 
     def wake_after_seconds(self, key: Key) -> float:
         """Return the seconds until the place of a job changes by time alone."""
@@ -80,15 +79,15 @@ class Gangs:
     def _lines_of(self, key: Key, job: JobSnapshot) -> frozenset[str]:
         return lines_of(job, self._stands_in.get(key, frozenset()))
 
-    def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> bool:
-        """Take a place in every queue; return whether it is the first in each.
+    def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> None:
+        """Take a place in every queue.
 
         A job that is not the first in its own namespace waits for that, and blocks nobody
         elsewhere.
         """
         if not lines:
             self._leave(key)
-            return True
+            return
         for left in self._stands_in.get(key, frozenset()) - lines:
             self._put(left, key, None)
         self._stands_in[key] = lines
@@ -96,7 +95,6 @@ class Gangs:
         for line in _in_order(lines):
             self._put(line, key, place if comes_first else None)
             comes_first = comes_first and self._is_first(line, place)
-        return comes_first
 
     def _leave(self, key: Key) -> None:
         for line in self._stands_in.pop(key, frozenset()):
