@@ -19,6 +19,7 @@ from spotrun_trainer.checkpoint.format.reading import lanes, together
 from spotrun_trainer.checkpoint.tiers.client import connected
 from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.gathered import Gathered
+from spotrun_trainer.checkpoint.tiers.newest import Found
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.storage.tier_nodes import SECRET, Node, World
 from tests.unit.trainer.checkpoint.states import same, small_training
@@ -63,6 +64,15 @@ def save_and_lose_the_first(nodes: Nodes, folder: Path) -> None:
     nodes[0] = Node(folder, "replacement")
 
 
+def found_after_a_loss(nodes: Nodes, folder: Path) -> tuple[World, Found, list[Tracked]]:
+    """Lose the first node; returns the next world, what it finds, and the states to fill."""
+    save_and_lose_the_first(nodes, folder)
+    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
+    found = after.find()
+    assert found is not None
+    return after, found, fresh
+
+
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_any_one_node_may_be_lost(lost: int, nodes: Nodes, tmp_path: Path) -> None:
     states = trainings(3)
@@ -84,10 +94,7 @@ def test_all_parts_together_are_read_once(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(together, "SHARE_BYTES", 0)
-    save_and_lose_the_first(nodes, tmp_path)
-    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
-    found = after.find()
-    assert found is not None
+    after, found, fresh = found_after_a_loss(nodes, tmp_path)
     opened, parts = Gathered.opened, list[str]()
 
     def counted(
@@ -179,10 +186,7 @@ def test_a_part_is_read_in_lanes(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "LANE_BYTES", 512)
-    save_and_lose_the_first(nodes, tmp_path)
-    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
-    found = after.find()
-    assert found is not None
+    after, found, fresh = found_after_a_loss(nodes, tmp_path)
     ranges, read = list[tuple[int, int]](), Gathered.opened
 
     def noted(place: Gathered, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()) -> Any:
@@ -229,10 +233,7 @@ def test_a_holder_that_is_gone_is_an_error_that_names_it(
 def test_a_holder_that_is_away_for_a_moment_is_asked_again(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_and_lose_the_first(nodes, tmp_path)
-    after = World(nodes, fresh := [small_training(seed=2) for _ in range(3)], 2)
-    found = after.find()
-    assert found is not None
+    after, found, fresh = found_after_a_loss(nodes, tmp_path)
     connect, refusals = socket.create_connection, iter(range(2))
 
     def refused_at_first(address: tuple[str, int], seconds: float) -> socket.socket:
