@@ -108,6 +108,7 @@ class ScriptedAgent:
         self._changed = asyncio.Event()
         self._lost_touch = False  # and so the next operator has to be told everything
         self._leader: str | None = None  # where a standby sent us; None: where we were told first
+        self._newest: int | None = None  # the newest world of any answer
 
     def suspect(self, *ranks: int) -> None:
         """Miss the heartbeats of these ranks of the world, and report it."""
@@ -154,6 +155,20 @@ class ScriptedAgent:
             if self.report.arrived and self.worker_id in self._play.crash:
                 return _end(Ending.FAILED, self._play.crash.pop(self.worker_id))
 
+    def _take(self, answer: Answer) -> None:
+        """Note an answer, and open another store once this one was or may have been given away."""
+        self.answer, world = answer, answer.world
+        number = world.number if world is not None else answer.world_number or self._newest or 0
+        is_given = (
+            world is not None
+            and world.store is not None
+            and world.store.endswith(f":{self.report.store_port}")
+        )
+        if is_given or (self._newest is not None and number > self._newest + 1):
+            self.report = replace(self.report, store_port=next(_SPARE_PORTS))
+            self._lost_touch = True
+        self._newest = max(number, self._newest or 0)
+
     def _enter(self, answer: Answer) -> bool:
         world = answer.world
         if world is None or not world.switch or not world.processes or world.store is None:
@@ -174,7 +189,6 @@ class ScriptedAgent:
             self.report,
             arrived=world.number,
             completed=False,
-            store_port=next(_SPARE_PORTS),
             suspects=(),
             progress=None if self._play.is_mute else made,
         )
@@ -277,7 +291,7 @@ class ScriptedAgent:
                     server_hostname=names.SERVER_NAME,
                 ) as response:
                     if response.status == 200:
-                        self.answer = read_answer(await response.read())
+                        self._take(read_answer(await response.read()))
                         self._changed.set()
                         continue
                     await self._follow(response)
@@ -296,7 +310,7 @@ class ScriptedAgent:
                     server_hostname=names.SERVER_NAME,
                 ) as response:
                     if response.status == 200:
-                        self.answer = read_answer(await response.read())
+                        self._take(read_answer(await response.read()))
                         self._changed.set()
                         return
                     await self._follow(response)

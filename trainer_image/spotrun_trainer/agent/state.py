@@ -110,8 +110,7 @@ class State:
             if world_number < self._newest:
                 return False
             # First what can fail: an answer that was not applied comes again.
-            if world is not None and world.store is not None:
-                self._stores.hand_out(world.store, world.number)
+            self._stores.hear_of(world_number, world.store if world is not None else None)
             write_world(self._settings.directory, answer)
             self._answer = answer
             self._stop_at = self._moment(answer.stop_at)

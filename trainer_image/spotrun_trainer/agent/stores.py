@@ -19,6 +19,8 @@ class Stores:
     def __init__(self, address: str) -> None:
         self._address = address
         self._spare = self._open()
+        self._spare_before: TCPStore | None = None  # the operator may not know of the newer one yet
+        self._newest: int | None = None  # the newest world of any answer; None before the first
         self._serving: dict[int, TCPStore] = {}  # by the number of its world
 
     @property
@@ -26,16 +28,16 @@ class Stores:
         """The port of the spare store."""
         return int(self._spare.port)
 
-    def hand_out(self, store: str, world_number: int) -> bool:
-        """Keep the spare store for a world that was given it, and open another.
+    def hear_of(self, world_number: int, store: str | None) -> None:
+        """Follow an answer of the operator; `store` is that of the world, wherever it is hosted.
 
-        Return True if there is another port to report.
+        A world that was missed may have been given the spare store, and others may have used it:
+        the operator never gives it again, and waits for another one.
         """
-        if split_address(store) != (self._address, self.spare_port):
-            return False
-        self._serving[world_number] = self._spare
-        self._spare = self._open()
-        return True
+        missed = self._newest is not None and world_number > self._newest + 1
+        if not self._hand_out(store, world_number) and missed:
+            self._spare_before, self._spare = self._spare, self._open()
+        self._newest = max(world_number, self._newest or 0)
 
     def entered(self, world_number: int) -> None:
         """Close the stores of older worlds: nobody of this worker uses them any more."""
@@ -45,6 +47,19 @@ class Stores:
     def close(self) -> None:
         """Close those that serve; the spare one ends with the process."""
         self._serving.clear()
+
+    def _hand_out(self, store: str | None, world_number: int) -> bool:
+        """Keep a spare store for a world that was given it; return whether it was one of ours."""
+        address, port = split_address(store) if store is not None else ("", 0)
+        if address == self._address and port == self._spare.port:
+            self._serving[world_number], self._spare = self._spare, self._open()
+            self._spare_before = None
+            return True
+        before = self._spare_before
+        if before is not None and address == self._address and port == before.port:
+            self._serving[world_number], self._spare_before = before, None
+            return True
+        return False
 
     def _open(self) -> TCPStore:
         # By default a store listens at all addresses; only the pod's own is needed.

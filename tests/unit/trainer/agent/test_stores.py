@@ -27,10 +27,13 @@ def test_the_spare_store_is_handed_out_once() -> None:
     port = stores.spare_port
     client(port).set("key", "value")
 
-    assert not stores.hand_out(f"127.77.200.2:{port}", 1)
-    assert stores.hand_out(f"{HOST}:{port}", 1)
-    assert stores.spare_port != port
-    assert not stores.hand_out(f"{HOST}:{port}", 1)
+    stores.hear_of(1, f"127.77.200.2:{port}")
+    assert stores.spare_port == port
+    stores.hear_of(1, f"{HOST}:{port}")
+    other = stores.spare_port
+    assert other != port
+    stores.hear_of(1, f"{HOST}:{port}")
+    assert stores.spare_port == other
     assert client(port).get("key") == b"value"
     assert not client(stores.spare_port).check(["key"])
 
@@ -40,7 +43,7 @@ def test_stores_of_older_worlds_are_closed_once_a_newer_one_is_entered() -> None
     ports = []
     for world_number in (1, 2):
         ports.append(stores.spare_port)
-        stores.hand_out(f"{HOST}:{ports[-1]}", world_number)
+        stores.hear_of(world_number, f"{HOST}:{ports[-1]}")
     stores.entered(2)
 
     with pytest.raises(DistNetworkError):
@@ -49,3 +52,23 @@ def test_stores_of_older_worlds_are_closed_once_a_newer_one_is_entered() -> None
     stores.close()
     with pytest.raises(DistNetworkError):
         client(ports[1])
+
+
+def test_a_missed_world_may_have_used_the_spare_store() -> None:
+    stores = Stores(HOST)
+    stores.hear_of(3, None)  # the first answer: nothing was missed that knew of this store
+    first = stores.spare_port
+    stores.hear_of(4, None)
+    assert stores.spare_port == first
+
+    stores.hear_of(6, None)
+    second = stores.spare_port
+    assert second != first
+
+    # The operator had not heard of the second one when it made the next world.
+    stores.hear_of(7, f"{HOST}:{first}")
+    assert stores.spare_port == second
+    stores.entered(7)
+    client(first).set("key", "value")
+    stores.hear_of(8, f"{HOST}:{second}")
+    assert stores.spare_port not in {first, second}
