@@ -37,8 +37,8 @@ from spotrun_trainer.parallel.precision import Precision, dtype_of
 from spotrun_trainer.process.stage import Stage, stage_of
 from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
-from spotrun_trainer.step import schedule_check
 from spotrun_trainer.step.batch import earlier, total_steps, until_step
+from spotrun_trainer.step.checks import schedules
 from spotrun_trainer.step.loss_guard import OwnScaler
 from spotrun_trainer.step.reduce.compression import (
     Compression,
@@ -307,7 +307,7 @@ class Run:
                 " else that has to be in a checkpoint"
             )
         check_unwrapped(self._context.things)
-        schedule_check.check_tracked(self._context.things)
+        schedules.check_tracked(self._context.things)
         if microbatch == "auto" and is_planned():
             microbatch = 1  # needs are measured of one sample
         plan = self._context.rank_info.parallel

@@ -14,7 +14,7 @@ from torch.nn import functional
 from spotrun_trainer.data.order.sharding import deal
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.step.gradients import clear, plain_bytes, sums_of
-from spotrun_trainer.step.reduce.gradient_buckets import BUCKET_BYTES, Bucket, split
+from spotrun_trainer.step.reduce.bucket import BUCKET_BYTES, Bucket, split
 from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum, subtrees
 
 

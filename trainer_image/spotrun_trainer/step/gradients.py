@@ -16,14 +16,14 @@ from torch.utils.hooks import RemovableHandle
 
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.parallel.local import is_divided, local, local_gradient, summed_gradient
-from spotrun_trainer.step.reduce.gradient_buckets import (
+from spotrun_trainer.step.reduce.bucket import (
     BUCKET_BYTES,
     Bucket,
-    Reducer,
     accumulation_dtype,
     check_dense,
     split,
 )
+from spotrun_trainer.step.reduce.reducer import Reducer
 
 _NO_GRAPH = -1  # autograd's value outside of a backward
 

@@ -1,32 +1,28 @@
 """One pass over a step's microbatches, up to one update: gradients, commit, apply."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 from torch.amp import GradScaler
-from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from spotrun_trainer.data.order.sharding import deal_to
-from spotrun_trainer.parallel.local import holders
 from spotrun_trainer.parallel.pipeline import PipelineSchedule, compute
-from spotrun_trainer.process.device import moved, put
+from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
-from spotrun_trainer.step import vote
 from spotrun_trainer.step.apply import apply
 from spotrun_trainer.step.batch import TooLargeError
-from spotrun_trainer.step.deterministic_reduce import sum_over
+from spotrun_trainer.step.checks.optimizers import check_inner, check_tracked, check_unfrozen
+from spotrun_trainer.step.checks.schedules import check_schedules
+from spotrun_trainer.step.commit.commit import Part, commit
+from spotrun_trainer.step.commit.norm import square_of_part
+from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
-from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum
-from spotrun_trainer.step.schedule_check import check_schedules
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
-from spotrun_trainer.step.vote import StepVote
 
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 
@@ -159,7 +155,7 @@ class Phase:
         """Update by this process's gradients alone, until `update` sums up what came of it."""
         context = self._context
         if context.inner.count == 0:
-            context.check_inner(optimizer)
+            check_inner(context, optimizer)
             context.finish_giving()  # what is tracked changes: nobody may read it any more
             context.before_change()
         context.inner.update(optimizer, self._since_inner, clip)
@@ -207,24 +203,29 @@ class Phase:
                 "the model only: leave clip out where Run(shards=...) is above 1"
             )
         check_schedules(schedules)
-        context.check_tracked(optimizers, schedules)
+        check_tracked(context, optimizers, schedules)
         is_in_parts = group.is_divided_by_script or group.plan.pipeline > 1
         check_scaler(context.scaler, scaler, is_in_parts=is_in_parts)
         if context.is_rehearsal:
             raise RehearsedError
         gradients = [context.gradients(optimizer) for optimizer in optimizers]
         self._hand_over(gradients)
-        context.check_unfrozen(optimizers)
+        check_unfrozen(context, optimizers)
         with context.meter.span("communicate"):
             missing = context.reduce(self._number, optimizers)
-            votes, totals, square = self._commit(missing, self._square(gradients, clip))
+            square = square_of_part(context, gradients, is_clipped=clip is not None)
+            is_too_large = self._gives_up or context.is_given_up
+            part = Part(self._dealt, self._sums, missing, is_too_large, square)
+            committed = commit(context, part)
             context.partial = context.resumption = None  # all apply it, or all drop it
+        votes = committed.votes
         if votes.too_large:
             context.buffers.forget_agreement()  # some have computed nothing that would change any
             context.begin_anew()
             raise TooLargeError(context.batch.microbatch, is_agreed=True)
         context.before_change()
         some_missing = votes.missing > 0
+        totals, square = committed.totals, committed.square
         norm, skipped = apply(
             context, gradients, totals, clip, some_missing=some_missing, square=square
         )
@@ -335,94 +336,3 @@ class Phase:
                 "step.update came before the step's microbatches were gone through: leave the loop "
                 "`for batch in step` by its end, never by break, or the sums are of another batch"
             )
-
-    def _square(self, gradients: Sequence[Gradients], clip: float | None) -> Tensor | None:
-        """Return this process's summand of the square of the whole gradient's norm.
-
-        None, unless parts of the gradient are in several processes.
-        """
-        context = self._context
-        replica = context.group.replica
-        is_needed = clip is not None or context.looks_at_gradients
-        if replica is None or context.group.is_divided_by_script or not is_needed:
-            return None
-        alike = defaultdict[int, list[Tensor]](list)  # by the number that has the same part
-        for each in gradients:
-            sums = each.sums(some_missing=False)
-            for parameter, one in zip(each.parameters, sums, strict=True):
-                if one is not None:
-                    holding = holders(parameter, context.group.plan.of_stage)
-                    alike[holding].append(one)
-        square = torch.zeros(1, dtype=torch.float64, device=context.device)
-        for count, parts in alike.items():
-            square += get_total_norm(parts).double().pow(2) / count
-        # The sum is over all copies, which have the same gradient.
-        return square if context.group.peers.rank == 0 else torch.zeros_like(square)
-
-    def _commit(
-        self, missing: int, square: Tensor | None
-    ) -> tuple[StepVote, Tensor, Tensor | None]:
-        """Commit: return the votes and sums of all, which either all processes get or none."""
-        context = self._context
-        changed = set[int]().union(*(one.changed for one in self._sums))
-        context.buffers.agree(context.group, changed, context.batch.microbatches)
-        unknown = len(changed.difference(context.buffers.agreed))
-        own = replace(
-            context.vote(),
-            missing=missing,
-            unknown=unknown,
-            too_large=int(self._gives_up or context.is_given_up),
-        )
-        vectors = [one.vector(context.buffers) for one in self._sums]
-        speeds = context.speeds.own()
-        head, spoken = vote.SIZE + len(speeds), [*vote.encode(own), *speeds]
-        votes = put(spoken, context.device)
-        group = context.group
-        if context.deterministic or group.is_divided_by_script:
-            # Summed first, in a fixed order or over the same part of the model, so that all have it
-            # when they commit.
-            totals = self._totals(vectors)
-            context.commit(numbers := votes if square is None else torch.cat([votes, square]))
-            square = None if square is None else numbers[head:]
-        else:  # all at once, for each wait for all others costs milliseconds
-            vector, of_stage = self._split(vectors[0])
-            squares = [] if square is None else [square]
-            context.commit(numbers := torch.cat([votes, vector, *squares]))
-            totals = torch.cat([numbers[head : head + len(vector)], of_stage])
-            square = None if square is None else numbers[-1:]
-        # A single process has only its own vote, and need not wait for a GPU.
-        told = spoken if group.size == 1 else numbers[:head].tolist()
-        outcome = vote.decode(told[: vote.SIZE])
-        if context.group is not group:
-            outcome = vote.without_plans(outcome)
-        else:
-            vote.check_equal(outcome, own, group.size)
-            context.speeds.told(told[vote.SIZE :])
-        if outcome.unknown:
-            context.buffers.forget_agreement()
-        return outcome, totals, square
-
-    def _split(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Return this process's summand of the sums over all, and what its stage alone sums up.
-
-        Of a pipeline the changes of buffers: each stage has others.
-        """
-        group = self._context.group
-        of_stage = vector[len(vector) :]
-        if group.plan.pipeline > 1:
-            vector, of_stage = vector.tensor_split([2 + len(self._context.sum_names)])
-            if len(of_stage):
-                group.sum_of_stage(of_stage)
-        return (vector if group.counts else torch.zeros_like(vector)), of_stage
-
-    def _totals(self, vectors: list[Tensor]) -> Tensor:
-        if not self._context.deterministic:
-            (vector,) = vectors
-            self._context.group.peers.all_reduce(vector).wait()
-            return vector
-        tree = TreeSum[Tensor](torch.add)
-        for number, vector in zip(self._dealt, vectors, strict=True):
-            tree.push(Node(number, 1, vector))
-        context = self._context
-        like = Sums(context.device, context.sum_names).vector(context.buffers)
-        return sum_over(context.group.peers, tree.nodes, context.batch.microbatches, like=like)

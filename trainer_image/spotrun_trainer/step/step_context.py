@@ -21,6 +21,7 @@ from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch, TooLargeError
 from spotrun_trainer.step.buffers import Buffers
+from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradients import (
     BucketedGradients,
@@ -31,11 +32,11 @@ from spotrun_trainer.step.gradients import (
 )
 from spotrun_trainer.step.inner import InnerSteps
 from spotrun_trainer.step.loss_guard import Scaler
+from spotrun_trainer.step.parameters import all_of, parameters_of
 from spotrun_trainer.step.reduce.compression import Compression
-from spotrun_trainer.step.reduce.gradient_buckets import Reducer
 from spotrun_trainer.step.reduce.partial import Partial
+from spotrun_trainer.step.reduce.reducer import Reducer
 from spotrun_trainer.step.totals import Sums
-from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.speeds import Speeds
 
@@ -57,6 +58,7 @@ class StepContext:
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when the tracked state may change
     finish_giving: Callable[[], None] = lambda: None  # returns when none reads it
+    has_addresses: bool = True  # of tensors; those of a plan have no content either
     is_rehearsal: bool = False  # nothing is applied, and no other process takes part
     scaler: Scaler | None = None  # of losses, in fp16
     compression: Compression | None = None  # of the sums over copies
@@ -71,8 +73,8 @@ class StepContext:
     keeps: bool = False  # what this process has computed of a step, when the world breaks
     partial: Partial | None = None  # of the step that is computed, if it is kept
     resumption: Resumption | None = None  # of the present step, if it goes on
-    _checked: set[int] = field(default_factory=set)
-    _optimizers: list[Optimizer] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)  # the tracked ones
+    checked: set[int] = field(default_factory=set)  # what a step was given, and is tracked
     _gradients: dict[int, Gradients] = field(default_factory=dict)
     # By the number of a phase: the optimizers it updated in all steps of this world.
     _updated: dict[int, set[int]] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class StepContext:
         """Return what this process holds between two microbatches, by what it is for."""
         modules = [one for one in self.things if isinstance(one, nn.Module)]
         weights = {id(one): one for module in modules for one in module.parameters()}
-        states = [state for one in self._optimizers for state in one.state.values()]
+        states = [state for one in self.optimizers for state in one.state.values()]
         return {
             "weights": sum(local(one).nbytes for one in weights.values()),
             "gradients": sum(plain_bytes(one.parameters) for one in self.all_gradients()),
@@ -128,7 +130,7 @@ class StepContext:
 
     def use(self, optimizers: Sequence[Optimizer]) -> None:
         """Manage the gradients of these optimizers."""
-        self._optimizers = list(optimizers)
+        self.optimizers = list(optimizers)
         self._follow_parameters()
 
     def enter(self, group: Group) -> None:
@@ -222,67 +224,6 @@ class StepContext:
         self._updated[phase] = updated & self._updated.get(phase, updated)
         return sum(self.gradients(one).reduce() for one in optimizers)
 
-    def check_tracked(self, optimizers: Sequence[Optimizer], used: Sequence[object]) -> None:
-        """Raise ValueError, in the first step, for objects that checkpoints would lack."""
-        if all(id(one) in self._checked for one in (*optimizers, *used)):
-            return
-        known = {id(one) for one in self.things}
-        for one in used:
-            if id(one) not in known:
-                raise ValueError(
-                    f"step.update got a {type(one).__name__} that is not tracked, so a worker that "
-                    "joins would go on with another state of it: give it to run.track(...) before "
-                    "run.steps(...)"
-                )
-        tracked = {tensor.data_ptr() for tensor in self.tracked.flatten().tensors.values()}
-        for parameter in (one for optimizer in optimizers for one in parameters_of(optimizer)):
-            if local(parameter).data_ptr() not in tracked:
-                raise ValueError(
-                    f"an optimizer updates a parameter of shape {tuple(parameter.shape)} of a "
-                    "module that is not tracked, so a worker that joins would go on with another "
-                    "one: give the module to run.track(...) before run.steps(...)"
-                )
-        self._checked |= {id(one) for one in (*optimizers, *used)}
-
-    def check_unfrozen(self, optimizers: Sequence[Optimizer]) -> None:
-        """Raise ValueError if one would apply a gradient that only this process has."""
-        for optimizer in optimizers:
-            with_gradient = [one for one in parameters_of(optimizer) if one.grad is not None]
-            summed = {id(one) for one in self.gradients(optimizer).parameters}
-            for parameter in with_gradient:
-                if id(parameter) not in summed:
-                    raise ValueError(
-                        f"a parameter of shape {tuple(parameter.shape)} was unfrozen, or given to "
-                        "its optimizer, within the step, so its gradient is not summed over the "
-                        "processes: freeze, unfreeze and add parameters before `with step:`"
-                    )
-
-    def check_inner(self, optimizer: Optimizer) -> None:
-        """Raise ValueError where a process cannot update by itself."""
-        if self.batch.may_shrink:
-            raise ValueError(
-                "step.inner_update takes a microbatch as the batch of an inner step, and "
-                'microbatch="auto" would change that with the number of processes: give a number'
-            )
-        if self.deterministic or self.scaler is not None or self.group.replica is not None:
-            raise ValueError(
-                "step.inner_update needs a whole copy of the model in each process, no "
-                "deterministic=True, for its result depends on the number of processes, and no "
-                "GradScaler: leave these out"
-            )
-        owned = {id(one) for known in self._optimizers for one in parameters_of(known)}
-        if not owned.issuperset(map(id, parameters_of(optimizer))):
-            raise ValueError(
-                "step.inner_update got an optimizer of a parameter that no tracked one has: the "
-                "tracked, outer one, as SGD(model.parameters(), lr=0.7, momentum=0.9, "
-                "nesterov=True), is the one that step.update applies"
-            )
-        if any(bucket.work for one in self.all_gradients() for bucket in one.buckets):
-            raise ValueError(
-                "step.inner_update came where steps before had none, so the gradients are on their "
-                "way to the others: call it after each step.backward, in all steps"
-            )
-
     def drop_gradients(self) -> None:
         """Drop the gradients of all optimizers."""
         for gradients in self._gradients.values():
@@ -307,8 +248,8 @@ class StepContext:
             self.partial = None
             self._follow_parameters()
             self.drop_gradients()
-        for optimizer in self._optimizers:
-            clear(_all_of(optimizer))  # it would apply also that of a parameter that is frozen
+        for optimizer in self.optimizers:
+            clear(all_of(optimizer))  # it would apply also that of a parameter that is frozen
         self.buffers.keep()
         seed_all(self.seed, step)
 
@@ -358,14 +299,14 @@ class StepContext:
         return all(
             {id(one) for one in parameters_of(optimizer)}
             == {id(one) for one in self.gradients(optimizer).parameters}
-            for optimizer in self._optimizers
+            for optimizer in self.optimizers
         )
 
     def _follow_parameters(self) -> None:
         """Adapt to parameters that scripts have frozen, unfrozen, or added to optimizers."""
         owned = set[int]()
         self._reducer.group = self.group.peers
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             parameters = parameters_of(optimizer)
             ids = {id(parameter) for parameter in parameters}
             if not owned.isdisjoint(ids):
@@ -394,7 +335,7 @@ class StepContext:
             return TreeGradients(parameters, peers, self.batch.microbatches)
         if self.compression is None and LocalGradients.fits(parameters, peers):
             return LocalGradients(parameters)
-        self._place = _registered(self.things, self._optimizers)
+        self._place = _registered(self.things, self.optimizers)
         ordered = sorted(parameters, key=lambda one: self._place[id(one)])
         return BucketedGradients(ordered, self._reducer)
 
@@ -405,14 +346,3 @@ def _registered(things: Sequence[object], optimizers: Sequence[Optimizer]) -> di
     found = dict.fromkeys(id(one) for module in modules for one in module.parameters())
     found |= dict.fromkeys(id(one) for owner in optimizers for one in parameters_of(owner))
     return {key: number for number, key in enumerate(found)}
-
-
-def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return the parameters that an optimizer updates."""
-    return [parameter for parameter in _all_of(optimizer) if parameter.requires_grad]
-
-
-def _all_of(optimizer: Optimizer) -> list[nn.Parameter]:
-    """Return its parameters, with those that are frozen."""
-    groups: list[dict[str, Any]] = optimizer.param_groups
-    return [parameter for group in groups for parameter in group["params"]]

@@ -23,7 +23,7 @@ from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.process.device import default_device, put
 from spotrun_trainer.run import Run
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.reduce.gradient_buckets import Bucket
+from spotrun_trainer.step.reduce.bucket import Bucket
 from spotrun_trainer.step.totals import Sums
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is

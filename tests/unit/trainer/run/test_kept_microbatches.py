@@ -21,7 +21,7 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.run import Run
 from spotrun_trainer.step import step_context
 from spotrun_trainer.step.gradients import BucketedGradients
-from spotrun_trainer.step.reduce import gradient_buckets
+from spotrun_trainer.step.reduce import reducer
 from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Job, Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
@@ -34,7 +34,7 @@ COMMIT = 3  # the number of its sum in a step, behind those of three buckets
 def train_in_buckets(plan: Plan) -> Trained:
     """Train with three buckets, of which two have room in flight."""
     vars(step_context)["BucketedGradients"] = partial(BucketedGradients, bucket_bytes=128)
-    vars(gradient_buckets)["APART_BYTES"] = 200
+    vars(reducer)["APART_BYTES"] = 200
     return train(plan)
 
 

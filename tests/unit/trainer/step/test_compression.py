@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from spotrun_trainer.elastic.pending_collectives import Done, Pending
 from spotrun_trainer.elastic.process_group import Group
+from spotrun_trainer.step.reduce.bucket import Bucket
 from spotrun_trainer.step.reduce.compression import (
     BF16,
     Compression,
@@ -20,7 +21,7 @@ from spotrun_trainer.step.reduce.compression import (
     compression_of,
 )
 from spotrun_trainer.step.reduce.exchange import Exchange, Rounds
-from spotrun_trainer.step.reduce.gradient_buckets import Bucket, Reducer
+from spotrun_trainer.step.reduce.reducer import Reducer
 
 SHAPES = [torch.Size(one) for one in ((40, 30), (7,), (16, 4, 8), (3, 0), (2, 2), ())]
 SIZES = [shape.numel() for shape in SHAPES]

@@ -16,7 +16,8 @@ from spotrun_trainer.loop.state_sync import checksum
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradients import BucketedGradients, Gradients, LocalGradients
-from spotrun_trainer.step.reduce.gradient_buckets import Reducer, split
+from spotrun_trainer.step.reduce.bucket import split
+from spotrun_trainer.step.reduce.reducer import Reducer
 from tests.support.processes.trainer_world import run_world
 
 

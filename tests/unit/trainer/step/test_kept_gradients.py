@@ -11,8 +11,8 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.step.gradients import BucketedGradients
-from spotrun_trainer.step.reduce import gradient_buckets
-from spotrun_trainer.step.reduce.gradient_buckets import Reducer
+from spotrun_trainer.step.reduce import reducer
+from spotrun_trainer.step.reduce.reducer import Reducer
 from tests.unit.trainer.step.test_gradients import backward, layers
 
 LAYERS = 4  # a bucket each
@@ -71,7 +71,7 @@ def test_whenever_the_world_breaks_whole_microbatches_are_there(
     room: int, sums: int, steps_before: int, microbatches: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gradient_buckets, "APART_BYTES", max(room, 20))
+        patch.setattr(reducer, "APART_BYTES", max(room, 20))
         group = Breaking(steps_before * LAYERS + sums)
         gradients, model = kept(group)
         for _ in range(steps_before):
@@ -124,7 +124,7 @@ def test_a_microbatch_that_is_not_whole_is_dropped() -> None:
 def test_a_large_parameter_that_is_on_its_way_takes_all_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gradient_buckets, "APART_BYTES", 0)
+    monkeypatch.setattr(reducer, "APART_BYTES", 0)
     gradients, model = kept(Breaking(2))
     compute(gradients, model, 2)
     with pytest.raises(PeerLostError):

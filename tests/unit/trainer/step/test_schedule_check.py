@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from spotrun_trainer.step.schedule_check import check_tracked
+from spotrun_trainer.step.checks.schedules import check_tracked
 
 
 class Wrapper:
