@@ -24,7 +24,7 @@ from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.store import stores
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter

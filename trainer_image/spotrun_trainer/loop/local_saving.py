@@ -17,7 +17,7 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.restore import Restored, naming, readers_of
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.state_sync import texts_of_all
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 
 _WHERE = "the local tier"

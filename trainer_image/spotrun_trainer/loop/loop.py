@@ -30,16 +30,15 @@ from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.process.stage import stage_of
 from spotrun_trainer.state.carry_over import apply_changes, given_options
 from spotrun_trainer.state.stage_course import StageCourse
-from spotrun_trainer.step import phase_results
+from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit import vote
-from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 from spotrun_trainer.telemetry.profiling import Profiling
 from spotrun_trainer.telemetry.speeds import Speeds, stopwatch_of

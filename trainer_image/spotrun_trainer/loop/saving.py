@@ -16,7 +16,7 @@ from spotrun_trainer.loop.checkpoint_owner import owner_of
 from spotrun_trainer.loop.local_saving import LocalSaving
 from spotrun_trainer.loop.restore import Restored
 from spotrun_trainer.loop.save_schedule import SaveSchedule
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 
 MARGIN_SECONDS = 2.0  # for the last report, and for the process to end

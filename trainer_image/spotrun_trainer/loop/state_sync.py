@@ -12,7 +12,7 @@ from spotrun_trainer.elastic.state_transfer import parts
 from spotrun_trainer.parallel.local import local
 from spotrun_trainer.process.rng import key_of
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.commit.vote import CHECKSUM_BITS
+from spotrun_trainer.step.vote import CHECKSUM_BITS
 
 _CHUNK_BYTES = 64 * 2**20
 _SUMMED_AT_ONCE = 2**24  # numbers, of which the sum makes a copy with 8 bytes for each

@@ -7,7 +7,7 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import state_sync
 from spotrun_trainer.loop.saving import Saving
 from spotrun_trainer.process.interrupt import InterruptedStepError
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step.vote import StepVote
 
 CHECKSUM_STEPS = 100
 PART_STEPS = 10  # the interval at which a part is compared

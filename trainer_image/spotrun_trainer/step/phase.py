@@ -12,17 +12,17 @@ from spotrun_trainer.data.order.sharding import deal_to
 from spotrun_trainer.parallel.pipeline import PipelineSchedule, compute
 from spotrun_trainer.process.device import moved
 from spotrun_trainer.process.rng import seed_all
-from spotrun_trainer.step.apply import apply
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.checks.optimizers import check_inner, check_tracked, check_unfrozen
 from spotrun_trainer.step.checks.schedules import check_schedules
+from spotrun_trainer.step.commit.apply import apply
 from spotrun_trainer.step.commit.commit import Part, commit
 from spotrun_trainer.step.commit.norm import square_of_part
-from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.gradients import Gradients
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.step.vote import StepVote
 
 _OUTSIDE = -1  # outside of microbatches draws are the same on every rank
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from spotrun_trainer.step.commit import vote
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step import vote
 from spotrun_trainer.step.phase import Outcome
+from spotrun_trainer.step.vote import StepVote
 
 
 def without_plans(outcome: Outcome) -> Outcome:

@@ -19,9 +19,9 @@ from spotrun_trainer.parallel.pipeline import PipelineSchedule
 from spotrun_trainer.process.device import memory_of
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.batch import TooLargeError
-from spotrun_trainer.step.commit.vote import StepVote, sum_votes
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
+from spotrun_trainer.step.vote import StepVote, sum_votes
 from spotrun_trainer.telemetry.out_of_memory import explain, is_out_of_memory
 
 _DISCARDING = (

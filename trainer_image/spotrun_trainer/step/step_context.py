@@ -18,10 +18,10 @@ from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.parallel.local import is_sharded, local
 from spotrun_trainer.parallel.pipeline import Schedules
 from spotrun_trainer.process.rng import seed_all
+from spotrun_trainer.state.optimizer_parameters import all_of, parameters_of
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch, TooLargeError
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradients import (
     BucketedGradients,
@@ -32,11 +32,11 @@ from spotrun_trainer.step.gradients import (
 )
 from spotrun_trainer.step.inner import InnerSteps
 from spotrun_trainer.step.loss_guard import Scaler
-from spotrun_trainer.step.parameters import all_of, parameters_of
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.partial import Partial
 from spotrun_trainer.step.reduce.reducer import Reducer
 from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.speeds import Speeds
 

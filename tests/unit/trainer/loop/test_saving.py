@@ -9,7 +9,7 @@ import torch
 from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.loop.save_schedule import SaveSchedule
 from spotrun_trainer.loop.saving import Saving
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step.vote import StepVote
 
 
 class Ordering:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from spotrun_trainer.loop import state_sync
 from spotrun_trainer.process.rng import key_of
-from spotrun_trainer.step.commit.vote import CHECKSUM_BITS
+from spotrun_trainer.step.vote import CHECKSUM_BITS
 
 
 def of(tensors: list[Tensor]) -> int:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spotrun_trainer.step.commit.vote import (
+from spotrun_trainer.step.vote import (
     CHECKSUM_BITS,
     StepVote,
     decode,

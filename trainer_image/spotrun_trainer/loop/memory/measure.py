@@ -25,12 +25,12 @@ from spotrun_trainer.loop.memory.needs import PLAN_FILE, Needs
 from spotrun_trainer.parallel.blocks import blocks_of
 from spotrun_trainer.step.batch import Batch
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.commit.vote import StepVote
 from spotrun_trainer.step.loss_guard import scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.reduce.bucket import accumulation_dtype
 from spotrun_trainer.step.step import Step
 from spotrun_trainer.step.step_context import StepContext
+from spotrun_trainer.step.vote import StepVote
 
 AS_WRITTEN, CHECKPOINTED = "as written", "checkpointed"
 BF16, BF16_CHECKPOINTED = "bf16", "bf16, checkpointed"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch.optim import Optimizer
 
 from spotrun_trainer.parallel.local import local
-from spotrun_trainer.step.parameters import parameters_of
+from spotrun_trainer.state.optimizer_parameters import parameters_of
 from spotrun_trainer.step.step_context import StepContext
 
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from spotrun_trainer.process.device import put
-from spotrun_trainer.step.commit import vote
-from spotrun_trainer.step.commit.vote import StepVote
+from spotrun_trainer.step import vote
 from spotrun_trainer.step.deterministic_reduce import sum_over
 from spotrun_trainer.step.reduce.tree_sum import Node, TreeSum
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
+from spotrun_trainer.step.vote import StepVote
 
 
 @dataclass(frozen=True)
