@@ -25,6 +25,7 @@ _KINDS = {
     "poddisruptionbudgets": "policy/v1",
     "networkpolicies": "networking.k8s.io/v1",
     "secrets": "v1",
+    "configmaps": "v1",
 }
 _TOLD = frozenset({"create events"})
 """Events are for people, limited by the hour, and not worth a second attempt."""

@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from devcluster.client import ApiError, at
+from spotrun.api.names import ANNOTATION_KEPT_REPORT
 from spotrun.policies.placement.queueing import giving_way
 from spotrun.state.names import owned_name
 from tests.plans.safety import numbers
@@ -69,13 +70,19 @@ Scenario = Callable[[Stage], Awaitable[None]]
 
 
 async def succeeds(stage: Stage) -> None:
-    """Create, train, succeed."""
+    """Create, train, succeed, keep a report."""
     world = stage.world
     await world.nodes.add("a", capacity=BIG)
-    await world.create_job(workers={"min": 2, "max": 3, "replicas": 3})
+    workers = {"min": 2, "max": 3, "replicas": 3}
+    await world.create_job(workers=workers, finished={"report": True})
     async with stage.trouble():
         await stage.trains(0, 1, 2)
     await stage.finish()
+
+    async def is_kept() -> bool:
+        return ANNOTATION_KEPT_REPORT in (await world.job())["metadata"].get("annotations", {})
+
+    await world.until(is_kept)
 
 
 async def worker_lost(stage: Stage) -> None:

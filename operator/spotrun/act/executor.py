@@ -17,6 +17,7 @@ from spotrun.act import workloads
 from spotrun.act.errors import Trouble, is_terminating, on_removal, on_write
 from spotrun.act.events import event, may_announce
 from spotrun.act.jobs.annotations import annotate
+from spotrun.act.jobs.report import keep_report
 from spotrun.act.jobs.scale import resize
 from spotrun.act.jobs.status import StatusWriter, status_of
 from spotrun.act.manifests.worker_settings import Settings
@@ -43,6 +44,7 @@ from spotrun.state.actions import (
     Create,
     Decision,
     DeleteJob,
+    KeepReport,
     PriceWorker,
     QueueAction,
     Release,
@@ -59,7 +61,8 @@ EVENTS = Resource("events.k8s.io", "v1", "events")
 
 _PATIENCE = 3  # failures in a row
 
-Single = Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize | QueueAction
+OfTheJob = Annotate | KeepReport | DeleteJob | Resize
+Single = Remove | Withdraw | Release | PriceWorker | OfTheJob | QueueAction
 """The actions that take one request."""
 
 Stored = Callable[[JobSnapshot, JobState, str], None]
@@ -234,14 +237,21 @@ class Executor:
                 return await self._pods.change(job, action)
             case Withdraw():
                 return await withdraw(self._client, self._writes, job, action)
+            case Annotate() | KeepReport() | DeleteJob() | Resize():
+                return await self._do_to_job(job, action)
+            case _:
+                return await workloads.change(self._client, self._writes, job, action, self._wall())
+
+    async def _do_to_job(self, job: JobSnapshot, action: OfTheJob) -> Trouble | None:
+        match action:
             case Annotate():
                 return await annotate(self._client, self._writes, job, action)
+            case KeepReport():
+                return await keep_report(self._client, self._writes, job)
             case DeleteJob():
                 return await self._delete(job)
             case Resize():
                 return await resize(self._client, self._writes, job, action)
-            case _:
-                return await workloads.change(self._client, self._writes, job, action, self._wall())
 
     async def _delete(self, job: JobSnapshot) -> Trouble | None:
         try:
@@ -300,14 +310,15 @@ def _name_of(action: Single) -> str:
             return f"the removal of worker {worker_id}"
         case PriceWorker(worker_id=worker_id):
             return f"the annotation of worker {worker_id} with the price of its loss"
-        case Annotate() | DeleteJob() | Resize():
+        case Annotate() | KeepReport() | DeleteJob() | Resize():
             return _OF_THE_JOB[type(action)]
         case _:
             return workloads.name_of(action)
 
 
-_OF_THE_JOB: dict[type[Single], str] = {
+_OF_THE_JOB: dict[type[OfTheJob], str] = {
     Annotate: "the annotation of the job with its cost",
+    KeepReport: "the ConfigMap with the report",
     DeleteJob: "the deletion of the job",
     Resize: "the change of workers.replicas",
 }

@@ -107,6 +107,14 @@ LABEL_BILL_NAMESPACE: Final = Name(
 LABEL_BILL_MONTH: Final = Name(
     "spotrun.dev/bill-month", "on ConfigMaps with bills: the month, such as 2026-11"
 )
+LABEL_REPORT: Final = Name(
+    "spotrun.dev/report-of", "on ConfigMaps with a kept report: the name of the TrainingJob"
+)
+REPORT_JOB: Final = Name("job.json", "in ConfigMaps with a kept report: the job as it ended")
+REPORT_EVENTS: Final = Name("events.json", "in ConfigMaps with a kept report: the job's Events")
+REPORT_VERSION: Final = Name(
+    "version", "in ConfigMaps with a kept report: the version of the operator"
+)
 LABEL_QUEUE: Final = Name(
     "kueue.x-k8s.io/queue-name",
     "on TrainingJobs: the LocalQueue of Kueue that gives the job its workers",
@@ -143,6 +151,9 @@ ANNOTATION_COST_LOST_WORK_USD: Final = Name(
 )
 ANNOTATION_COST_AS_OF: Final = Name(
     "spotrun.dev/cost-as-of", "on TrainingJobs: the time up to which the cost annotations count"
+)
+ANNOTATION_KEPT_REPORT: Final = Name(
+    "spotrun.dev/kept-report", "on TrainingJobs: the ConfigMap that keeps the report of the job"
 )
 ANNOTATION_NODE_USD_PER_HOUR: Final = Name(
     "spotrun.dev/usd-per-hour", "on nodes, by an admin: the node's price, before every other source"

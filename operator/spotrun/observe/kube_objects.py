@@ -18,6 +18,7 @@ from spotrun.api.names import (
     ANNOTATION_DEVICES,
     ANNOTATION_INJECTED,
     ANNOTATION_INTERRUPTION_USD,
+    ANNOTATION_KEPT_REPORT,
     ANNOTATION_NOTICE_SIGNAL,
     ANNOTATION_POOLS,
     ANNOTATION_PROFILE_WANTED,
@@ -71,6 +72,7 @@ class CostAnnotations(msgspec.Struct, frozen=True):
     on_demand_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_ON_DEMAND_USD))
     saved_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_SAVED_USD))
     lost_work_usd: str | None = msgspec.field(default=None, name=str(ANNOTATION_COST_LOST_WORK_USD))
+    kept_report: str | None = msgspec.field(default=None, name=str(ANNOTATION_KEPT_REPORT))
 
 
 class JobAnnotations(CostAnnotations, frozen=True):

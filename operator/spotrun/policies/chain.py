@@ -35,6 +35,7 @@ from spotrun.policies.lifecycle.completion import COMPLETION
 from spotrun.policies.lifecycle.deletion import CLOCK_DOUBT, DELETION
 from spotrun.policies.lifecycle.early_stop import EARLY_STOP
 from spotrun.policies.lifecycle.interruptions import INTERRUPTION_COUNT, INTERRUPTION_END
+from spotrun.policies.lifecycle.kept_report import KEPT_REPORT
 from spotrun.policies.lifecycle.metrics import METRICS
 from spotrun.policies.lifecycle.progress import PROGRESS
 from spotrun.policies.lifecycle.stages import STAGES
@@ -142,6 +143,7 @@ POLICIES: tuple[Policy, ...] = (
     PHASE,  # what is to be said about it?
     CORRECTIONS,  # was too much or too little said of its cost?
     COST_ANNOUNCEMENTS,  # and who reads that without its status?
+    KEPT_REPORT,  # what is left of it for its report?
     DELETION,  # may it go, now that it is over?
     CLOCK_DOUBT,  # do clocks agree by now?
 )

@@ -23,6 +23,7 @@ from spotrun.state.actions import (
     Create,
     DeleteJob,
     FinishRequest,
+    KeepReport,
     LeaveQueue,
     Placed,
     PriceWorker,
@@ -150,7 +151,7 @@ class Cluster:
                 if worker is not None and worker.uid == uid:
                     self._end(worker)
                     del self.workers[worker_id]
-            case PriceWorker() | Annotate() | DeleteJob() | Resize():
+            case PriceWorker() | Annotate() | KeepReport() | DeleteJob() | Resize():
                 pass  # of the job alone, whose size is given
             case (
                 AskQueue()

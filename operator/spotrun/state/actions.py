@@ -89,6 +89,11 @@ class Annotate:
 
 
 @dataclass(frozen=True)
+class KeepReport:
+    """Keep the report of a finished job in a ConfigMap that outlives it."""
+
+
+@dataclass(frozen=True)
 class DeleteJob:
     """Delete a finished job whose time is over."""
 
@@ -154,7 +159,16 @@ class BoostRequest:
 
 QueueAction = BoostRequest | AskQueue | ReturnQuota | LeaveQueue | AcceptEviction | FinishRequest
 Action = (
-    Create | Remove | Withdraw | Release | PriceWorker | Annotate | DeleteJob | Resize | QueueAction
+    Create
+    | Remove
+    | Withdraw
+    | Release
+    | PriceWorker
+    | Annotate
+    | KeepReport
+    | DeleteJob
+    | Resize
+    | QueueAction
 )
 
 

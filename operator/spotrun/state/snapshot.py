@@ -266,7 +266,8 @@ class JobSnapshot:
     volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
     storage_price: StoragePrice | None = None  # of checkpoint.uri; None: unknown
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
-    annotated: Mapping[str, str] = field(default_factory=dict)  # with its cost, by an earlier write
+    # With its cost and its kept report, by earlier writes.
+    annotated: Mapping[str, str] = field(default_factory=dict)
     script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     is_trial: bool = False  # of a TuningJob, which waits for what it measures

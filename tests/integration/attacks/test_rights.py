@@ -157,7 +157,9 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     async with operating(world, account):
         place = {"volume": {"persistentVolumeClaim": {"claimName": "claimed"}}}
         await world.create_job("claims", workers=sized(2), checkpoint=place)
-        await world.create_job("ends", workers=sized(1), finished={"deleteAfter": "1s"})
+        await world.create_job(
+            "ends", workers=sized(1), finished={"deleteAfter": "1s", "report": True}
+        )
         await world.create_search(trials={"max": 1})
         await world.create_limit(limitUsd="100", onExceeded="Warn")
         await world.until_phase("Running", "ends")

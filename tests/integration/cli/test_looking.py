@@ -12,7 +12,7 @@ from tests.support.processes.plugin import begun, ended, typed
 async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: World) -> None:
     await add_node(world, "a", "36")
     world.play().step_times = lambda _: Times(0.05)
-    await world.create_job(workers=workers(2))
+    await world.create_job(workers=workers(2), finished={"report": True})
     here = ("-n", world.namespace)
     async with world.operator():
         await world.until_job(lambda s: "step" in s.get("progress", {}))
@@ -33,6 +33,11 @@ async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: Worl
         assert b"Running, workers 2/2" in await watcher.stdout.readline()
         world.play().may_finish.set()
         watched, followed = await ended(watcher), await ended(follower)
+        await _is_kept(world)
+        await world.kube.delete(world.jobs("job"))
+        await world.until(lambda: _is_gone(world))
+        reported = await typed(world.cluster, "report", "job", "-o", "markdown", *here)
+        unknown = await typed(world.cluster, "report", "jbo", *here)
     assert listed.code == shown.code == explained.code == heard.code == billed.code == 0
     assert re.search(r"^job +Running +2/2 .* 18\.00 ", listed.out, re.MULTILINE)
     [row] = json.loads(for_programs.out)
@@ -48,3 +53,18 @@ async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: Worl
     assert watched.code == followed.code == 0
     assert "Succeeded" in watched.out.splitlines()[-1]
     assert followed.out.startswith("loss of 0\n")
+    assert reported.out.startswith(f"# Training job {world.namespace}/job: Succeeded\n")
+    assert "world 1: 2 workers, entered by Restart" in reported.out
+    assert "The job is gone; this is from ConfigMap job-" in reported.out
+    assert (reported.code, unknown.code) == (0, 4)
+
+
+async def _is_kept(world: World) -> None:
+    async def told() -> bool:
+        return "spotrun.dev/kept-report" in (await world.job())["metadata"].get("annotations", {})
+
+    await world.until(told)
+
+
+async def _is_gone(world: World) -> bool:
+    return await world.kube.list(world.jobs()) == []

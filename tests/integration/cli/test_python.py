@@ -93,6 +93,7 @@ async def test_a_wait_ends_in_time_and_leaves_nothing_running(
     await world.create_job(suspend=True)
     async with Client() as client:
         job = await client.get.aio("job")
+        assert (await client.report.aio("job")).content.title == f"{world.namespace}/job"
         with pytest.raises(TimeoutError):
             await job.wait.aio(timeout=0.2)
         waiting = asyncio.create_task(job.wait.aio())
@@ -103,6 +104,8 @@ async def test_a_wait_ends_in_time_and_leaves_nothing_running(
         await job.delete.aio()
         with pytest.raises(NoSuchJobError):
             await job.wait.aio()
+        with pytest.raises(NoSuchJobError):
+            await client.report.aio("job")
 
 
 async def test_mistakes_are_said_before_anything_is_sent(world: World, kubeconfig: Path) -> None:

@@ -177,3 +177,9 @@ class Finished(Model):
         description="The time from its end until the TrainingJob is deleted, e.g. 24h. Default: it "
         "is kept.",
     )
+    report: bool = Field(
+        False,
+        description="Default false. True keeps a report of the job in a ConfigMap of its namespace "
+        "once its workers are gone and its cost is final. The ConfigMap outlives the job, and "
+        "`kubectl tjob report NAME` reads it. deleteAfter waits for it.",
+    )

@@ -9,9 +9,12 @@ import msgspec
 
 from spotrun.api.names import TRAINING_JOB
 from spotrun.cli.cluster.session import Cluster
+from spotrun.cli.cluster.troubles import NoSuchJob
 from spotrun.cli.python.calling import blocking
 from spotrun.cli.python.connection import Connection
 from spotrun.cli.python.job import Job, read_all, read_one
+from spotrun.cli.python.report import Report
+from spotrun.cli.report.kept import kept_report
 from spotrun.cli.submit.creation import create, objects_of, trainer_image
 from spotrun.cli.submit.package import name_for, pack
 from spotrun.cli.submit.secrets import require_no_secrets
@@ -128,6 +131,18 @@ class Client:
     async def get(self, name: str, *, namespace: str | None = None) -> Job:
         """Return a job; raises NoSuchJobError with names like it."""
         return await self._job(await self._connection.cluster(namespace), name)
+
+    @blocking
+    async def report(self, name: str, *, namespace: str | None = None) -> Report:
+        """Return the report on a job; on one that is gone, the one that `finished.report` kept."""
+        cluster = await self._connection.cluster(namespace)
+        try:
+            job = await self._job(cluster, name)
+        except NoSuchJob:
+            if (kept := await kept_report(cluster, name)) is None:
+                raise
+            return Report(kept)
+        return await job.report.aio()
 
     @blocking
     async def list(self, *, all_namespaces: bool = False) -> tuple[Job, ...]:

@@ -8,10 +8,11 @@ from typing import Any
 from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.installation import installation
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Refused
+from spotrun.cli.cluster.troubles import NoSuchJob, Refused
 from spotrun.cli.jobs.reading import events_of, one_job
 from spotrun.cli.jobs.tune.reading import loaded, read_search
 from spotrun.cli.report.content import Report, report_on
+from spotrun.cli.report.kept import kept_report
 from spotrun.cli.report.search import report_on_search
 from spotrun.cli.report.writing import WRITERS
 from spotrun.observe.kube_objects import TRAINING_JOBS
@@ -21,7 +22,7 @@ def run(chosen: Namespace) -> int:
     """Write the report to a file or to standard output."""
 
     async def work(cluster: Cluster) -> int:
-        report = await (_on_search if chosen.search else _on_job)(cluster, chosen.name)
+        report = await (_on_search if chosen.search else report_on_named)(cluster, chosen.name)
         text = WRITERS[chosen.output](report)
         if chosen.file is None:
             print(text, end="")
@@ -36,8 +37,14 @@ def run(chosen: Namespace) -> int:
     return ask(chosen, work)
 
 
-async def _on_job(cluster: Cluster, name: str) -> Report:
-    job = await one_job(cluster, name)
+async def report_on_named(cluster: Cluster, name: str) -> Report:
+    """Report on a job as it is, or as it was kept if it is gone; raises NoSuchJob."""
+    try:
+        job = await one_job(cluster, name)
+    except NoSuchJob:
+        if (kept := await kept_report(cluster, name)) is None:
+            raise
+        return kept
     manifest, events, known = await asyncio.gather(
         cluster.client.get(TRAINING_JOBS, name, dict[str, Any], namespace=cluster.namespace),
         events_of(cluster, job),

@@ -7,7 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from spotrun.api.names import ANNOTATION_CHECKPOINT_WANTED, ANNOTATION_PROFILE_WANTED
+from spotrun.api.field_types.secret_values import without_secrets
+from spotrun.api.names import (
+    ANNOTATION_CHECKPOINT_WANTED,
+    ANNOTATION_KEPT_REPORT,
+    ANNOTATION_PROFILE_WANTED,
+)
 from spotrun.cli.cluster.installation import Installation
 from spotrun.cli.jobs.advice import troubles
 from spotrun.cli.jobs.model import Job
@@ -21,15 +26,11 @@ _SERVER_SIDE = ("managedFields", "uid", "resourceVersion", "generation", "creati
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WRITTEN = (
     "spotrun.dev/cost-",
+    str(ANNOTATION_KEPT_REPORT),
     str(ANNOTATION_CHECKPOINT_WANTED),
     str(ANNOTATION_PROFILE_WANTED),
 )
 """The annotations that the operator writes begin so; the others ask to save and to profile."""
-_SECRET = re.compile(
-    r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
-)
-HIDDEN = "(left out of this report)"
-"""Stands in the place of values that look like secrets."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +133,7 @@ def cleaned(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if annotations:
         metadata["annotations"] = annotations
     kept = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind")}
-    return {**kept, "metadata": metadata, "spec": _without_secrets(manifest.get("spec", {}))}
-
-
-def _without_secrets(part: Any) -> Any:  # noqa: ANN401 - any part of a manifest
-    if isinstance(part, list):
-        return [_without_secrets(one) for one in part]
-    if not isinstance(part, dict):
-        return part
-    if "value" in part and _SECRET.search(str(part.get("name", ""))):
-        return {**part, "value": HIDDEN}
-    return {name: _without_secrets(one) for name, one in part.items()}
+    return {**kept, "metadata": metadata, "spec": without_secrets(manifest.get("spec", {}))}
 
 
 def ended_at(job: Job) -> str | None:

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from spotrun.api.names import ConditionType
+from spotrun.policies.lifecycle.kept_report import lacks_report
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.state.actions import DeleteJob
 from spotrun.state.conditions import holds_since
@@ -22,6 +23,8 @@ def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
     seconds = deletion_wake_after_seconds(view, status)
     if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
         return ()
+    if lacks_report(view):
+        return ()  # it is kept first, and then the job has changed
     return (DeleteJob("the time of finished.deleteAfter has passed"),)
 
 

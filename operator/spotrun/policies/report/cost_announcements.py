@@ -14,6 +14,7 @@ from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import ConditionType, Pricing, Reason
 from spotrun.money.units import NO_USD, seconds_between
 from spotrun.policies.cost.bill import to_show
+from spotrun.policies.lifecycle.kept_report import is_at_rest, is_final
 from spotrun.policies.policy import Policy
 from spotrun.state.actions import Annotate, Announce
 from spotrun.state.conditions import find, read_reason
@@ -42,7 +43,7 @@ def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
 def final_cost(view: View, status: JobState) -> tuple[Announce, ...]:
     """The last word on what a job cost, once all its workers are settled."""
     cost = status.cost
-    if not _is_final(status) or _is_final(view.job.status) or cost.usd is None:
+    if not is_final(status) or is_final(view.job.status) or cost.usd is None:
         return ()
     words = [f"the job has cost {cost.usd} in all"]
     if cost.on_demand_usd is not None and cost.saved_usd is not None:
@@ -78,7 +79,7 @@ def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
 
 
 def _is_due(view: View, status: JobState, shown: Mapping[str, str]) -> bool:
-    if _is_at_rest(status):
+    if is_at_rest(status):
         return True
     if status.phase in FINISHED or status.suspended_by:
         return False  # the last workers are on their way out, and then it is final
@@ -88,18 +89,6 @@ def _is_due(view: View, status: JobState, shown: Mapping[str, str]) -> bool:
     before = view.job.status
     has_turned = before.phase is not status.phase or _level(before) != _level(status)
     return has_turned and now != then
-
-
-def _is_at_rest(status: JobState) -> bool:
-    """Whether nothing is spent any more, until somebody changes the job."""
-    is_over = status.phase in FINISHED or bool(status.suspended_by)
-    # Of a lost worker nothing may be heard for ever, and then it is never settled.
-    num_paid = status.settled.size + len(status.accumulators.ends)
-    return is_over and num_paid == (status.next_worker_id or 0)
-
-
-def _is_final(status: JobState) -> bool:
-    return status.phase in FINISHED and _is_at_rest(status)
 
 
 def _annotations(cost: Cost) -> dict[str, str]:
