@@ -2,6 +2,7 @@
 
 import asyncio
 import builtins
+import json
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from spotrun.cli.submit.wishes import Wishes, read_workers
 from spotrun.cli.text.prompt import agrees
 from tests.support.screens.shown_jobs import shown_pools
 
+ROOT = Path(__file__).parents[3]
 SCRIPT = "import torch\nprint(torch.ones(1))\n"
 
 
@@ -33,6 +35,17 @@ def script(tmp_path: Path) -> Path:
     file = tmp_path / "My Train.py"
     file.write_text(SCRIPT)
     return file
+
+
+def a_kubeconfig(server: str) -> str:
+    return json.dumps(
+        {
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+    )
 
 
 def written(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
@@ -109,6 +122,24 @@ spec:
     onExceeded: Fail
 """.replace("f00ef0f00f", pack(str(script)).digest)
     )
+
+
+@pytest.mark.parametrize("server", [None, "https://127.0.0.1:1"], ids=["no kubeconfig", "dead"])
+def test_a_dry_run_needs_no_cluster_and_says_what_it_did_not_look_up(
+    server: str | None, script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config"
+    if server is not None:
+        file.write_text(a_kubeconfig(server))
+    assert main(["run", str(script), "--dry-run", "--kubeconfig", str(file)]) == 0
+    said = capsys.readouterr()
+    _, job = yaml.safe_load_all(said.out)
+    [container] = job["spec"]["workers"]["template"]["spec"]["containers"]
+    values = yaml.safe_load((ROOT / "charts/spotrun/values.yaml").read_text())
+    assert container["image"] == values["trainerImage"]
+    why = "no kubeconfig" if server is None else "does not answer"
+    assert why in said.err
+    assert "or give --image" in said.err
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 
+import msgspec
+
 from spotrun.cli.cluster.exit_codes import DONE, REFUSED, WRONGLY_ASKED
-from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.cluster.session import Cluster, ask, connected
+from spotrun.cli.cluster.troubles import Refused, Unreadable, in_words
 from spotrun.cli.jobs.reading import pools
 from spotrun.cli.jobs.watch import watched
 from spotrun.cli.submit.creation import Objects, create, objects_of, trainer_image
@@ -21,8 +24,14 @@ from spotrun.cli.submit.manifests import as_yaml
 from spotrun.cli.submit.package import Package, name_for, pack
 from spotrun.cli.submit.secrets import require_no_secrets
 from spotrun.cli.submit.wishes import Wishes, read_wishes
+from spotrun.cli.text.look import printable
 from spotrun.cli.text.prompt import agrees
+from spotrun.kube.errors import KubeError
+from spotrun.kube.rest.access import AccessError
 
+STAND_IN_IMAGE = "your-registry/spotrun-trainer:1"
+"""The chart has it as the default of trainerImage, to be replaced as well."""
+_LOOK_SECONDS = 5.0
 _GOODBYE_SECONDS = 35.0
 """torchrun gives its workers 30 s; killed before, it would leave them behind, with their GPUs."""
 
@@ -51,8 +60,8 @@ def run(order: Order) -> int:
     chosen = order.chosen
     if chosen.local:
         return _here(order)
-    if chosen.dry_run and chosen.image:
-        print(_yaml(order, chosen.image), end="")
+    if chosen.dry_run:
+        print(_yaml(order, chosen.image or asyncio.run(_named_image(order))), end="")
         return DONE
     submitted: list[str] = []
     try:
@@ -68,13 +77,27 @@ def run(order: Order) -> int:
         return DONE
 
 
+async def _named_image(order: Order) -> str:
+    """Return the installation's image, or a stand-in: a dry run needs no cluster."""
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS), connected(order.chosen) as cluster:
+            return await trainer_image(cluster)
+    except TimeoutError:
+        why = f"the cluster has not answered within {_LOOK_SECONDS:g} s"
+    except (Refused, Unreadable, AccessError, KubeError, OSError, msgspec.MsgspecError) as error:
+        why = in_words(error)
+    print(
+        f"kubectl tjob run: the image was not looked up ({printable(why)}). Below is "
+        f"{STAND_IN_IMAGE}: put yours in its place, or give --image",
+        file=sys.stderr,
+    )
+    return STAND_IN_IMAGE
+
+
 async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
     """Ask and submit; names the job in `submitted` once it is there."""
     chosen = order.chosen
     image = chosen.image or await trainer_image(cluster)
-    if chosen.dry_run:
-        print(_yaml(order, image), end="")
-        return DONE
     print(
         "\n".join(_summary(cluster, order, image, expectation(order.wishes, await pools(cluster))))
     )
