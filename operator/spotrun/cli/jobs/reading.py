@@ -102,13 +102,18 @@ async def _events_named(cluster: Cluster, name: str) -> tuple[EventObject, ...]:
 
 async def places_of(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Place]:
     """Read where the nodes of pods are; nothing where nodes may not be read, as by most users."""
+    try:
+        return await read_places(cluster, pods)
+    except Forbidden:
+        return {}
+
+
+async def read_places(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Place]:
+    """Read the same; raises KubeError. A node that is gone is left out."""
     names = list(dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name))
     found: dict[str, Place] = {}
     for some in (names[:1], names[1:MOST_WORKERS]):  # one alone tells whether it is allowed
-        try:
-            nodes = await asyncio.gather(*(_node(cluster, name) for name in some))
-        except Forbidden:
-            return {}
+        nodes = await asyncio.gather(*(_node(cluster, name) for name in some))
         found |= {node.metadata.name: place_of(node) for node in nodes if node is not None}
     return found
 

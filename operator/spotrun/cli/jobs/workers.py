@@ -40,7 +40,7 @@ class Place:
     machine: str = "-"
 
 
-_NOWHERE = Place()
+NOWHERE = Place()
 
 
 def place_of(node: NodeObject) -> Place:
@@ -69,7 +69,7 @@ def workers_of(
     }
     by_name = {pool.metadata.name: pool for pool in pools}
     found = [
-        _worker(pod, ranks, prices, by_name, places.get(pod.spec.node_name or "", _NOWHERE))
+        _worker(pod, ranks, prices, by_name, places.get(pod.spec.node_name or "", NOWHERE))
         for pod in pods
     ]
     return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0, one.worker_id)))

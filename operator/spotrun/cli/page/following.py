@@ -9,8 +9,7 @@ from spotrun.api.names import LABEL_JOB
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.pool_model import Pool
-from spotrun.cli.jobs.reading import places_of
-from spotrun.cli.jobs.workers import Place
+from spotrun.cli.page.places import Places
 from spotrun.cli.page.views.fleet import Fleet, JobRow, PoolRow, job_row, pool_row
 from spotrun.cli.page.views.history import Sample, sample_of, with_sample
 from spotrun.cli.page.views.job import JobView, Seen, job_view
@@ -33,7 +32,6 @@ from spotrun.observe.kube_objects import (
 
 _SYNC_SECONDS = 10.0
 _FAILURES_TO_SAY = 2
-_NOWHERE = Place()
 Row = TypeVar("Row")
 Version = tuple[int, int, int, tuple[str, ...]]
 
@@ -147,7 +145,7 @@ class JobFollower:
         self._changes = 0  # of pods and Events
         self._cluster, self._fleet, self._key = cluster, fleet, key
         self._lives: dict[str, Life] = {}
-        self._places: dict[str, Place] = {}
+        self._places = Places(cluster, lambda pod: self._on_pod(None, pod), self._hide)
         self._assignments: tuple[EventObject, ...] = ()
         self._hidden: list[str] = []
         self.pods = Reflector(
@@ -204,7 +202,7 @@ class JobFollower:
                 events, key=lambda one: one.event_time or one.deprecated_last_timestamp or ""
             ),
             assignments=self._assignments,
-            places=self._places,
+            places=self._places.known,
             lives=self._lives,
             samples=self._fleet.samples(self._key),
             hidden=self._hidden,
@@ -213,8 +211,7 @@ class JobFollower:
 
     def _on_pod(self, old: PodObject | None, new: PodObject | None) -> None:
         if new is not None:
-            place = self._places.get(new.spec.node_name or "", _NOWHERE)
-            self._lives[new.metadata.name] = life_of(new, place)
+            self._lives[new.metadata.name] = life_of(new, self._places.of(new))
         elif old is not None:
             life = self._lives[old.metadata.name]
             self._lives[old.metadata.name] = ended(life, self._cluster.client.clock.now())
@@ -235,25 +232,12 @@ class JobFollower:
         self._assignments = found.items
 
     async def _find_places(self) -> None:
-        """Read the nodes of pods as they come, where nodes may be read."""
         async with self.bell.heard() as news:
-            while True:
-                news.clear()
-                pods = [
-                    pod
-                    for pod in self.pods.store
-                    if pod.spec.node_name and pod.spec.node_name not in self._places
-                ]
-                if pods:
-                    try:
-                        found = await places_of(self._cluster, pods)
-                    except KubeError:
-                        found = {}
-                    for pod in pods:
-                        name = pod.spec.node_name or ""
-                        self._places[name] = found.get(name, _NOWHERE)
-                        self._on_pod(None, pod)
-                await news.wait()
+            await self._places.follow(self.pods.store, news)
+
+    def _hide(self, what: str) -> None:
+        self._hidden.append(what)
+        self._ring()
 
 
 @asynccontextmanager
