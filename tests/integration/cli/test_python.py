@@ -46,13 +46,15 @@ async def test_the_page_holds_from_top_to_bottom(
             if "job.wait(" in source:
                 play.may_finish.set()
             code = compile("\n" * (line - 1) + source, str(PAGE), "exec")
-            await asyncio.to_thread(exec, code, names)
+            answers = _profile_is_made(world) if "profile(" in source else asyncio.sleep(0)
+            await asyncio.gather(asyncio.to_thread(exec, code, names), answers)
             if "Mixed" in source:
                 await world.until_job(lambda s: "step" in s.get("progress", {}), "gpt")
                 world.agent(0, "gpt").context.log("loss 0.5")
     said = capsys.readouterr().out
     assert re.search(r"^Running \d+ ", said, re.MULTILINE)
     assert said.count("loss 0.5") >= 1
+    assert "aten::addmm 1.2 ms\nthe trace is in profile.json.gz\n" in said
     assert re.search(r"^step-\d+\S* \d+$", said, re.MULTILINE)
     assert re.search(r"^Succeeded 0\.\d+ ", said, re.MULTILINE)
     assert "True ['gpt', 'small']" in said
@@ -63,6 +65,19 @@ async def test_the_page_holds_from_top_to_bottom(
     assert "<svg" in names["job"]._repr_html_()
     [container] = names["job"].manifest.spec.workers.template.spec.containers
     assert container.args == ("train.py", "--epochs", "3")
+
+
+async def _profile_is_made(world: World) -> None:
+    """Answer as a worker does that is asked for a profile."""
+
+    async def order() -> str | None:
+        annotations = (await world.job("gpt"))["metadata"].get("annotations", {})
+        found: str | None = annotations.get("spotrun.dev/profile-wanted")
+        return found
+
+    asked = json.loads(await world.until(order))["asked"]
+    for sentence in ("aten::addmm 1.2 ms", "the trace is in profile.json.gz", "done"):
+        world.agent(0, "gpt").context.log(f"profile {asked}: {sentence}")
 
 
 async def test_logs_are_followed_to_the_end_and_a_failure_is_raised(
@@ -96,6 +111,10 @@ async def test_a_wait_ends_in_time_and_leaves_nothing_running(
         assert (await client.report.aio("job")).content.title == f"{world.namespace}/job"
         with pytest.raises(TimeoutError):
             await job.wait.aio(timeout=0.2)
+        with pytest.raises(RefusedError, match="only a running job has steps"):
+            await job.profile.aio()
+        with pytest.raises(ValueError, match="steps= 0: give a number from 1 to 200"):
+            await job.profile.aio(steps=0)
         waiting = asyncio.create_task(job.wait.aio())
         await job.refresh.aio()
         waiting.cancel()

@@ -7,7 +7,7 @@ import pytest
 from spotrun import wire
 from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.logs.following import the_pod
-from spotrun.cli.jobs.logs.profile import answers
+from spotrun.cli.jobs.logs.profiling import answers
 from spotrun.cli.text import numbers
 from tests.support.screens.shown_jobs import shown_job, shown_pods
 

@@ -14,10 +14,11 @@ from typing_extensions import override
 from spotrun.api.names import Phase
 from spotrun.cli.cluster.installation import Installation, installation
 from spotrun.cli.cluster.session import Cluster
-from spotrun.cli.cluster.troubles import NoSuchJob
+from spotrun.cli.cluster.troubles import NoSuchJob, Refused
 from spotrun.cli.jobs import actions, model
 from spotrun.cli.jobs.logs.following import Wanted, lines_of, logs_of
 from spotrun.cli.jobs.logs.lines import Line
+from spotrun.cli.jobs.logs.profiling import FAILED, profiled
 from spotrun.cli.jobs.reading import events_of, read_job, read_jobs
 from spotrun.cli.jobs.watch import in_a_line
 from spotrun.cli.jobs.watching import states_of
@@ -28,6 +29,7 @@ from spotrun.cli.python.report import Report
 from spotrun.cli.report import content
 from spotrun.cli.report.content import report_on
 from spotrun.observe.kube_objects import EventObject
+from spotrun.wire import MOST_PROFILED_STEPS
 
 if TYPE_CHECKING:
     from spotrun.api.cost import Cost
@@ -171,6 +173,30 @@ class Job:
             return
         for line in (await logs_of(cluster, self.name, wanted)).lines:
             yield line
+
+    @blocking
+    async def profile(
+        self,
+        *,
+        steps: int = 20,
+        rank: int = 0,
+        timeout: float = 300,  # noqa: ASYNC109 - for those who block
+    ) -> str:
+        """Have the first process of a worker record its next steps with torch's profiler.
+
+        Returns the operators that take most time, and where the trace lies. Raises RefusedError
+        if it could not be made, or no answer came in time.
+        """
+        if not 1 <= steps <= MOST_PROFILED_STEPS:
+            raise ValueError(f"--steps {steps}: give a number from 1 to {MOST_PROFILED_STEPS}")
+        cluster = await self._cluster()
+        await self._refreshed(cluster)
+        said = profiled(cluster, self._seen.shown, steps=steps, rank=rank, seconds=timeout)
+        async with aclosing(said) as sentences:
+            _asked, *answer = [one async for one in sentences]
+        if answer and answer[-1].startswith(FAILED):
+            raise Refused(f"{self.name} made no profile: {answer[-1].removeprefix(FAILED)}")
+        return "\n".join(answer)
 
     @blocking
     async def report(self) -> Report:
