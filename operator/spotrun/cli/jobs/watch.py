@@ -12,7 +12,7 @@ from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.jobs.model import Job
 from spotrun.cli.jobs.reading import events_of, places_of, pools, shown_pods
 from spotrun.cli.jobs.screens.detail import Facts, detail
-from spotrun.cli.jobs.watching import states_of
+from spotrun.cli.jobs.watching import states_of, unanswered
 from spotrun.cli.text.look import Look, look_of, printable
 from spotrun.cli.text.words import count, usd
 from spotrun.kube.errors import Retryable
@@ -36,7 +36,7 @@ async def watched(cluster: Cluster, name: str) -> int:
     is_screen = sys.stdout.isatty()
     last = ""
     job: Job | None = None
-    async with aclosing(states_of(cluster, name)) as states:
+    async with aclosing(states_of(cluster, name, away=unanswered)) as states:
         upcoming = asyncio.ensure_future(anext(states, None))
         try:
             while True:

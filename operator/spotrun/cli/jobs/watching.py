@@ -1,7 +1,8 @@
 """A job as it changes: each new state of it, until it is gone or nobody asks any more."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import sys
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import msgspec
@@ -19,6 +20,8 @@ _SILENCE_SECONDS = 330.0
 _PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 600.0
 """An API server that is upgraded is away for minutes."""
+_FAILURES_TO_SAY = 2
+"""A watch that breaks is no news, if the next request is answered."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -26,19 +29,31 @@ class _Event(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-async def states_of(cluster: Cluster, name: str, uid: str = "") -> AsyncGenerator[Job, None]:
+def unanswered() -> None:
+    """Say that the cluster is away, to somebody who waits for news."""
+    minutes = f"{_PATIENCE_SECONDS / 60:.0f} minutes"
+    print(
+        f"the cluster does not answer: it is asked again for {minutes}; Ctrl-C leaves",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+async def states_of(
+    cluster: Cluster, name: str, uid: str = "", away: Callable[[], None] = lambda: None
+) -> AsyncGenerator[Job, None]:
     """Yield the job, and each later state of it; ends when it is deleted.
 
     One that is made anew under its name is another. Once the cluster has answered, it may be silent
-    for a while.
+    for a while; `away` is called at the beginning of that.
     """
-    answered_at = float("-inf")
+    answered_at, failures = float("-inf"), 0
     while True:
         try:
             job = await one_job(cluster, name)
             if uid and job.metadata.uid != uid:
                 return
-            uid, answered_at = job.metadata.uid, boot_seconds()
+            uid, answered_at, failures = job.metadata.uid, boot_seconds(), 0
             yield job
             async with aclosing(_changes(cluster, job)) as changes:
                 async for changed in changes:
@@ -54,6 +69,9 @@ async def states_of(cluster: Cluster, name: str, uid: str = "") -> AsyncGenerato
         except (Gone, Retryable, Silent):  # what is lost of a watch is in the next state
             if boot_seconds() - answered_at > _PATIENCE_SECONDS:
                 raise
+            failures += 1
+            if failures == _FAILURES_TO_SAY:
+                away()
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

@@ -8,6 +8,7 @@ from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.session import Cluster, ask
 from spotrun.cli.jobs.logs.following import Wanted, lines_of, logs_of
 from spotrun.cli.jobs.logs.lines import drawn
+from spotrun.cli.jobs.watching import unanswered
 
 
 def run(chosen: Namespace) -> int:
@@ -17,7 +18,7 @@ def run(chosen: Namespace) -> int:
     async def work(cluster: Cluster) -> int:
         if chosen.follow:
             width = 3 if chosen.all else 0
-            async with aclosing(lines_of(cluster, chosen.name, wanted)) as lines:
+            async with aclosing(lines_of(cluster, chosen.name, wanted, unanswered)) as lines:
                 async for line in lines:
                     print(drawn(line, has_times=False, width=width))
                     sys.stdout.flush()

@@ -1,7 +1,7 @@
 """The logs of a job's workers: those that are there, and those that come. Prints nothing."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -61,13 +61,18 @@ async def logs_of(cluster: Cluster, name: str, wanted: Wanted) -> Logs:
     return Logs(tuple(kept), tuple(chosen))
 
 
-async def lines_of(cluster: Cluster, name: str, wanted: Wanted) -> AsyncGenerator[Line, None]:
-    """Yield lines as they come, until the job is over or gone."""
+async def lines_of(
+    cluster: Cluster, name: str, wanted: Wanted, away: Callable[[], None] = lambda: None
+) -> AsyncGenerator[Line, None]:
+    """Yield lines as they come, until the job is over or gone.
+
+    `away` is called when the cluster begins to be silent.
+    """
     queue: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_WAITING)
 
     async def run() -> None:
         try:
-            await _Follower(cluster, name, wanted, queue).run()
+            await _Follower(cluster, name, wanted, queue).run(away)
         except Exception:
             await queue.put(None)
             raise
@@ -144,10 +149,10 @@ class _Follower:
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by pod
         self._world = 0
 
-    async def run(self) -> None:
+    async def run(self, away: Callable[[], None]) -> None:
         """Queue lines until the job is over, or gone."""
         try:
-            async with aclosing(states_of(self._cluster, self._name)) as states:
+            async with aclosing(states_of(self._cluster, self._name, away=away)) as states:
                 async for job in states:
                     await self._look(job)
                     if job.status.phase in _OVER:

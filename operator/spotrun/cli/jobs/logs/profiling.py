@@ -11,7 +11,7 @@ from spotrun.cli.jobs.actions import patched
 from spotrun.cli.jobs.logs.following import the_pod
 from spotrun.cli.jobs.logs.reading import follow
 from spotrun.cli.jobs.model import Job
-from spotrun.cli.jobs.reading import pods_of
+from spotrun.cli.jobs.reading import one_job, pods_of
 from spotrun.wire import Profile, profile_text
 
 FAILED = "failed: "
@@ -54,6 +54,7 @@ async def profiled(
                 if sentence.startswith(FAILED):
                     return
     except TimeoutError:
+        await one_job(cluster, name)  # if the cluster is away, or the job gone, that is why
         why = _NO_ANSWER.format(name=name)
         raise Refused(f"it is not done after {seconds:g} s, {last}: {why}") from None
     raise Refused(f"the log of {pod.metadata.name} ended before the profile did: {last}")
