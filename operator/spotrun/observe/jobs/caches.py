@@ -1,15 +1,16 @@
 """The caches behind jobs: TrainingJobs, the pods of their workers, and the nodes."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Any
+
+from typing_extensions import override
 
 from spotrun.api.names import LABEL_JOB, LABEL_JOB_UID, LABEL_TEMPLATE
 from spotrun.api.trainingjob import TrainingJobSpec
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Handler, Reflector
+from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.observe.jobs.orphans import is_orphan
 from spotrun.observe.jobs.pods import worker_id_in
 from spotrun.observe.jobs.snapshot import Readings
@@ -25,7 +26,7 @@ from spotrun.observe.resources import devices_of
 from spotrun.state.job_state import JobState
 
 
-class JobCaches:
+class JobCaches(ReflectorOwner):
     """The caches of jobs, kept up to date in an `async with` block; `wake` gets jobs' keys."""
 
     def __init__(
@@ -64,17 +65,9 @@ class JobCaches:
         self._job_changed_handler = job_changed
         self._pod_changed_handler = pod_changed
         self._node_changed_handler = node_changed
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        for reflector in self.reflectors.values():
-            await self._stack.enter_async_context(running(reflector.run()))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     @property
+    @override
     def reflectors(self) -> dict[str, Reflector[Any]]:
         """The reflectors, by the names under which people are told of them."""
         return {"trainingjobs": self.objects, "pods": self._pods, "nodes": self._nodes}

@@ -6,20 +6,20 @@ again once its namespace was looked at as a whole.
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from pydantic import ValidationError
+from typing_extensions import override
 
 from spotrun.api.names import FINALIZER_SPEND
 from spotrun.api.spec.spend_limit import SpendLimitSpec
 from spotrun.api.status_parts.spend_limit import SpendLimitStatus
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
+from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.money.units import UsdPerHour
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.jobs.snapshot import cost_labels
@@ -49,7 +49,7 @@ class _Known:
     verdict: SpendVerdict | None = None
 
 
-class SpendLimits:
+class SpendLimits(ReflectorOwner):
     """The cache of SpendLimits, kept up to date in an `async with` block.
 
     `look` is called with a namespace that has to be looked at, and `wake` with jobs that may do
@@ -79,16 +79,9 @@ class SpendLimits:
         self._wall = wall
         self._known: dict[str, dict[str, _Known]] = {}  # by namespace and UID
         self._read: dict[str, tuple[SpendLimitObject, Limit | None]] = {}
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(running(self.objects.run()))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     @property
+    @override
     def reflectors(self) -> dict[str, Reflector[Any]]:
         """The reflector, by its name in the metric of caches' age."""
         return {"spendlimits": self.objects}

@@ -5,13 +5,13 @@ until the time is over that it is about; that nothing came of it is then taken f
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from typing import Self
+
+from typing_extensions import override
 
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
+from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.observe.kube_objects import EVENTS, EventObject, NodeObject
 from spotrun.observe.nodes.facts import created_at
 from spotrun.observe.nodes.interruption_notices import (
@@ -30,7 +30,7 @@ _OVERDUE = timedelta(minutes=10)
 """A machine that was interrupted may still be there this long after its end, but not for ever."""
 
 
-class NodeEvents:
+class NodeEvents(ReflectorOwner):
     """The events, followed in an `async with` block; `on_event` gets the names of nodes."""
 
     def __init__(
@@ -38,7 +38,6 @@ class NodeEvents:
     ) -> None:
         self._on_event = on_event
         self._wall = wall
-        self._stack = AsyncExitStack()
         # By reason, for the API server to sift them: a large cluster has thousands of others.
         self._by_reason: dict[str, Reflector[EventObject]] = {
             reason: Reflector(
@@ -51,18 +50,11 @@ class NodeEvents:
             for reason in (INTERRUPTED, REBALANCED)
         }
 
-    async def __aenter__(self) -> Self:
-        for reflector in self.reflectors:
-            await self._stack.enter_async_context(running(reflector.run()))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
     @property
-    def reflectors(self) -> tuple[Reflector[EventObject], ...]:
-        """The reflectors of these events."""
-        return tuple(self._by_reason.values())
+    @override
+    def reflectors(self) -> dict[str, Reflector[EventObject]]:
+        """The reflectors of these events, by reason."""
+        return self._by_reason
 
     def about(self, node: NodeObject) -> EventTimes:
         """Return the announcements that hold for a node now."""

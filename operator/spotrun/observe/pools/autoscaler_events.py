@@ -7,14 +7,14 @@ for no more than the worker there whose UID they name, while it waits, and not f
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from typing import Self
+
+from typing_extensions import override
 
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Reflector
+from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.observe.kube_objects import EVENTS, EventObject
 from spotrun.observe.messages import bounded
 from spotrun.observe.nodes.interruption_notices import written_recently
@@ -35,7 +35,7 @@ OnEvent = Callable[[Key, str], None]
 """Called with the name and the UID of a pod that has a new event."""
 
 
-class Autoscalers:
+class Autoscalers(ReflectorOwner):
     """The events of autoscalers, followed in an `async with` block."""
 
     def __init__(
@@ -43,7 +43,6 @@ class Autoscalers:
     ) -> None:
         self._on_event = on_event
         self._wall = wall
-        self._stack = AsyncExitStack()
         # By who says it, for the API server to sift them: of pods there are far more other events.
         self._by_name: dict[str, Reflector[EventObject]] = {
             name: Reflector(
@@ -60,15 +59,8 @@ class Autoscalers:
             for name in AUTOSCALERS
         }
 
-    async def __aenter__(self) -> Self:
-        for reflector in self._by_name.values():
-            await self._stack.enter_async_context(running(reflector.run()))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
     @property
+    @override
     def reflectors(self) -> dict[str, Reflector[EventObject]]:
         """The reflectors, by their names in the metric of caches' age."""
         return {f"{name} events": reflector for name, reflector in self._by_name.items()}

@@ -109,7 +109,7 @@ class PoolCaches:
     @property
     def reflectors(self) -> dict[str, Reflector[Any]]:
         """The reflectors, by their names in the metric of caches' age."""
-        interrupted, rebalanced = self._node_events.reflectors
+        interrupted, rebalanced = self._node_events.reflectors.values()
         return {
             "capacitypools": self.objects,
             "namespaces": self._namespaces,

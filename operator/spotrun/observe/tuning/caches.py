@@ -2,19 +2,19 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from pydantic import ValidationError
+from typing_extensions import override
 
 from spotrun.api.tuning.status import TuningJobStatus
 from spotrun.api.tuning.tuningjob import TuningJobSpec
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client, Selection
-from spotrun.kube.tasks import running
 from spotrun.kube.watch.reflector import Handler, Reflector
+from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.kube_objects import TUNING_JOBS, JobObject, TuningObject
 from spotrun.policies.tuning.codec import read
@@ -25,7 +25,7 @@ from spotrun.state.names import checkpoint_folder
 log = logging.getLogger(__name__)
 
 
-class TuningCaches:
+class TuningCaches(ReflectorOwner):
     """The cache of TuningJobs, kept up to date in an `async with` block."""
 
     def __init__(
@@ -41,16 +41,9 @@ class TuningCaches:
         )
         self._jobs = jobs
         self._read: dict[Key, tuple[TuningObject, TuningSnapshot | None]] = {}
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(running(self.objects.run()))
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     @property
+    @override
     def reflectors(self) -> dict[str, Reflector[Any]]:
         """The reflector, by its name in the metric of caches' age."""
         return {"tuningjobs": self.objects}
