@@ -3,6 +3,7 @@
 import json
 import re
 
+from spotrun import Client
 from tests.integration.money.helpers import add_node, workers
 from tests.support.cluster.operator_world import World
 from tests.support.cluster.scripted_agent import Times
@@ -38,6 +39,9 @@ async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: Worl
         await world.until(lambda: _is_gone(world))
         reported = await typed(world.cluster, "report", "job", "-o", "markdown", *here)
         unknown = await typed(world.cluster, "report", "jbo", *here)
+        where = str(world.cluster.kubeconfig)
+        async with Client(world.namespace, kubeconfig=where) as client:
+            kept = await client.report.aio("job")
     assert listed.code == shown.code == explained.code == heard.code == billed.code == 0
     assert re.search(r"^job +Running +2/2 .* 18\.00 ", listed.out, re.MULTILINE)
     [row] = json.loads(for_programs.out)
@@ -57,6 +61,7 @@ async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: Worl
     assert "world 1: 2 workers, entered by Restart" in reported.out
     assert "The job is gone; this is from ConfigMap job-" in reported.out
     assert (reported.code, unknown.code) == (0, 4)
+    assert [one.size for one in kept.content.moments if one.size] == [2]
 
 
 async def _is_kept(world: World) -> None:
