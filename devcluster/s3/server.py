@@ -31,6 +31,10 @@ class Server:
         """Make a bucket."""
         (self.folder / name).mkdir()
 
+    def address(self, bucket: str) -> str:
+        """Return the address of a bucket."""
+        return f"s3://{bucket}"
+
     def environment(self, url: str = "") -> dict[str, str]:
         """Return the variables by which clients find it, or a proxy before it."""
         return {
@@ -59,14 +63,15 @@ def serving(folder: Path, env: Mapping[str, str] = {}) -> Iterator[Server]:
             stderr=log,
         )
     try:
-        _wait_until_it_answers(f"http://{HOST}:{port}", process)
+        wait_until_it_answers(f"http://{HOST}:{port}", process)
         yield Server(f"http://{HOST}:{port}", buckets, process.pid)
     finally:
         process.kill()
         process.wait()
 
 
-def _wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
+def wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
+    """Wait for a server of a store; raises RuntimeError if it ends before."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:
@@ -77,7 +82,7 @@ def _wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None
             time.sleep(0.02)
         else:
             return
-    raise RuntimeError(f"the S3 server at {url} did not start: see its log")
+    raise RuntimeError(f"the server of a store at {url} did not start: see its log")
 
 
 def _say(line: str) -> None:

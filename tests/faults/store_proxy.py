@@ -1,10 +1,8 @@
 """A reverse proxy before an S3 server that lets requests fail as told, in a thread of its own."""
 
-import asyncio
 import io
 import random
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +10,9 @@ from typing import Literal
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
+
+from tests.faults.reverse import before, whole
 
 Action = Literal["slow_down", "fail", "reset", "lose_answer", "cut_answer", "expire"]
 
@@ -90,8 +91,9 @@ class StoreProxy:
             return _abort(incoming)
         async with session.request(
             incoming.method,
-            self.upstream + incoming.raw_path,
+            URL(self.upstream + incoming.raw_path, encoded=True),  # as it was signed
             headers=incoming.headers,
+            skip_auto_headers=("Content-Type", "Accept-Encoding"),
             data=io.BytesIO(body) if body else None,  # aiohttp warns of large bytes
         ) as answer:
             content = await answer.read()
@@ -107,7 +109,7 @@ class StoreProxy:
             return _abort(incoming)
         if action == "cut_answer" and len(content) > 1:
             return await self._cut(incoming, answer.status, headers, content)
-        return _whole(incoming, answer.status, headers, content)
+        return whole(incoming, answer.status, headers, content)
 
     def _action(self, incoming: web.Request) -> Action | None:
         struck = (
@@ -129,45 +131,9 @@ class StoreProxy:
 @contextmanager
 def disturbing(upstream: str, seed: int = 0) -> Iterator[StoreProxy]:
     """Run a proxy; faults may be added and removed at any time."""
-    proxy, loop = StoreProxy(upstream, seed), asyncio.new_event_loop()
-    begun, ended = threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        timeout = aiohttp.ClientTimeout(total=None)
-        async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
-            app = web.Application(client_max_size=2**30)
-
-            async def handle(incoming: web.Request) -> web.StreamResponse:
-                return await proxy.handle(incoming, session)
-
-            app.router.add_route("*", "/{path:.*}", handle)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-            await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            host, port = runner.addresses[0][:2]
-            proxy.url = f"http://{host}:{port}"
-            begun.set()
-            await ended.wait()
-            await runner.cleanup()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
-    thread.start()
-    assert begun.wait(30), "the proxy did not start"
-    try:
+    proxy = StoreProxy(upstream, seed)
+    with before(proxy.handle) as proxy.url:
         yield proxy
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(30)
-        loop.close()
-
-
-def _whole(
-    incoming: web.Request, status: int, headers: dict[str, str], content: bytes
-) -> web.Response:
-    if incoming.method == "HEAD":  # the length is that of what would have come
-        return web.Response(status=status, headers=headers)
-    headers.pop("Content-Length", None)
-    return web.Response(status=status, headers=headers, body=content)
 
 
 def _abort(incoming: web.Request) -> web.Response:

@@ -117,6 +117,19 @@ class StorageContract:
         assert place.names() == [OTHER]
         assert {one.name for one in place.files(OTHER)} == {DATA, MANIFEST, MARKER}
 
+    def test_a_file_that_another_removes_meanwhile_hinders_no_removal(
+        self, place: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place.make(NAME)
+        for rank in range(15):
+            place.write(NAME, f"rank-{rank}.json", b"x", rank)
+        listed = place.files(NAME)
+        place.remove_file(NAME, listed[1].name)
+        with monkeypatch.context() as before:
+            before.setattr(place, "files", lambda _name: listed)
+            place.remove(NAME)
+        assert place.names() == []
+
     def test_a_note_is_made_once_replaced_and_removed(self, place: Storage) -> None:
         place.check()
         note = place.note("OWNER")

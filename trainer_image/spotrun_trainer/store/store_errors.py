@@ -21,7 +21,8 @@ _ABSENT = {"", "NoSuchKey", "BlobNotFound"}
 """The codes of a 404 that mean a missing object; a missing bucket does not mean that nothing was
 saved."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_STATUS = re.compile(r"status code: (\d+)")
+_STATUS = re.compile(r"(?:status code: |\(code: )(\d+)")  # the latter of one in a bulk of Azure's
+_OUT_OF_RANGE = ("Invalid range", "Wanted range starting at")  # obstore's own words, without a 416
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 
 _SENTENCES = {
@@ -98,7 +99,7 @@ def _os_error(error: BaseError, where: str) -> OSError:
     is_denied = isinstance(error, (PermissionDeniedError, UnauthenticatedError))
     if is_denied or _code_in(text) in _DENIED or "no credentials" in said:
         return DeniedError(errno.EACCES, said, where)
-    if _status_in(text) == 416 or "Invalid range" in text:
+    if _status_in(text) == 416 or any(one in text for one in _OUT_OF_RANGE):
         return OSError(errno.EINVAL, _SENTENCES["InvalidRange"], where)
     is_cut_off = not _status_in(text) and "response body" in text.partition("\n")[0]
     return (CutOffError if is_cut_off else OSError)(errno.EIO, said, where)

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 NICER = 10
 """Sending yields to training by as much as the thread that saves does."""
 
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""The variables that name another server than the cloud's own: one within the cluster, a test's."""
 _UNSIGNED = "AWS_UNSIGNED_PAYLOAD"
 """The content need not be hashed for the signature where TLS protects it: that takes as long as the
 hash in the manifest, beside training. A user whose bucket asks for it sets this to false."""
@@ -57,7 +62,7 @@ def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
     if address.prefix:
         options["prefix"] = address.prefix
     if address.scheme == "s3":
-        if not _is_plain() and _UNSIGNED not in os.environ:
+        if not _is_plain("s3") and _UNSIGNED not in os.environ:
             options["unsigned_payload"] = True
         return S3Store(address.bucket, **options)
     if address.scheme == "gs":
@@ -65,9 +70,9 @@ def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
     return AzureStore(address.bucket, account_name=address.account, **options)
 
 
-def _is_plain() -> bool:
-    """Whether what is sent to an S3 store is not protected by TLS."""
-    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+def _is_plain(scheme: str) -> bool:
+    """Whether what is sent to a store is not protected by TLS."""
+    endpoint = next((value for name in _ENDPOINTS[scheme] if (value := os.environ.get(name))), "")
     return endpoint.startswith("http://")
 
 
@@ -77,7 +82,7 @@ def _client(address: Address) -> "ClientConfig":
         "read_timeout": timedelta(seconds=20),  # of silence
         "timeout": timedelta(seconds=120),  # a part at 140 kB/s
     }
-    if address.scheme == "s3" and _is_plain():
+    if _is_plain(address.scheme):
         options["allow_http"] = True  # it says so itself, as MinIO within a cluster does
     return options
 

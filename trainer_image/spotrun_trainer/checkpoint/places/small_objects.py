@@ -84,6 +84,12 @@ def _create_without_condition(store: ObjectStore, path: str, where: str, content
 
 def remove(store: ObjectStore, paths: Sequence[str], where: str) -> None:
     """Remove objects, as far as they are there."""
-    if paths:
-        with suppress(FileNotFoundError):
-            again(lambda: requests.delete(store, paths), where)
+    if not paths:
+        return
+    try:
+        again(lambda: requests.delete(store, paths), where)
+    except FileNotFoundError:
+        # S3 does not mind an object that is not there. Google's store and Azure's do, and then the
+        # others may be there still.
+        for path in paths if len(paths) > 1 else ():
+            remove(store, [path], where)

@@ -1,4 +1,4 @@
-"""A real S3 server keeps the contract of places for checkpoints, also where one in ten fails."""
+"""Each kind of store keeps the contract of places for checkpoints, also where one in ten fails."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from tests.faults.store_proxy import PASSING, Fault, StoreProxy
 from tests.support.storage.contract import StorageContract
 
 
-class TestS3(StorageContract):
+class TestStore(StorageContract):
     @pytest.fixture
     def place(self, address: str) -> Storage:
         return open_storage(address)
 
 
-class TestS3ThatFails(StorageContract):
+class TestStoreThatFails(StorageContract):
     @pytest.fixture
     def place(self, address: str, proxy: StoreProxy) -> Storage:
         proxy.faults += [Fault(action, share=0.03) for action in PASSING]
