@@ -15,6 +15,7 @@ from typing import Any
 try:
     from devcluster import binaries, supervisor
     from devcluster.arguments import parser
+    from devcluster.azurite import program as azurite
     from devcluster.cluster import Cluster, to_stderr
     from devcluster.controlplane import COMPONENTS, ControlPlaneError
     from devcluster.kueue import program as kueue
@@ -51,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _build(options: argparse.Namespace) -> int:
     if options.s3:
         print(f"versitygw\t{program.ensure(to_stderr)}")
+        return 0
+    if options.azurite:
+        print(f"azurite\t{azurite.ensure(to_stderr)}")
         return 0
     if options.kueue:
         print(f"kueue\t{kueue.ensure(to_stderr) / 'kueue'}")

@@ -48,6 +48,7 @@ def _add_lifecycle(commands: Commands) -> None:
     build = commands.add_parser("build", help="find or build the Kubernetes binaries; lists them")
     _add_kubernetes(build)
     build.add_argument("--s3", action="store_true", help="only the S3 server of tests")
+    build.add_argument("--azurite", action="store_true", help="only Azurite of tests, from npm")
     build.add_argument("--kueue", action="store_true", help="only the Kueue of tests")
     up = commands.add_parser("up", help="start a cluster that outlives this command")
     run = commands.add_parser("run", help="the same in the foreground, until Ctrl-C")

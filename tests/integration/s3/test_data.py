@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import obstore
 import pytest
 
 from devcluster.s3.server import Server
@@ -19,8 +17,6 @@ from spotrun_trainer.data.order.sharding import Share, block_of
 from spotrun_trainer.data.places.fetching import FETCHER
 from spotrun_trainer.data.prepare.command_line import main
 from spotrun_trainer.data.source import open_source
-from spotrun_trainer.store.addresses import Address
-from spotrun_trainer.store.stores import QUICKLY, connect
 from tests.faults.store_proxy import Fault, StoreProxy
 from tests.unit.trainer.data.formats.files import KINDS, SHARDS, TOTAL, fill, numbers, opened
 
@@ -94,15 +90,6 @@ def test_what_passes_is_tried_again(address: str, place: Path, proxy: StoreProxy
     assert fault.struck == 2
 
 
-def test_a_shard_that_was_replaced_meanwhile_is_refused(address: str) -> None:
-    store = connect(Address.parse(address), QUICKLY)
-    obstore.put(store, "a.bin", bytes(80))
-    dataset = opened(address, "tokens")
-    obstore.put(store, "a.bin", b"x" * 80)
-    with pytest.raises(OSError, match="has changed since the training began"):
-        dataset[0]
-
-
 def test_with_a_manifest_nothing_is_listed_or_looked_into(
     address: str, place: Path, proxy: StoreProxy
 ) -> None:
@@ -112,15 +99,3 @@ def test_with_a_manifest_nothing_is_listed_or_looked_into(
     assert len(dataset) == TOTAL
     assert len(proxy.log) == 2  # the manifest: for the format, and for the dataset
     assert numbers("tar", iter(dataset)) == list(range(TOTAL))
-
-
-def test_a_file_that_is_another_than_the_manifest_says_is_not_read(
-    address: str, place: Path
-) -> None:
-    fill(place, "tokens")
-    assert main(["data", "index", str(place)]) == 0
-    content = np.fromfile(place / "shard-1.bin", np.uint16)
-    (content + 1).tofile(place / "shard-1.bin")
-    dataset = open_dataset(address, length=4)
-    with pytest.raises(OSError, match="another hash than its manifest"):
-        dataset[SHARDS[0]]

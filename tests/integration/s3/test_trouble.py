@@ -28,14 +28,12 @@ from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.store import stores
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
-from tests.faults.store_proxy import PASSING, Action, Fault, StoreProxy
+from tests.faults.store_proxy import Action, Fault, StoreProxy
 from tests.integration.s3.test_saving import parts_of_uploads
 from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.checkpoint.states import (
     NAME,
     checkpoints,
-    copied,
-    same,
     save,
     small_training,
 )
@@ -51,22 +49,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_retries, "READ_SECONDS", 0.5)
 
 
-@pytest.mark.parametrize("action", PASSING)
-@pytest.mark.parametrize("method", ["PUT", "GET", "POST"])
-def test_what_passes_is_tried_again(
-    address: str, proxy: StoreProxy, action: Action, method: str
-) -> None:
-    proxy.faults.append(fault := Fault(action, method, times=2))
-    before = copied((training := small_training()).flatten())
-    save(address, training.flatten())
-    target = small_training(seed=2)
-    with checkpoints(address) as opened:
-        assert opened.complete() == [NAME]
-        opened.load(NAME, target)
-    assert same(target.flatten(), before)
-    assert fault.struck or method == "POST"  # the state is too small for parts
-
-
 @pytest.mark.parametrize("hidden", ["", "etag"])
 def test_a_range_that_is_cut_off_is_read_again(
     address: str, proxy: StoreProxy, hidden: str
@@ -80,16 +62,6 @@ def test_a_range_that_is_cut_off_is_read_again(
         opened.read_into(0, memoryview(target))
     assert target == content
     assert fault.struck == 2
-
-
-def test_the_marker_whose_answer_was_lost_counts(address: str, proxy: StoreProxy) -> None:
-    proxy.faults.append(fault := Fault("lose_answer", "PUT", "COMPLETE$", times=1))
-    with checkpoints(address) as opened:
-        opened.save(NAME, small_training().flatten(), rank=0, size=1, extra={})
-        assert opened.wait(30)
-        saved = opened.finished()
-    assert saved is not None
-    assert fault.struck == 1
 
 
 SAID: dict[Action, str] = {

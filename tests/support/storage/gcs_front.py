@@ -21,7 +21,7 @@ from yarl import URL
 from devcluster.s3 import server as s3
 from tests.faults.reverse import before, whole
 
-TOKEN = "no-secret"
+TOKEN = "no-secret"  # noqa: S105 - of a server for tests
 _ERROR = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{}</Code><Message>no</Message></Error>'
 _PASSED_ON = {"range", "if-match", "if-none-match"}
 _CONDITION = "x-goog-if-generation-match"

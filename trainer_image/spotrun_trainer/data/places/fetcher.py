@@ -38,11 +38,16 @@ def list_objects(asked: Asked) -> dict[str, object]:
     found = again(lambda: list(obstore.list(store_at(asked["address"]))), asked["address"])
     return {
         "objects": [
-            (one["path"], one["size"], one["e_tag"] or str(one["last_modified"]))
+            (one["path"], one["size"], _version(one["e_tag"]) or str(one["last_modified"]))
             for some in found
             for one in some
         ]
     }
+
+
+def _version(e_tag: str | None) -> str:
+    """Return an ETag as requests carry it: Azure lists them without their quotes."""
+    return f'"{e_tag}"' if e_tag and '"' not in e_tag else e_tag or ""
 
 
 def read(asked: Asked) -> dict[str, object]:
