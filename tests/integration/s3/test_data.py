@@ -14,7 +14,7 @@ from spotrun_trainer.data import open_dataset
 from spotrun_trainer.data.cache.node_cache import NodeCache
 from spotrun_trainer.data.cache.settings import node_cache
 from spotrun_trainer.data.order.sharding import Share, block_of
-from spotrun_trainer.data.places.fetching import FETCHER
+from spotrun_trainer.data.places.fetching import close_fetchers
 from spotrun_trainer.data.prepare.command_line import main
 from spotrun_trainer.data.source import open_source
 from tests.faults.store_proxy import Fault, StoreProxy
@@ -25,7 +25,7 @@ from tests.unit.trainer.data.formats.files import KINDS, SHARDS, TOTAL, fill, nu
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeCache]:
     monkeypatch.setenv("SPOTRUN_DATA_CACHE", str(tmp_path / "cache"))
     yield node_cache()
-    FETCHER.close()
+    close_fetchers()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from spotrun_trainer.data import open_dataset
 from spotrun_trainer.data.cache.node_cache import NodeCache
 from spotrun_trainer.data.cache.settings import node_cache
-from spotrun_trainer.data.places.fetching import FETCHER
+from spotrun_trainer.data.places.fetching import close_fetchers
 from spotrun_trainer.data.prepare.command_line import main
 from spotrun_trainer.store.addresses import Address
 from spotrun_trainer.store.stores import QUICKLY, connect
@@ -21,7 +21,7 @@ from tests.unit.trainer.data.formats.files import SHARDS, TOTAL, fill, numbers, 
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeCache]:
     monkeypatch.setenv("SPOTRUN_DATA_CACHE", str(tmp_path / "cache"))
     yield node_cache()
-    FETCHER.close()
+    close_fetchers()
 
 
 def upload(folder: Path, address: str) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 from spotrun_trainer.checkpoint.format.completion import is_complete
 from spotrun_trainer.checkpoint.format.digests import CRC32, SHA256
-from spotrun_trainer.checkpoint.format.manifest import Content
+from spotrun_trainer.checkpoint.format.manifest import Content, read_manifest
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.format.reading.preload import most_bytes, preload
 from spotrun_trainer.checkpoint.format.reading.reader import Reader, load
 from spotrun_trainer.checkpoint.format.reading.together import BY_ITSELF, Readers
 from spotrun_trainer.checkpoint.format.shard_plan import Slice, plan
-from spotrun_trainer.checkpoint.format.storage import Storage, Stored
+from spotrun_trainer.checkpoint.format.storage import FIRST_MANIFEST, Storage, Stored
 from spotrun_trainer.checkpoint.format.writer import Part
 from spotrun_trainer.checkpoint.places import open_storage
 from spotrun_trainer.checkpoint.retention import superseded
@@ -200,6 +200,14 @@ class Checkpoints:
                 preload(self._place, Name.parse(name), reader, most_bytes(local_size))
 
         threads.start(run, name="preload")
+
+    def extra_of(self, name: str) -> Mapping[str, Any]:
+        """Return the extra values of a checkpoint without loading it; raises OSError, ValueError.
+
+        They are not compared with any hash: they are for what may be wrong.
+        """
+        content = read_manifest(self._place.read(Name.parse(name), FIRST_MANIFEST)).content
+        return {} if content is None else content.extra
 
     def prune(self, acknowledged: str, *, world_number: int, keep: int | None = None) -> None:
         """Delete the checkpoints that an acknowledged one makes superfluous, in this world.

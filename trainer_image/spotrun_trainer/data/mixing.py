@@ -6,7 +6,7 @@ and a training goes on in all of them from the one number that it has.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from math import ceil, lcm
@@ -14,6 +14,7 @@ from typing import cast
 
 from typing_extensions import override
 
+from spotrun_trainer.data.cache.first_shards import FIRST_SHARDS
 from spotrun_trainer.data.load import Json
 from spotrun_trainer.data.map_dataset import MapDataset, length_of, may_draw
 from spotrun_trainer.data.order.orders import OwnOrder, SampleOrder, order_of
@@ -52,6 +53,7 @@ class Mixed(OwnOrder):
             ceil(one.lead * sum(self._counts) / count) if isinstance(one, OwnOrder) else 0
             for one, count in zip(datasets, self._counts, strict=True)
         )
+        FIRST_SHARDS.opened(self)
 
     @override
     def __len__(self) -> int:
@@ -74,10 +76,26 @@ class Mixed(OwnOrder):
 
     @override
     def expect(self, index: int) -> None:
+        dataset, _, within = self._at(index)
+        if dataset is not None:
+            dataset.expect(within)
+
+    @override
+    def part_of(self, index: int) -> Hashable:
+        dataset, number, within = self._at(index)
+        return number, None if dataset is None else dataset.part_of(within)
+
+    @override
+    def preload(self, index: int, most_bytes: int) -> int:
+        dataset, _, within = self._at(index)
+        return 0 if dataset is None else dataset.preload(within, most_bytes)
+
+    def _at(self, index: int) -> tuple[OwnOrder | None, int, int]:
+        """Return the dataset of a sample if it has shards, its number, and the index there."""
         number = bisect_right(self._ends, index)
         dataset = self._datasets[number]
-        if isinstance(dataset, OwnOrder):
-            dataset.expect(index - self._starts[number])
+        within = index - self._starts[number]
+        return (dataset if isinstance(dataset, OwnOrder) else None), number, within
 
 
 class MixedOrder:

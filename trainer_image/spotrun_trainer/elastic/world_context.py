@@ -14,6 +14,7 @@ from spotrun import wire
 from spotrun_trainer.checkpoint import Checkpoints, open_storage
 from spotrun_trainer.checkpoint.places.store_meter import StoreMeter, open_store_meter
 from spotrun_trainer.checkpoint.tiers.settings import read_settings
+from spotrun_trainer.data.cache.first_shards import FIRST_SHARDS, Position
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
@@ -98,16 +99,28 @@ class Context:
         return self._checkpoints
 
     def preload(self) -> None:
-        """Begin to fetch the checkpoint that the world names, while the script makes its model.
+        """Begin to fetch what the world's checkpoint needs, while the script makes its model.
 
-        A local tier has a newer one as a rule; and a folder needs no such thing.
+        Of its data that is the first shards. A local tier has a newer state as a rule, of much the
+        same place in the data; and of a folder no state needs to be fetched.
         """
-        info = self.rank_info
-        is_known = info.elastic and info.restore is not None and read_settings(self.env) is None
-        if is_known and self.checkpoints is not None and is_address(self.place or ""):
-            self.checkpoints.preload(
-                str(info.restore), rank=info.rank, size=info.size, local_size=info.local_size
-            )
+        info, checkpoints = self.rank_info, self.checkpoints
+        if not info.elastic or info.restore is None or checkpoints is None:
+            return
+        name = info.restore
+        FIRST_SHARDS.look_up(lambda: Position.saved_in(checkpoints.extra_of(name)))
+        if read_settings(self.env) is None and is_address(self.place or ""):
+            checkpoints.preload(name, rank=info.rank, size=info.size, local_size=info.local_size)
+
+    def end_preload(self) -> None:
+        """Fetch no more of the data: those who load it do so from now on."""
+        fetched = FIRST_SHARDS.end()
+        if not fetched.shards:
+            return
+        self.trace.mark("data_preloaded", shards=fetched.shards, preloaded_bytes=fetched.bytes)
+        if self.rank_info.rank == 0:
+            size = f"{fetched.bytes / 1e6:.0f} MB"
+            say(f"{fetched.shards} shards of the data had been fetched before ({size})")
 
     def checkpoints_in(self, place: str) -> Checkpoints:
         """Return the checkpoints in any place, as this process would read and write them."""

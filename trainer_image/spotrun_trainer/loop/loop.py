@@ -400,6 +400,7 @@ class Loop:
         context = self._context
         if context.deterministic:
             reproducibility.check(extra["platform"], reproducibility.facts(context.device))
+        context.end_preload()
         context.step, self._samples = extra["step"], extra["samples"]
         self._streak.steps = extra.get("not_finite", 0)
         self._batch_size.limit = extra.get("microbatch")

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
+from spotrun_trainer.data.cache.first_shards import FIRST_SHARDS
 from spotrun_trainer.data.formats.local_files import Form, LocalFiles
 from spotrun_trainer.data.order.orders import OwnOrder
 from spotrun_trainer.data.order.windows import WindowedOrder
@@ -70,6 +71,7 @@ class ShardedDataset(OwnOrder):
         self._open = OrderedDict[int, Reader]()
         is_fetched = any(not self._files.is_here(one, self._form_of(one)) for one in self._shards)
         self.lead = window if is_fetched and window is not None else 0
+        FIRST_SHARDS.opened(self)
 
     @override
     def __len__(self) -> int:
@@ -92,8 +94,19 @@ class ShardedDataset(OwnOrder):
     @override
     def expect(self, index: int) -> None:
         """Begin to fetch the shard of a sample."""
-        shard = self._shards[bisect_right(self._ends, index)]
+        shard = self._shards[self.part_of(index)]
         self._files.expect(shard, self._form_of(shard))
+
+    @override
+    def part_of(self, index: int) -> int:
+        """Return the number of the shard of a sample."""
+        return bisect_right(self._ends, index)
+
+    @override
+    def preload(self, index: int, most_bytes: int) -> int:
+        """Fetch the shard of a sample, and return its bytes; 0 if nothing was to be done."""
+        shard = self._shards[self.part_of(index)]
+        return self._files.preload(shard, self._form_of(shard), most_bytes)
 
     def _check_sizes(self) -> None:
         """Raise ValueError for a shard of a folder that is another than its manifest says."""

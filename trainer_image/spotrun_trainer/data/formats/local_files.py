@@ -105,14 +105,29 @@ class LocalFiles:
             key = self._key(shard, form)
             self._ahead.run(key, lambda: self._make_if_free(key, shard, form))
 
-    def _make_if_free(self, key: str, shard: Shard, form: Form | None) -> None:
+    def preload(self, shard: Shard, form: Form | None, most_bytes: int) -> int:
+        """Fetch and make it, unless it is there, another process does it, or it is larger.
+
+        Returns the bytes that were fetched.
+        """
+        if self.is_here(shard, form) or shard.num_bytes > most_bytes:
+            return 0
+        return shard.num_bytes if self._make_if_free(self._key(shard, form), shard, form) else 0
+
+    def _make_if_free(self, key: str, shard: Shard, form: Form | None) -> bool:
+        """Return whether this process has made it."""
         cache = node_cache()
         if (file := cache.find(key)) is not None:
             file.close()
-            return
+            return False
         with cache.making_if_free(self._key(shard, None)) as is_free:
-            if is_free:
-                self._made(cache, shard, form).close()
+            if not is_free:
+                return False
+            if (file := cache.confirm(key)) is not None:
+                file.close()
+                return False
+            self._made(cache, shard, form).close()
+            return True
 
     def _made(self, cache: NodeCache, shard: Shard, form: Form | None) -> BinaryIO:
         """Return what is there by now, or make it; only one process of a node is here at a time."""

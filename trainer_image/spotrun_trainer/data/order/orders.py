@@ -1,6 +1,7 @@
 """Orders of samples: which sample has which number, for datasets that say it themselves too."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import Protocol
 
 from spotrun_trainer.data.load import Json
@@ -49,6 +50,14 @@ class OwnOrder(ABC):
     @abstractmethod
     def expect(self, index: int) -> None:
         """Begin to fetch what a sample is in, for it will be asked for soon; do not wait."""
+
+    @abstractmethod
+    def part_of(self, index: int) -> Hashable:
+        """Return the name of what is fetched for a sample."""
+
+    @abstractmethod
+    def preload(self, index: int, most_bytes: int) -> int:
+        """Fetch what a sample is in, and return its bytes; 0 if that is there, or larger."""
 
 
 def order_of(dataset: object, length: int, *, seed: int, shuffle: bool) -> SampleOrder:

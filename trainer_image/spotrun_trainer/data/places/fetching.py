@@ -83,3 +83,11 @@ class Fetcher:
 
 
 FETCHER = Fetcher()
+SHARD_FETCHER = Fetcher()
+"""One of its own for whole shards: a listing need not wait for them."""
+
+
+def close_fetchers() -> None:
+    """End the processes that this process has started."""
+    FETCHER.close()
+    SHARD_FETCHER.close()

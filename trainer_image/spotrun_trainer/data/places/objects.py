@@ -4,7 +4,7 @@ import base64
 from collections.abc import Sequence
 from pathlib import Path
 
-from spotrun_trainer.data.places.fetching import FETCHER
+from spotrun_trainer.data.places.fetching import FETCHER, SHARD_FETCHER
 from spotrun_trainer.data.places.shards import Shard, is_data
 from spotrun_trainer.store.addresses import Address
 
@@ -46,4 +46,4 @@ class Objects:
     def fetch(self, shard: Shard, target: Path) -> None:
         """Copy an object into a file."""
         asked = {"bytes": shard.num_bytes, "version": shard.version, "target": str(target)}
-        FETCHER.ask("fetch", self._address, shard.name, asked)
+        SHARD_FETCHER.ask("fetch", self._address, shard.name, asked)
