@@ -3,8 +3,10 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,12 @@ def answer(
 
 
 def run_under_spotrun(
-    directory: Path, plan: Plan, *, restore: str | None = None, **env: str
+    directory: Path,
+    plan: Any,
+    *,
+    restore: str | None = None,
+    script: Callable[..., Any] = train,
+    **env: str,
 ) -> list[Ended]:
     """Two workers, as their agents start them."""
 
@@ -49,7 +56,8 @@ def run_under_spotrun(
         write_world(worker, answer(rank, restore=restore))
         return {"SPOTRUN_DIR": str(worker), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 
-    return run_world(2, train, plan, env={"SPOTRUN_WORLD_NUMBER": str(WORLD), **env}, by_rank=place)
+    env = {"SPOTRUN_WORLD_NUMBER": str(WORLD), **env}
+    return run_world(2, script, plan, env=env, by_rank=place)
 
 
 def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> None:

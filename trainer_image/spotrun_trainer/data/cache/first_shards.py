@@ -119,9 +119,9 @@ class FirstShards:
             self._opened.clear()
 
     def _begin_anew(self) -> None:
-        """Do nothing in a fork, such as a loader worker; a thread may have held the lock."""
-        self._lock = threading.Lock()
-        self._is_over = True
+        """Know nothing in a fork, such as a loader worker; a thread may have held the lock."""
+        self._lock, self._find, self._opened = threading.Lock(), None, WeakSet()
+        self._fetched, self._is_over = Fetched(), False
 
     def _run(self, find: Find, dataset: Shards) -> None:
         try:

@@ -168,9 +168,9 @@ class _Ahead:
     def __init__(self) -> None:
         self._owner = 0
         self._asked = OrderedDict[str, None]()
-        self._queue = SimpleQueue[Callable[[], None] | None]()
+        self._queue = SimpleQueue[Callable[[], object] | None]()
 
-    def run(self, key: str, do: Callable[[], None]) -> None:
+    def run(self, key: str, do: Callable[[], object]) -> None:
         """Do it in the background, unless it was asked for a short while ago."""
         if self._owner != os.getpid():
             self._begin()
@@ -192,7 +192,7 @@ class _Ahead:
         return _Ahead, ()  # a process that is spawned begins anew
 
 
-def _work(queue: "SimpleQueue[Callable[[], None] | None]") -> None:
+def _work(queue: "SimpleQueue[Callable[[], object] | None]") -> None:
     while (do := queue.get()) is not None:
         try:
             do()
