@@ -40,6 +40,7 @@ from devcluster.argument_types import how_many
 from devcluster.s3.server import serving
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.checkpoint.format.names import Name
+from spotrun_trainer.checkpoint.format.reading import lanes
 from spotrun_trainer.checkpoint.places import requests
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.storage.tier_nodes import Node, World
@@ -70,7 +71,8 @@ def main() -> None:
         size, arguments.repeats, arguments.losses = Size(128, 2, 2_000, 64), 1, 6
     in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
     with tempfile.TemporaryDirectory(dir=in_memory) as folder:
-        lose_nodes(Path(folder), arguments.losses, random.Random(arguments.seed))  # noqa: S311
+        with patch.object(lanes, "LANE_BYTES", 1 << 10):  # as large parts are read
+            lose_nodes(Path(folder), arguments.losses, random.Random(arguments.seed))  # noqa: S311
         with tempfile.TemporaryDirectory() as disk:
             measure(Training(size), Path(folder), Path(disk), arguments.repeats)
 

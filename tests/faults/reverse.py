@@ -1,4 +1,4 @@
-"""What stands before an HTTP server in tests: in a thread of its own, with a port of loopback."""
+"""A server before an HTTP server, in tests: in a thread of its own, with a port of loopback."""
 
 import asyncio
 import threading

@@ -171,4 +171,4 @@ def _once(find: Find) -> Find:
 
 
 FIRST_SHARDS = FirstShards()
-"""Those of this process."""
+"""This process has one of them."""
