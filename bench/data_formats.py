@@ -9,6 +9,8 @@ seeded before each sample, which a format without `transform` is not.
 
 Then the same from a real S3 server: loader processes are killed, others begin with the cache that
 the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
+`data_first_samples_seconds`: 64 samples of a node without any, at once and 2 s after the data was
+opened by a process that knows where its training goes on.
 
 Run as `.venv/bin/python bench/data_formats.py [--quick]`.
 """
@@ -22,6 +24,7 @@ from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import h5py
 import numpy as np
@@ -35,6 +38,7 @@ from typing_extensions import override
 from bench.operator_bench import say
 from devcluster.s3.server import serving
 from spotrun_trainer.data import HDF5, Arrow, Parquet, Tar, TokenFile, mix
+from spotrun_trainer.data.cache.first_shards import FirstShards, Position
 from spotrun_trainer.data.cache.settings import node_cache
 from spotrun_trainer.data.formats.zstd import FRAME_BYTES, write_frames
 from spotrun_trainer.data.order.sharding import Share, block_of
@@ -241,6 +245,26 @@ def measure_cache(folder: Path, tokens: int) -> None:
             process.join()
             say("data_epoch_seconds", seconds, "s", is_first=is_killed)
         say("data_cache_hits", 100 * hits / (hits + misses), "%", shards=SHARDS)
+        for model_seconds in (0.0, min(2.0, tokens / 1e6)):
+            seconds = [read_first(folder / f"cache-{n}", model_seconds) for n in range(3)]
+            facts = {"preloaded_for": model_seconds, "shards": SHARDS, "mb": tokens * 2 / 1e6}
+            say("data_first_samples_seconds", seconds, "s", **facts)
+
+
+def read_first(cache: Path, model_seconds: float) -> float:
+    """Return the seconds of the first samples, after so many for which shards are fetched."""
+    with patch.dict(os.environ, SPOTRUN_DATA_CACHE=f"{cache}-{model_seconds}"):
+        data, first = TokenFile("s3://bucket/tokens", length=LENGTH), FirstShards()
+        order = data.order(1, shuffle=True)
+        if model_seconds:
+            first.look_up(lambda: Position(0, order.state()))
+            first.opened(data)
+            time.sleep(model_seconds)
+        first.end()
+        began = time.perf_counter()
+        for number in range(64):
+            data[order.sample(number).index]
+        return time.perf_counter() - began
 
 
 def read_all(samples: int, tells: Any) -> None:  # noqa: ANN401 - a connection
@@ -267,7 +291,7 @@ def main() -> None:
         measure_formats(Path(folder), tokens, turns=1 if is_quick else 5)
         for workers in (0, WORKERS):
             measure_cpu(Path(folder), tokens, turns=1 if is_quick else 5, workers=workers)
-        measure_cache(Path(folder), tokens)
+        measure_cache(Path(folder), tokens if is_quick else 20 * tokens)
 
 
 if __name__ == "__main__":
