@@ -5,6 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 SCHEMES = ("s3", "gs", "az")
+ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""The variables that name another server than the cloud's own: one within the cluster, a test's."""
 
 
 class Address(NamedTuple):

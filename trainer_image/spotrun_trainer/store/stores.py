@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
-from spotrun_trainer.store.addresses import Address
+from spotrun_trainer.store.addresses import ENDPOINTS, Address
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 NICER = 10
 """Sending yields to training by as much as the thread that saves does."""
 
-_ENDPOINTS = {
-    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-    "gs": ("GOOGLE_BASE_URL",),
-    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-}
-"""The variables that name another server than the cloud's own: one within the cluster, a test's."""
 _UNSIGNED = "AWS_UNSIGNED_PAYLOAD"
 """The content need not be hashed for the signature where TLS protects it: that takes as long as the
 hash in the manifest, beside training. A user whose bucket asks for it sets this to false."""
@@ -72,7 +66,7 @@ def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
 
 def _is_plain(scheme: str) -> bool:
     """Whether what is sent to a store is not protected by TLS."""
-    endpoint = next((value for name in _ENDPOINTS[scheme] if (value := os.environ.get(name))), "")
+    endpoint = next((value for name in ENDPOINTS[scheme] if (value := os.environ.get(name))), "")
     return endpoint.startswith("http://")
 
 

@@ -57,6 +57,18 @@ def test_what_is_stored_is_said_until_somebody_looks_again() -> None:
             Where("eu-west-1"),
         ),
         ("gs://b/p", {"AWS_REGION": "us-east-1"}, Where()),
+        ("gs://b/p", {"AWS_ENDPOINT_URL": "http://minio.store:9000"}, Where()),
+        (
+            "gs://b/p",
+            {"GOOGLE_BASE_URL": "http://gcs.store:4443"},
+            Where(endpoint="gcs.store:4443"),
+        ),
+        ("az://a/c", {"AZURE_STORAGE_ENDPOINT": "https://a.blob.core.windows.net"}, Where()),
+        (
+            "az://a/c",
+            {"AZURE_STORAGE_ENDPOINT": "http://azurite:10000/a"},
+            Where(endpoint="azurite:10000"),
+        ),
     ],
 )
 def test_where_a_bucket_is_follows_from_the_environment(

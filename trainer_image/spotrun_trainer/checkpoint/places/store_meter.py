@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from spotrun.wire import StoreUse
 from spotrun_trainer.checkpoint.places.request_count import COUNT, Made, RequestCount
-from spotrun_trainer.store.addresses import is_address
+from spotrun_trainer.store.addresses import ENDPOINTS, is_address
 
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_OF_CLOUDS = {"s3": ".amazonaws.com", "gs": ".googleapis.com", "az": ".windows.net"}
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _DEFAULT_REGION = "us-east-1"
 """The region that obstore takes where the environment names none."""
@@ -69,21 +69,16 @@ def open_store_meter(place: str | None, env: Mapping[str, str] = os.environ) -> 
 
 
 def where_is(place: str, env: Mapping[str, str]) -> Where:
-    """Say where a bucket is. Only the environment of S3 tells that."""
-    if not place.startswith("s3://"):
-        return Where()
-    endpoint = _first(_ENDPOINTS, env)
-    if endpoint and not _is_of_aws(endpoint):
+    """Say where a bucket is. Only the environment of S3 tells a region."""
+    scheme = place.partition("://")[0]
+    endpoint = _first(ENDPOINTS[scheme], env)
+    if endpoint and not (urlsplit(endpoint).hostname or "").endswith(_OF_CLOUDS[scheme]):
         return Where(endpoint=_host(endpoint))
-    return Where(region=_first(_REGIONS, env) or _DEFAULT_REGION)
+    return Where(region=_first(_REGIONS, env) or _DEFAULT_REGION) if scheme == "s3" else Where()
 
 
 def _first(names: tuple[str, ...], env: Mapping[str, str]) -> str:
     return next((value for name in names if (value := env.get(name))), "")
-
-
-def _is_of_aws(endpoint: str) -> bool:
-    return (urlsplit(endpoint).hostname or "").endswith(".amazonaws.com")
 
 
 def _host(endpoint: str) -> str:
