@@ -25,6 +25,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Collection
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -33,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.operator_bench import say
-from bench.tuning_times import Moments, medians, turnarounds, watch_trials
+from bench.tuning_processes import watched_processes
+from bench.tuning_times import Moments, medians, timeline, turnarounds, watch_trials
 from devcluster.argument_types import how_many
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
@@ -58,6 +60,8 @@ class Found:
     usd: str
     cost_error_usd: float
     pauses: list[dict[str, float]]
+    timeline: list[tuple[float, str]]
+    cpu_seconds: dict[str, float]
 
 
 def main() -> None:
@@ -90,6 +94,9 @@ async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace)
     facts["late"] = arguments.late
     seconds = [round(one["all"], 2) for one in quiet.pauses]
     say("tune_turnaround_seconds", seconds, "s", parts=medians(quiet.pauses), **facts)
+    if quiet.timeline:
+        told = {"events": quiet.timeline, "cpu_seconds": quiet.cpu_seconds}
+        say("tune_turnaround_timeline", quiet.timeline[-1][0], "s", **told)
     if arguments.turnaround:
         return
     disturbed = await kept(cluster, folder / "disturbed", arguments, lost=arguments.lost)
@@ -129,6 +136,8 @@ async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, 
         await place.create_search(**await spec_of(place, arguments))
         seen: dict[str, Moments] = {}
         async with place.operator(terms=Terms()):
+            looking = ExitStack()
+            processes = looking.enter_context(watched_processes())
             watching = asyncio.create_task(watch_trials(place.kube, place.namespace, seen))
             dice = random.Random(arguments.seed)  # noqa: S311
             gone: set[str] = set()
@@ -137,9 +146,11 @@ async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, 
                 gone.add(await lose_a_node(place, at_trial, gone, dice))
                 await add_node(place, f"r{number}", arguments.room)
             found = await place.until_search(lambda s: s.get("phase") == "Succeeded")
+            looking.close()
             watching.cancel()
             error = await cost_error(place, meter, found["status"])
     status = found["status"]
+    pauses = turnarounds(read_trace(folder / "notes.jsonl"), seen)
     return Found(
         [
             [one["number"], one["parameters"], one["phase"], one.get("value")]
@@ -148,7 +159,8 @@ async def search(cluster: Cluster, folder: Path, arguments: argparse.Namespace, 
         [status["best"]["name"], status["best"]["value"]],
         status["cost"]["usd"],
         error,
-        turnarounds(read_trace(folder / "notes.jsonl"), seen),
+        pauses,
+        *timeline(seen, processes),
     )
 
 

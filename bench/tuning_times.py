@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import median
 
+from bench.tuning_processes import Process
 from devcluster.client import Client, Manifest, at
 from tests.integration.trainer.traces import Trace
 
@@ -17,7 +18,8 @@ PARTS = (
     ("until the pod's node has room", "pod", "bound"),
     ("until its container runs", "bound", "running"),
     ("until its agent is ready", "running", "world"),
-    ("until its first step", "world", "first_step"),
+    ("until its script begins", "world", "script"),
+    ("until its first step", "script", "first_step"),
 )
 """Name, from what, to what: the first of each is the trial before, for two parts."""
 _OF_THE_ONE_BEFORE = frozenset({"last_step", "complete", "ended"})
@@ -45,12 +47,37 @@ def turnarounds(notes: Trace, seen: Mapping[str, Moments]) -> list[dict[str, flo
     """Return the parts of each pause between two trials on one node, and `all` of it."""
     for line in notes:
         at = seen[line["job"]].at
-        at.setdefault("first_step", line["time"])
+        at.setdefault("first_step" if line["step"] else "script", line["time"])
         at["last_step"] = line["time"]
     return [
-        {"all": after["first_step"] - before["last_step"], **_parts(before, after)}
+        {"all": _pause(before, after), **_parts(before, after)}
         for before, after in _pairs(seen.values())
     ]
+
+
+def timeline(
+    seen: Mapping[str, Moments], processes: Iterable[Process]
+) -> tuple[list[tuple[float, str]], dict[str, float]]:
+    """Return what happened when in the pause of median length, and who used how much CPU in it.
+
+    Both are in seconds, since the last step of the trial before; to be called after `turnarounds`.
+    """
+    pairs = sorted(_pairs(seen.values()), key=lambda pair: _pause(*pair))
+    before, after = pairs[len(pairs) // 2]
+    since, until = before["last_step"], after["first_step"]
+    names = {id(one.at): job for job, one in seen.items()}
+    events = [(before[what], f"before: {what}") for what in _OF_THE_ONE_BEFORE & before.keys()]
+    events += [(moment, what) for what, moment in after.items() if what != "last_step"]
+    cpu: dict[str, float] = {}
+    roles = ((names[id(before)], "before: "), (names[id(after)], ""))
+    for one, (job, role) in product(processes, roles):
+        if one.job != job or one.ended < since or one.began > until:
+            continue
+        name = role + ("torchrun" if one.is_agent else "its script")
+        cpu[name] = cpu.get(name, 0.0) + one.cpu_between(since, until)
+        events += [(one.began, f"{name} begins"), (one.ended, f"{name} has ended")]
+    shown = [(round(t - since, 2), what) for t, what in sorted(events) if since <= t <= until]
+    return shown, {name: round(seconds, 2) for name, seconds in cpu.items()}
 
 
 def medians(pauses: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -68,6 +95,10 @@ def _pairs(trials: Iterable[Moments]) -> Iterable[tuple[dict[str, float], dict[s
     for moments in by_node.values():
         ordered = sorted(moments, key=lambda at: at["first_step"])
         yield from pairwise(ordered)
+
+
+def _pause(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    return after["first_step"] - before["last_step"]
 
 
 def _parts(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:

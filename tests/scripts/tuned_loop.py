@@ -24,6 +24,8 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a step takes longer")
     parser.add_argument("--note", type=Path, help="a file for the time of every step")
     args = parser.parse_args()
+    if args.note:
+        note(args.note, 0)  # its imports are done
     chosen = params(lr=0.01, width=16, steps=300)
     run = Run(seed=1, deterministic=True, every="50 steps")
     data = run.once(lambda: TensorDataset(*samples(0)))

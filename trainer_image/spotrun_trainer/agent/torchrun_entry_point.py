@@ -17,6 +17,8 @@ def get_handler() -> RendezvousHandlerCreator:
 
 
 def _make(parameters: RendezvousParameters) -> RendezvousHandler:
-    from spotrun_trainer.agent.rendezvous_handler import make_handler  # noqa: PLC0415 - see above
+    from spotrun_trainer.agent.processes.warm.collector import no_collections  # noqa: PLC0415
 
+    with no_collections():
+        from spotrun_trainer.agent.rendezvous_handler import make_handler  # noqa: PLC0415
     return make_handler(parameters)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from spotrun_trainer.agent.processes.environment import prepare
+from spotrun_trainer.agent.processes.warm.collector import keep_all, no_collections
 from spotrun_trainer.agent.processes.warm.early import begin_early, runs_one_script
 
 
@@ -20,6 +21,8 @@ def load(arguments: Sequence[str]) -> Callable[[Sequence[str]], None]:
     if "SPOTRUN_DIR" in os.environ and runs_one_script(arguments):
         prepare(os.environ)
         begin_early(os.environ)
-    from torch.distributed.run import main as torchrun  # noqa: PLC0415 - it takes a second
+    with no_collections():
+        from torch.distributed.run import main as torchrun  # noqa: PLC0415 - it takes a second
 
+        keep_all()
     return torchrun

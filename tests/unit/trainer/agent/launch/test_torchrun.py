@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).parents[5]
 PROGRAM = ROOT / "trainer_image/bin/torchrun"
 TORCHRUN = """
-import sys
+import gc, sys
 from spotrun_trainer.agent.processes.warm import early
 def main(arguments):
-    print(*sys.argv[:1], *arguments, len(early._begun))
+    kept = gc.isenabled() and gc.get_freeze_count() > 0
+    print(*sys.argv[:1], *arguments, len(early._begun), "kept" if kept else "")
 """
 WORKERS = ("--rdzv-backend=spotrun", "train.py", "--lr=1")
 
@@ -39,7 +40,7 @@ def test_it_is_torchs_with_the_imports_begun(
     ran = subprocess.run(
         [PROGRAM, *arguments], env=environment, capture_output=True, text=True, check=False
     )
-    assert ran.stdout == f"torchrun {' '.join(arguments)} {begun}\n", ran.stderr
+    assert ran.stdout == f"torchrun {' '.join(arguments)} {begun} kept\n", ran.stderr
 
 
 def test_it_comes_first_in_the_image() -> None:

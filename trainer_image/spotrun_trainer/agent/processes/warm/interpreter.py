@@ -25,6 +25,7 @@ from typing import NoReturn
 from typing_extensions import override
 
 from spotrun_trainer.agent.processes.shown_command import show
+from spotrun_trainer.agent.processes.warm.collector import keep_all, no_collections
 from spotrun_trainer.agent.processes.warm.imports_ahead import (
     Batch,
     UnfitError,
@@ -104,13 +105,12 @@ class Hidden:
 def main(descriptor: int, ahead: str, *modules: str) -> None:
     """Import, wait, and run the command that comes through the socket; end if none comes."""
     score = _let_die_first()
-    for name in modules:
-        with suppress(Exception):  # the script's own import will raise it again
-            importlib.import_module(name)
+    _import(modules)
     asked = Ahead.of(ahead)
     with socket.socket(fileno=descriptor) as control:
         try:
-            batches = asked.imported()
+            with no_collections():
+                batches = asked.imported()
         except UnfitError as error:
             print(f"spotrun: only PyTorch is imported ahead, for {error}", file=sys.stderr)
             with suppress(OSError):
@@ -121,6 +121,19 @@ def main(descriptor: int, ahead: str, *modules: str) -> None:
         trace.begin()
         show(launch.command, launch.environment)
         _run(launch, Hidden(asked.directory, batches))
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import modules; what the last of them makes is collected at the end of the process.
+
+    That is torch._dynamo, which imports Triton: it says on stderr what of it was not collected.
+    """
+    with no_collections():
+        for number, name in enumerate(modules, start=1):
+            if number == len(modules):
+                keep_all()
+            with suppress(Exception):  # the script's own import will raise it again
+                importlib.import_module(name)
 
 
 def _let_die_first(root: Path = Path("/")) -> str | None:

@@ -14,9 +14,9 @@ from spotrun_trainer.agent.processes.warm.interpreter import UNFIT, Ahead, Launc
 
 VARIABLE = "SPOTRUN_BEGIN_AHEAD"
 """The variable that says what is begun ahead: 0 for nothing."""
-IMPORTED = ("torch", "torch._dynamo", "torch.nn.parallel", "spotrun_trainer.run")
+IMPORTED = ("torch", "torch.nn.parallel", "spotrun_trainer.run", "torch._dynamo")
 """Modules that nearly every training imports; optimizers and DistributedDataParallel import the
-second."""
+last."""
 ROOM_BYTES = 0.8e9
 """No process is kept with less free memory than this for each; with twice as much, they are
 begun."""

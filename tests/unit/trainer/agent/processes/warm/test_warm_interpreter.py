@@ -59,10 +59,23 @@ SETS_LATE = """
     import numpy, spotrun_trainer
     print(torch.get_num_threads(), os.getpid() == os.getsid(0))
 """
+ENDS = """
+    class Cycle:
+        def __init__(self):
+            self.itself = self
+        def __del__(self):
+            print("collected")
+    kept = Cycle()
+"""
+KEPT = """
+    import gc, torch
+    print(gc.isenabled(), gc.get_freeze_count() > 100_000, len(gc.get_objects()) > 10_000)
+"""
 SCRIPTS = {
     "itself": ITSELF,
     "spawns": SPAWNS,
     "fails": FAILS,
+    "leaves cycles": ENDS,
     "exits": "import sys; sys.exit(3)",
     "exits with words": "raise SystemExit('enough')",
     "is no Python": "this is no Python",
@@ -94,6 +107,11 @@ def test_a_script_that_sets_what_torch_reads_begins_anew(script: str, tmp_path: 
 
     assert found.lines == [usual.lines[0], *usual.lines]
     assert usual.lines[1:] == ["1 True"]
+
+
+def test_what_was_imported_ahead_is_never_collected_but_what_triton_made(tmp_path: Path) -> None:
+    """Triton tells on stderr of all that is left at the end; `itself` above sees that it is not."""
+    assert _ahead(tmp_path, KEPT) == Outcome(0, "True True True\n", "")
 
 
 def test_what_is_set_after_torch_was_imported_is_set_as_ever(tmp_path: Path) -> None:
