@@ -2,21 +2,29 @@
 
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
-from devcluster.client import Manifest, at
+from devcluster.client import at
 from devcluster.cluster import Cluster
 from devcluster.kueue.server import kueue
 from spotrun.money.units import Usd
 from spotrun.observe.queues import caches
 from spotrun.policies.report import queue_boost
-from tests.support.cluster.operator_world import GROUP, World, open_world
+from tests.integration.queueing.helpers import (
+    KUEUE,
+    SPOT,
+    boost,
+    count,
+    create_job,
+    holds,
+    make,
+    make_queue,
+    workloads,
+)
+from tests.support.cluster.operator_world import World, open_world
 
-KUEUE = "kueue.x-k8s.io/v1beta2"
 CPU = {"cpu": "8", "memory": "8Gi"}
-SPOT = {"node-kind": "blue"}
 
 
 @pytest.fixture(scope="module")
@@ -36,65 +44,6 @@ async def queued(queued_cluster: Cluster) -> AsyncIterator[World]:
         await world.nodes.add("b", capacity=CPU)
         await make_queue(world, cpus=4)
         yield world
-
-
-async def make_queue(world: World, cpus: int) -> None:
-    name = world.namespace
-    quota = {"name": "cpu", "nominalQuota": cpus}
-    flavors = [{"name": name, "resources": [quota]}]
-    spec = {
-        "namespaceSelector": {},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-        "preemption": {"withinClusterQueue": "LowerPriority"},
-    }
-    await _make(world, "ResourceFlavor", name, {"nodeLabels": SPOT})
-    await _make(world, "ClusterQueue", name, spec)
-    await _make(world, "LocalQueue", "team", {"clusterQueue": name}, world.namespace)
-
-
-async def _make(
-    world: World, kind: str, name: str, spec: Any, namespace: str | None = None, **more: Any
-) -> None:
-    body = {"apiVersion": KUEUE, "kind": kind, "metadata": {"name": name}, **more}
-    plural = f"{kind.lower()}es" if kind.endswith("s") else f"{kind.lower()}s"
-    if spec is not None:
-        body["spec"] = spec
-    await world.kube.create(at(plural, namespace, group=KUEUE), body)
-
-
-async def create_job(
-    world: World, name: str, least: int, most: int, *, priority_class: str = "", **spec: Any
-) -> None:
-    requests = {"resources": {"requests": {"cpu": "1"}}}
-    container = {"name": "trainer", "image": "x", "args": ["train.py"], **requests}
-    labels = {"kueue.x-k8s.io/queue-name": "team"}
-    if priority_class:
-        labels["kueue.x-k8s.io/priority-class"] = priority_class
-    sizes = {"min": least, "max": 8, "replicas": most}
-    workers = {**sizes, "template": {"spec": {"containers": [container]}}}
-    body = {
-        "apiVersion": GROUP,
-        "kind": "TrainingJob",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"workers": workers, "scaling": {"mode": "Manual"}, **spec},
-    }
-    await world.kube.create(world.jobs(), body)
-
-
-async def workloads(world: World, job: str = "job") -> list[Manifest]:
-    path = at("workloads", world.namespace, group=KUEUE)
-    return await world.kube.list(path, labelSelector=f"spotrun.dev/job={job}")
-
-
-def count(workload: Manifest) -> int:
-    """Return the workers that a request was admitted with."""
-    (assigned,) = workload["status"]["admission"]["podSetAssignments"]
-    return int(assigned["count"])
-
-
-def holds(workload: Manifest, kind: str) -> bool:
-    conditions = workload.get("status", {}).get("conditions", ())
-    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 
 
 async def all_arrived(world: World, count: int) -> bool:
@@ -149,7 +98,7 @@ async def test_as_many_are_admitted_as_there_is_quota_for_and_growth_asks_for_th
 async def test_a_job_of_higher_priority_takes_what_has_grown_before_it_takes_a_world(
     queued: World,
 ) -> None:
-    await _make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
+    await make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
     async with queued.operator(kueue=True):
         await create_job(queued, "other", 3, 3)
         await queued.until_phase("Running", "other")
@@ -170,7 +119,7 @@ async def test_a_job_of_higher_priority_takes_what_has_grown_before_it_takes_a_w
 async def test_a_preempted_job_saves_a_checkpoint_gives_its_quota_back_and_goes_on_later(
     queued: World,
 ) -> None:
-    await _make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
+    await make(queued, "WorkloadPriorityClass", f"high-{queued.namespace}", None, value=10)
     async with queued.operator(kueue=True):
         await create_job(queued, "job", 3, 3, checkpoint={"volume": {"emptyDir": {}}})
         await queued.until_phase("Running")
@@ -195,7 +144,7 @@ async def test_of_jobs_of_one_priority_kueue_preempts_the_one_that_is_cheapest_t
     monkeypatch.setattr(queue_boost, "_LEAST", Usd(Decimal("0.000001")))
     monkeypatch.setattr(queue_boost, "_STEP", 1)
     high = f"high-{queued.namespace}"
-    await _make(queued, "WorkloadPriorityClass", high, None, value=1000)
+    await make(queued, "WorkloadPriorityClass", high, None, value=1000)
     async with queued.operator(kueue=True, kueue_priority_boost=50):
         for name, size in (("cheap", 1), ("dear", 3)):
             await create_job(queued, name, size, size)
@@ -215,12 +164,6 @@ async def test_of_jobs_of_one_priority_kueue_preempts_the_one_that_is_cheapest_t
             return await boost(queued, "cheap") == 0
 
         await queued.until(waits_by_priority_alone)
-
-
-async def boost(world: World, job: str) -> int:
-    """Return what is added to a job's priority."""
-    (one,) = await workloads(world, job)
-    return int(one["metadata"]["annotations"].get("kueue.x-k8s.io/priority-boost", "0"))
 
 
 async def test_a_workload_that_somebody_deactivates_waits_until_it_is_active_again(
@@ -267,7 +210,7 @@ async def test_where_only_the_older_api_is_served_that_is_used(
 ) -> None:
     monkeypatch.setattr(caches, "VERSIONS", ("v1", "v1beta1"))
     name = f"high-{queued.namespace}"
-    await _make(queued, "WorkloadPriorityClass", name, None, value=10)
+    await make(queued, "WorkloadPriorityClass", name, None, value=10)
     async with queued.operator(kueue=True):
         await create_job(queued, "job", 1, 4, priority_class=name)
         await queued.until_job(lambda s: s.get("workers", {}).get("running") == 4)
@@ -282,3 +225,46 @@ async def test_where_only_the_older_api_is_served_that_is_used(
             lambda one: one is not None and one["status"].get("reclaimablePods") == given_back,
             timeout_seconds=queued.patience_seconds,
         )
+
+
+async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_their_money(
+    queued: World,
+) -> None:
+    """Two of three trials have quota at a time; one is let go of while it waits for its turn."""
+    for number, loss in enumerate((0.9, 0.2, 0.5)):
+        queued.play(f"search-{number}").metrics["loss"] = loss
+    container = {
+        "name": "trainer",
+        "image": "x",
+        "args": ["train.py"],
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    await queued.create_search(
+        trials={"max": 3, "parallel": 3},
+        budget={"maxCostUsd": "9"},
+        template={"workers": {"template": {"spec": {"containers": [container]}}}},
+        labels={"kueue.x-k8s.io/queue-name": "team"},
+    )
+    async with queued.operator(kueue=True):
+        found = await queued.until_search(lambda s: "1 of them waits: Queued" in s["message"])
+        status = found["status"]
+        (held,) = [one for one in status["history"] if one.get("reason") == "Queued"]
+        number, job = held["number"], f"search-{held['number']}"
+        assert (held["phase"], held.get("usd", "0")) == ("Running", "0")
+        assert "Queue: it waits" in held["message"]
+        assert sum(Decimal(one["capUsd"]) for one in status["history"]) <= 9
+        assert Decimal(held["capUsd"]) > 0, "its part stays its own while it waits"
+        assert Decimal(status["cost"]["reservedUsd"]) >= Decimal(held["capUsd"])
+        asked = [await workloads(queued, f"search-{one}") for one in range(3)]
+        assert [len(some) for some in asked] == [1, 1, 1]
+        assert await queued.pods(job) == []
+
+        queued.play(f"search-{(number + 1) % 3}").may_finish.set()
+        await queued.until_phase("Running", job)
+        await queued.until_search(lambda s: "reason" not in s["history"][number])
+        for one in range(3):
+            queued.play(f"search-{one}").may_finish.set()
+        found = await queued.until_search(lambda s: s.get("phase") == "Succeeded")
+    assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded"] * 3
+    assert found["status"]["best"]["trial"] == 1
+    assert "message" not in found["status"]["history"][number]

@@ -111,12 +111,13 @@ class World:
         """Create a TuningJob of a learning rate; trials are TrainingJobs of one worker."""
         container = {"name": "trainer", "image": "x", "args": ["train.py", "--lr=$(params.lr)"]}
         template = {"workers": {"template": {"spec": {"containers": [container]}}}}
+        labels = {"labels": spec.pop("labels", {})}
         chosen: dict[str, Any] = {
             "objective": {"metric": "loss"},
             "search": {"random": {"seed": 7}},
             "parameters": [{"name": "lr", "logUniform": {"min": "1e-5", "max": "1e-1"}}],
             "trials": {"max": 3},
-            "template": {"spec": {**template, **spec.pop("template", {})}},
+            "template": {"metadata": labels, "spec": {**template, **spec.pop("template", {})}},
             **spec,
         }
         body = {

@@ -17,7 +17,15 @@ from spotrun.policies.tuning.state import Trial, TuningState
 from spotrun.search.trial import Report
 from spotrun.state.view import FINISHED
 
-_WAITS = frozenset({TuningReason.QUOTA_EXCEEDED, TuningReason.SPEND_LIMITED})
+_HELD = {
+    SuspendedBy.SPEND_LIMIT: TuningReason.SPEND_LIMITED,
+    SuspendedBy.QUEUE: TuningReason.QUEUED,
+    SuspendedBy.PREEMPTION: TuningReason.GIVES_WAY,
+    SuspendedBy.SCHEDULE: TuningReason.OUTSIDE_SCHEDULE,
+    SuspendedBy.IDLE: TuningReason.IDLE,
+}
+"""Why a trial waits whose job is suspended by something else than its user, or its budget."""
+WAITS = frozenset({TuningReason.QUOTA_EXCEEDED, *_HELD.values()})
 
 
 def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
@@ -86,26 +94,25 @@ def _running(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
     if SuspendedBy.BUDGET in (child.state.suspended_by or ()):
         why = child.state.message or "its budget is used up"
         return stopping(trial, TrialPhase.STOPPED, TuningReason.BUDGET_EXCEEDED, why)
-    if trial.reason in _WAITS:  # it had no room before
+    if trial.reason in WAITS:  # it had no room before
         trial = replace(trial, message=None)
     reason = _held(search, trial, child)
-    if reason is TuningReason.SPEND_LIMITED:
+    if reason in WAITS:
         trial = replace(trial, message=(child.state.message or reason.purpose)[:MAX_DETAIL_CHARS])
     return replace(trial, phase=TrialPhase.RUNNING, reason=reason)
 
 
 def _held(search: TuningSnapshot, trial: Trial, child: Child) -> TuningReason | None:
-    """Return why the trial is suspended, if with the search, or by a limit of its namespace.
+    """Return why the trial is suspended, if with the search, or by what it shares with other jobs.
 
-    The search lets go on what it has suspended, and the limit what it holds.
+    The search lets go on what it has suspended, and a limit or a queue what it holds.
     """
     if search.spec.suspend or (
         trial.reason is TuningReason.SUSPENDED_BY_USER and child.is_suspended
     ):
         return TuningReason.SUSPENDED_BY_USER
-    if SuspendedBy.SPEND_LIMIT in (child.state.suspended_by or ()):
-        return TuningReason.SPEND_LIMITED
-    return None
+    causes = child.state.suspended_by or ()
+    return next((reason for cause, reason in _HELD.items() if cause in causes), None)
 
 
 def _pending(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:

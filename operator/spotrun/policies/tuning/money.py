@@ -138,13 +138,16 @@ def _pools(spec: TrainingJobSpec, market: Market) -> Iterator[PoolFacts]:
 
 
 def _rate(search: TuningSnapshot, trials: Iterable[Trial]) -> UsdPerHour:
-    """Return the rate of a trial: of those that run, else of the ended ones, else the market's."""
+    """Return the rate of a trial: of those that run, else the higher of ended ones and market.
+
+    The rate of an ended one is low if it has waited long, for nodes or in a queue.
+    """
     costs = [child.state.cost for child in search.children.values()]
     running = [cost.usd_per_hour for cost in costs if cost.usd_per_hour]
     if running:
         return max(running)
     past = (_past_rate(one) for one in trials)
-    return max((rate for rate in past if rate), default=search.usd_per_hour or NO_RATE)
+    return max([search.usd_per_hour or NO_RATE, *(rate for rate in past if rate)])
 
 
 def _past_rate(trial: Trial) -> UsdPerHour | None:

@@ -8,6 +8,7 @@ from spotrun.api.field_types.bounded import MAX_DETAIL_CHARS
 from spotrun.api.tuning.tuningjob import Objective
 from spotrun.api.tuning.words import TrialPhase, TuningPhase, TuningReason
 from spotrun.policies.tuning.ends import End, has_reached
+from spotrun.policies.tuning.following import WAITS
 from spotrun.policies.tuning.money import cost_of
 from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.policies.tuning.space import direction_of
@@ -128,9 +129,19 @@ def _phase(
     return TuningPhase.RUNNING, TuningReason.TRIALS_RUN, ""
 
 
+def _waits(status: TuningState) -> str:
+    """Return how many trials wait for room, and for which, if any does."""
+    reasons = [one.reason for one in status.trials if one.trains and one.reason in WAITS]
+    if not reasons:
+        return ""
+    what = ", ".join(sorted({reason.value for reason in reasons if reason is not None}))
+    return f" ({len(reasons)} of them {'waits' if len(reasons) == 1 else 'wait'}: {what})"
+
+
 def _in_words(status: TuningState) -> str:
     counts, cost, best = status.counts, status.cost, status.best
-    parts = [f"{counts.ended} of {counts.most} trials have ended, {counts.running} run"]
+    run = f"{counts.running} run{_waits(status)}"
+    parts = [f"{counts.ended} of {counts.most} trials have ended, {run}"]
     if counts.pruned:
         saved = cost.saved_by_pruning_usd
         were = "was" if counts.pruned == 1 else "were"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from spotrun.api.tuning.status import MOST_COURSE_CHARS
 from spotrun.api.tuning.words import TrialPhase
+from spotrun.policies.tuning.following import WAITS
 from spotrun.policies.tuning.state import Trial, TuningState
 
 GATHER_SECONDS, LATEST_SECONDS = 5.0, 60.0
@@ -50,8 +51,11 @@ def _urgent(status: TuningState) -> tuple[object, ...]:
 def _stage(trial: Trial) -> Trial:
     """Return what is decided of a trial, without what it reports.
 
-    A complete one is written with its end, or with the next trial that takes its place.
+    A complete one is written with its end, or with the next trial that takes its place. One that
+    waits may say every second for what: that it waits is enough to be told at once.
     """
     if trial.is_complete and not trial.has_ended:
         trial = replace(trial, phase=TrialPhase.RUNNING, outcome=None, reason=None, message=None)
+    if trial.reason in WAITS:
+        trial = replace(trial, message=None)
     return replace(trial, value=None, step=None, course=(), usd=Trial(0, {}).usd, checkpoint=None)

@@ -129,16 +129,42 @@ def test_a_trial_waits_for_the_room_of_a_quota_and_says_so_until_it_runs() -> No
     assert (trial.phase, trial.reason, trial.message) == (TrialPhase.RUNNING, None, None)
 
 
-def test_a_trial_that_a_spend_limit_holds_says_so_until_it_goes_on() -> None:
-    held = a_job(
-        Phase.SUSPENDED, suspended_by=(SuspendedBy.SPEND_LIMIT,), message="team has $1 left"
+@pytest.mark.parametrize(
+    ("causes", "reason"),
+    [
+        ([SuspendedBy.SPEND_LIMIT], TuningReason.SPEND_LIMITED),
+        ([SuspendedBy.QUEUE], TuningReason.QUEUED),
+        ([SuspendedBy.QUEUE, SuspendedBy.SPEND_LIMIT], TuningReason.SPEND_LIMITED),
+        ([SuspendedBy.PREEMPTION], TuningReason.GIVES_WAY),
+        ([SuspendedBy.SCHEDULE], TuningReason.OUTSIDE_SCHEDULE),
+        ([SuspendedBy.IDLE], TuningReason.IDLE),
+    ],
+)
+def test_a_trial_whose_job_is_held_says_by_what_until_it_goes_on(
+    causes: list[SuspendedBy], reason: TuningReason
+) -> None:
+    held = a_job(Phase.SUSPENDED, suspended_by=tuple(causes), message="team has $1 left")
+    search = a_search(trials={"max": 2, "parallel": 2}).with_trial(cap="3").with_trial(cap="3")
+    decision = search.with_job(0, held).with_job(1).decide()
+    trial = decision.status.trials[0]
+    assert (trial.phase, trial.reason, trial.message) == (
+        TrialPhase.RUNNING,
+        reason,
+        "team has $1 left",
     )
-    search = a_search(trials={"max": 2}).with_trial()
-    (trial,) = search.with_job(0, held).trials()
-    waits = (TrialPhase.RUNNING, TuningReason.SPEND_LIMITED, "team has $1 left")
-    assert (trial.phase, trial.reason, trial.message) == waits
-    (trial,) = search.with_status(trials=(trial,)).with_job(0).trials()
+    assert f"2 run (1 of them waits: {reason.value})" in (decision.status.message or "")
+    goes_on = search.with_status(trials=decision.status.trials).with_job(0).with_job(1).decide()
+    trial = goes_on.status.trials[0]
     assert (trial.phase, trial.reason, trial.message) == (TrialPhase.RUNNING, None, None)
+    assert "2 run;" in (goes_on.status.message or "")
+
+
+def test_one_that_is_stopped_while_it_waits_in_the_queue_ends_without_a_worker() -> None:
+    waits = a_job(Phase.SUSPENDED, suspended_by=(SuspendedBy.QUEUE,), given_out=0)
+    search = a_search().with_trial(TrialPhase.STOPPING, outcome=TrialPhase.STOPPED)
+    assert search.with_job(0, waits).trials()[0].phase is TrialPhase.STOPPING
+    [trial] = search.with_job(0, waits, is_suspended=True).trials()
+    assert (trial.phase, trial.usd) == (TrialPhase.STOPPED, usd("0"))
 
 
 def test_the_newest_checkpoint_is_named_by_its_place() -> None:

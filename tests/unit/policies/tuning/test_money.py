@@ -13,7 +13,7 @@ from spotrun.money.units import NO_USD, UsdPerHour
 from spotrun.policies.tuning.money import cost_of, market_rate, next_cap, whole_trial_usd
 from spotrun.state.market import Market, PoolFacts
 from spotrun.state.stored.cost import Cost
-from tests.support.jobs.builders import a_spec
+from tests.support.jobs.builders import a_spec, ago
 from tests.support.tuning.searches import SearchBuilder, a_job, a_search, usd
 
 DONE, PRUNED = TrialPhase.SUCCEEDED, TrialPhase.PRUNED
@@ -54,6 +54,12 @@ def test_the_end_of_a_trial_is_paid_from_its_part() -> None:
     assert cap(after_one) == "3.36"
     after_one = limited("4.3", parallel=2).with_facts(**market).with_trial(DONE, cost="1")
     assert cap(after_one) is None
+
+
+def test_the_end_of_a_trial_costs_no_less_after_one_that_waited_for_days() -> None:
+    """The rate of that one is near nothing; in a queue a trial pays for no minute of its wait."""
+    search = limited("4.3", parallel=2).with_facts(usd_per_hour=UsdPerHour(36))
+    assert cap(search.with_trial(DONE, cost="1", begun_at=ago(200_000))) is None
 
 
 def test_a_template_with_a_budget_of_its_own_gets_no_more() -> None:
