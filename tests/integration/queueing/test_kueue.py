@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from devcluster.client import at
+from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.kueue.server import kueue
 from spotrun.money.units import Usd
@@ -227,6 +227,11 @@ async def test_where_only_the_older_api_is_served_that_is_used(
         )
 
 
+def told(status: Manifest, what: str) -> int:
+    """Return how many trials of a search have this in its status."""
+    return sum(what in one for one in status.get("history", ()))
+
+
 async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_their_money(
     queued: World,
 ) -> None:
@@ -246,8 +251,11 @@ async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_thei
         labels={"kueue.x-k8s.io/queue-name": "team"},
     )
     async with queued.operator(kueue=True):
-        found = await queued.until_search(lambda s: "1 of them waits: Queued" in s["message"])
+        found = await queued.until_search(
+            lambda s: told(s, "value") == 2 and told(s, "reason") == 1  # two train, one waits
+        )
         status = found["status"]
+        assert "3 run (1 of them waits: Queued)" in status["message"]
         (held,) = [one for one in status["history"] if one.get("reason") == "Queued"]
         number, job = held["number"], f"search-{held['number']}"
         assert (held["phase"], held.get("usd", "0")) == ("Running", "0")
