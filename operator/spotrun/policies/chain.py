@@ -57,7 +57,7 @@ from spotrun.policies.report.interruption_price import INTERRUPTION_PRICE
 from spotrun.policies.report.phase import PHASE
 from spotrun.policies.report.queue_boost import QUEUE_BOOST
 from spotrun.policies.report.write_failures import WRITE_FAILURES
-from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
+from spotrun.policies.report.write_rate import ends_trial, refresh_seconds, seconds_to_write
 from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
 from spotrun.policies.scaling.policy import SCALING
 from spotrun.policies.workers.agent_version import AGENT_VERSION
@@ -203,7 +203,7 @@ def _limited(view: View) -> View:
 
 def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:
     """Return how long a status can wait to be written; one that nobody reads is kept at once."""
-    if refresh is None:
+    if refresh is None or ends_trial(job, new):
         return 0.0
     return seconds_to_write(job.status, new, job.written_seconds, refresh)
 

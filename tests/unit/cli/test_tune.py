@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from spotrun.api import load
+from spotrun.api.names import Phase, SuspendedBy
 from spotrun.api.tuning.tuningjob import TuningJob
-from spotrun.api.tuning.words import TrialPhase
+from spotrun.api.tuning.words import TrialPhase, TuningReason
 from spotrun.cli.cluster import session
 from spotrun.cli.cluster.session import Cluster
 from spotrun.cli.jobs.tune.axes import axes
@@ -20,7 +21,7 @@ from spotrun.cli.report.writing import as_html, as_json, as_markdown
 from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.policies.tuning.codec import write
 from tests.support.jobs.builders import NOW
-from tests.support.tuning.searches import SearchBuilder, a_search
+from tests.support.tuning.searches import SearchBuilder, a_job, a_search
 
 DONE = TrialPhase.SUCCEEDED
 
@@ -53,6 +54,13 @@ def test_trials_are_listed_the_best_first() -> None:
         "2       Pruned      0.9    30     0.5000    0.03",
         "3       Failed      -      -      0.0000    0.04",
     ]
+
+
+def test_one_that_is_held_says_what_it_waits_for() -> None:
+    search = a_search().with_trial(reason=TuningReason.QUEUED, message="Queue: it waits")
+    held = a_job(Phase.SUSPENDED, suspended_by=(SuspendedBy.QUEUE,), message="Queue: it waits")
+    *_, line = page(stored(search.with_job(0, held))).splitlines()
+    assert line.startswith("0       Running, Queued   ")
 
 
 def test_what_matters_is_told_once_enough_trials_are_complete() -> None:

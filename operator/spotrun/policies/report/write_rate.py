@@ -76,6 +76,12 @@ def seconds_to_write(
     return min(next(waits, refresh_seconds), refresh_seconds) - written_seconds
 
 
+def ends_trial(job: JobSnapshot, new: JobState) -> bool:
+    """Whether a trial has no worker any more that costs something: its search waits for that."""
+    given_out = new.next_worker_id or 0
+    return job.is_trial and job.status.settled.size < given_out <= new.settled.size
+
+
 def _urgent(status: JobState) -> tuple[object, ...]:
     """Return what somebody acts on: agents, users, the operator after a restart."""
     conditions = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.names import ConditionType, Phase, Reason
-from spotrun.policies.report.write_rate import refresh_seconds, seconds_to_write
+from spotrun.policies.report.write_rate import ends_trial, refresh_seconds, seconds_to_write
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState, World
 from spotrun.state.stored.cost import Accumulators
@@ -168,6 +168,20 @@ def test_of_a_trial_the_values_are_never_old() -> None:
     old = JobState(metrics=(Metric("loss", 0.5, 3),))
     new = replace(old, metrics=(Metric("loss", 0.4, 9),))
     assert seconds_to_write(old, new, 1.0, refresh_seconds(job)) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("is_trial", "settled", "ends"),
+    [(True, "0-2", True), (True, "0-1", False), (False, "0-2", False)],
+)
+def test_a_search_learns_at_once_that_a_trial_costs_nothing_more(
+    is_trial: bool, settled: str, ends: bool
+) -> None:
+    over = JobState(phase=Phase.SUCCEEDED, next_worker_id=3)
+    job = replace(a_job(1).snapshot(), is_trial=is_trial, status=over)
+    new = replace(over, settled=WorkerIds(settled).ranges)
+    assert ends_trial(job, new) is ends
+    assert not ends_trial(replace(job, status=new), new)
 
 
 def test_workers_with_a_budget_are_told_every_minute_until_when_they_may_stay() -> None:

@@ -105,11 +105,17 @@ def trial_rows(search: TuningJob, trials: Sequence[Trial]) -> list[list[str]]:
         values = [short(one.parameters.get(name)) for name in names]
         cost = f"{Usd.of(one.usd).decimal:.4f}"
         step = str(one.step) if one.step is not None else "-"
-        number = [str(one.number), one.phase.value, short(one.value), step, cost]
+        number = [str(one.number), _stage(one), short(one.value), step, cost]
         if has_parents:
             number.append(str(one.parent) if one.parent is not None else "-")
         rows.append([*number, *values])
     return rows
+
+
+def _stage(trial: Trial) -> str:
+    """Return the phase, and of one that is held for what it waits."""
+    is_held = trial.phase in (TrialPhase.PENDING, TrialPhase.RUNNING) and trial.reason
+    return f"{trial.phase.value}, {trial.reason}" if is_held else trial.phase.value
 
 
 def _rank(search: TuningJob, trial: Trial) -> tuple[bool, float, int]:
