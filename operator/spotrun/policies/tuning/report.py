@@ -134,7 +134,7 @@ def _waits(status: TuningState) -> str:
     reasons = [one.reason for one in status.trials if one.trains and one.reason in WAITS]
     if not reasons:
         return ""
-    what = ", ".join(sorted({reason.value for reason in reasons if reason is not None}))
+    what = ", ".join(sorted({reason.value for reason in reasons}))
     return f" ({len(reasons)} of them {'waits' if len(reasons) == 1 else 'wait'}: {what})"
 
 
