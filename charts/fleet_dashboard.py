@@ -156,6 +156,20 @@ FLEET = Dashboard(
                     width=8,
                 ),
                 Panel(
+                    "Longest waits",
+                    "The twenty jobs that have waited longest for a queue, for quota or for nodes.",
+                    [
+                        Query(
+                            "topk(20, time() - max by (namespace, name) "
+                            f"({_of('queued_timestamp_seconds')}))",
+                            _NAME,
+                        )
+                    ],
+                    "s",
+                    kind="bargauge",
+                    width=8,
+                ),
+                Panel(
                     "Spend limits used",
                     "Spent in the present period, as a share of each SpendLimit.",
                     [Query(f"sort_desc({_of_limit('spent_usd')} / {_of_limit('usd')})", _NAME)],

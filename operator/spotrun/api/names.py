@@ -331,6 +331,7 @@ class ConditionType(Choice):
 
     RUNNING = "Running", "a world is training"
     SUSPENDED = "Suspended", "no workers are wanted for now"
+    QUEUED = "Queued", "the job waits for a queue, for quota or for nodes; stated once it has"
     INTERRUPTED = "Interrupted", "capacity was taken away and not yet replaced"
     CAPACITY_AVAILABLE = "CapacityAvailable", "all wanted workers can get capacity"
     WITHIN_BUDGET = "WithinBudget", "the money spent and reserved is below the budget"

@@ -6,7 +6,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from spotrun.agents.answers import Published
 from spotrun.api.meta import ConditionStatus
+from spotrun.api.names import ConditionType
 from spotrun.metrics.per_job_numbers import Figure, families
+from spotrun.state.conditions import holds_since
 
 LABELS = ("namespace", "name")
 
@@ -52,6 +54,11 @@ def _local_time(job: Published) -> float | None:
     return kept.time.timestamp() if kept is not None else None
 
 
+def _queued_since(job: Published) -> float | None:
+    since = holds_since(job.status, ConditionType.QUEUED)
+    return since.timestamp() if since is not None else None
+
+
 def _checkpoint_time(job: Published) -> float | None:
     saved = job.status.checkpoint
     return saved.time.timestamp() if saved is not None else None
@@ -63,6 +70,13 @@ _FIGURES: tuple[Figure[Published], ...] = (
         "The last step that every rank committed, 0 before the first; falls when steps are lost.",
         False,
         _step,
+    ),
+    Figure(
+        "queued_timestamp_seconds",
+        "Time since which the job waits for a queue, for quota or for nodes, in seconds since "
+        "1970; none while it does not.",
+        False,
+        _queued_since,
     ),
     Figure("samples_per_second", "Recent samples trained per second.", False, _samples_per_second),
     Figure("redone_steps", "Steps done again after a loss.", True, _redone_steps),

@@ -56,6 +56,7 @@ from spotrun.policies.report.durability import DURABILITY
 from spotrun.policies.report.interruption_price import INTERRUPTION_PRICE
 from spotrun.policies.report.phase import PHASE
 from spotrun.policies.report.queue_boost import QUEUE_BOOST
+from spotrun.policies.report.queued_condition import QUEUED_CONDITION
 from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import ends_trial, refresh_seconds, seconds_to_write
 from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
@@ -141,6 +142,7 @@ POLICIES: tuple[Policy, ...] = (
     INTERRUPTION_PRICE,  # and what would a loss?
     QUEUE_BOOST,  # and how much later is it to be preempted for that?
     PHASE,  # what is to be said about it?
+    QUEUED_CONDITION,  # and since when does it wait for its turn?
     CORRECTIONS,  # was too much or too little said of its cost?
     COST_ANNOUNCEMENTS,  # and who reads that without its status?
     KEPT_REPORT,  # what is left of it for its report?

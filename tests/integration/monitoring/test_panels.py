@@ -30,13 +30,14 @@ PANELS_SECONDS = 240
 """Metrics that are not written at once are there within a minute or two."""
 EMPTY = {
     ("fleet", "Errors: {{error}}"),
+    ("fleet", "Longest waits: {{namespace}}/{{name}}"),
     ("fleet", "Preempted: {{namespace}} for {{by_namespace}}: {{how}}"),
     ("fleet", "Price of preemption: {{namespace}} for {{by_namespace}}"),
     ("job", "Steps: local tier"),
     ("job", "Age of the newest checkpoint: local tier"),
 }
 """Nothing fails here, and an error that never was has no series; test_firing.py has some. The job
-of these tests has no local tier either, and nobody is preempted."""
+of these tests has no local tier either, and nobody waits or is preempted."""
 FAR = 500
 """A step beyond those at which the next worlds begin: 200, 300 and so on."""
 

@@ -42,6 +42,7 @@ async def all_troubles(world: World, proxy: FaultProxy, prometheus: Prometheus) 
     await a_budget_that_cannot_be_kept(world)
     await saves_that_fail(world)
     await workers_that_are_taken_away(world, prometheus)
+    await job_on(world, "patient", "nowhere")  # no node is of this kind
     await writes_that_are_refused(world, proxy)
 
 

@@ -115,7 +115,7 @@ def full_job() -> Published:
         checkpoint=AcknowledgedCheckpoint(name="step-400.g1", step=400, time=_MOMENT),
         local_checkpoint=LocalCheckpoint(step=415, time=_MOMENT),
         interruptions=Interruptions(count=2, lost_steps=7),
-        conditions=(_condition(ConditionType.WITHIN_BUDGET),),
+        conditions=(_condition(ConditionType.QUEUED), _condition(ConditionType.WITHIN_BUDGET)),
         cost=read_cost(_COST),
         scaling=_SCALING,
         accumulators=Accumulators(unpriced_seconds=Decimal(60), useful_usd=Usd(Decimal("11.2"))),

@@ -71,6 +71,19 @@ def test_nobody_misses_checkpoints_of_a_job_that_has_no_place_for_them() -> None
     assert "checkpoint_step" not in figures(job())
 
 
+def test_since_when_a_job_waits_is_shown_while_it_waits() -> None:
+    for status, expected in ((ConditionStatus.TRUE, 1772352000), (ConditionStatus.FALSE, None)):
+        waits = Condition(
+            type=ReasonText(ConditionType.QUEUED.value),
+            status=status,
+            last_transition_time=MOMENT,
+            reason=ReasonText("Queued"),
+            message="",
+        )
+        found = figures(with_status(job(), conditions=(waits,)))
+        assert found.get("queued_timestamp_seconds") == expected
+
+
 def test_conditions_are_one_or_zero_and_absent_while_unknown() -> None:
     kinds = {
         ConditionType.RUNNING: ConditionStatus.TRUE,

@@ -164,6 +164,8 @@ def _goes_without_saying(condition: Condition) -> bool:
     """Whether nobody waits for it: of a gang that starts, the pods themselves say it sooner."""
     if condition.type == ConditionType.PRICING_COMPLETE.value:
         return True  # with a budget `WithinBudget` says it as well, and at once
+    if condition.type == ConditionType.QUEUED.value:
+        return True  # the reason and the holders say it, and are written in time
     is_about_template = condition.type == ConditionType.TEMPLATE_ACCEPTED.value
     return is_about_template and condition.status is ConditionStatus.TRUE
 
