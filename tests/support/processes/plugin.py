@@ -21,17 +21,18 @@ class Typed:
     err: str
 
 
-async def begun(cluster: Cluster, *words: str) -> Process:
-    """Start a command whose end is somebody else's."""
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+async def begun(access: Cluster | Path, *words: str) -> Process:
+    """Start a command whose end is somebody else's; a path is that of a kubeconfig."""
+    kubeconfig = access if isinstance(access, Path) else access.kubeconfig
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     return await asyncio.create_subprocess_exec(
         PROGRAMS / "kubectl-tjob", *words, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
 
 
-async def typed(cluster: Cluster, *words: str) -> Typed:
+async def typed(access: Cluster | Path, *words: str) -> Typed:
     """Run a command to its end; none may show a traceback."""
-    return await ended(await begun(cluster, *words))
+    return await ended(await begun(access, *words))
 
 
 async def ended(process: Process) -> Typed:

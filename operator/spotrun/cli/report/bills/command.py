@@ -10,15 +10,16 @@ from spotrun.api import names
 from spotrun.cli.cluster.exit_codes import DONE, NOT_THERE
 from spotrun.cli.cluster.installation import system_namespace
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Unreadable
+from spotrun.cli.cluster.troubles import Refused, Unreadable
 from spotrun.cli.jobs.output import written
 from spotrun.cli.report.bills.charges import Charge, Sum, charges, sums_by
 from spotrun.cli.report.bills.focus import focus_row
 from spotrun.cli.text.look import Look, look_of
 from spotrun.cli.text.table import Column, table
+from spotrun.kube.errors import Forbidden, NotFound
 from spotrun.kube.rest.client import Selection
 from spotrun.observe.kube_objects import CONFIG_MAPS, ConfigMapObject
-from spotrun.policies.cost.billing.codec import DATA_KEY, read
+from spotrun.policies.cost.billing.codec import DATA_KEY, bill_name, read
 from spotrun.policies.cost.billing.month_bill import MonthBill
 from spotrun.policies.cost.billing.months import month_of
 from spotrun.policies.cost.billing.parts import Category
@@ -48,14 +49,39 @@ def run(chosen: Namespace) -> int:
 
 
 async def bills_of(cluster: Cluster, month: str) -> list[MonthBill]:
-    """Read the bills of a month, of one namespace or of all; raises KubeError and Unreadable."""
-    selector = f"{names.LABEL_BILL_MONTH}={month}"
-    if cluster.scope is not None:
-        selector += f",{names.LABEL_BILL_NAMESPACE}={cluster.scope}"
-    found = await cluster.client.list_all(
-        Selection(CONFIG_MAPS, system_namespace(), selector), ConfigMapObject
-    )
+    """Read the bills of a month, of one namespace or of all.
+
+    Raises KubeError, Unreadable, and Refused where these may not be read.
+    """
+    try:
+        if cluster.scope is not None:
+            return await _bill_of(cluster, cluster.scope, month)
+        chosen = Selection(CONFIG_MAPS, system_namespace(), f"{names.LABEL_BILL_MONTH}={month}")
+        found = await cluster.client.list_all(chosen, ConfigMapObject)
+    except Forbidden as error:
+        raise Refused(f"not allowed: {error}. {_RIGHTS}") from error
     return [_read(one) for one in found.items]
+
+
+async def _bill_of(cluster: Cluster, namespace: str, month: str) -> list[MonthBill]:
+    """Read one bill by its name: who may read no other one can read this."""
+    try:
+        found = await cluster.client.get(
+            CONFIG_MAPS,
+            bill_name(namespace, month),
+            ConfigMapObject,
+            namespace=system_namespace(),
+        )
+    except NotFound:
+        return []
+    return [_read(found)]
+
+
+_RIGHTS = (
+    "A bill is a ConfigMap in the operator's namespace. The bill of one namespace (-n) takes the "
+    "right to get that ConfigMap, and those of all take the right to list ConfigMaps there: ask "
+    "an admin of the cluster"
+)
 
 
 def screen(found: Sequence[Charge], by: str, form: str, look: Look) -> list[str]:

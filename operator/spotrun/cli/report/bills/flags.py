@@ -57,5 +57,5 @@ _EXAMPLES = """\
   kubectl tjob bill -A --format focus > focus.csv    # for FinOps tools
 
 Bills are ConfigMaps in the operator's namespace (SPOTRUN_SYSTEM_NAMESPACE, default:
-spotrun-system), so this command takes the right to list them there.
+spotrun-system): -A takes the right to list them there, -n to get that namespace's.
 """

@@ -19,6 +19,7 @@ from spotrun.cli.report.break_even.facts import Hours, Market, hours_of, market,
 from spotrun.cli.report.break_even.offers import offers, open_share
 from spotrun.cli.report.break_even.screen import Compared, as_data, screen
 from spotrun.cli.text.look import look_of
+from spotrun.kube.errors import Forbidden
 from spotrun.money.ownership.comparison import Use
 from spotrun.policies.cost.billing.months import begin_of, month_of
 
@@ -36,7 +37,7 @@ def run(chosen: Namespace) -> int:
         months = _months(chosen, cluster.client.clock.now())
         bills = [bill for month in months for bill in await bills_of(cluster, month)]
         found = [charge for bill in bills for charge in charges(bill)]
-        pools = await all_pools(cluster)
+        pools = await _pools(cluster)
         compared, unpriced = comparison(chosen, pools, found, months)
         for name in unpriced:
             print(f"# pool {name} has no price: its bills are left out", file=sys.stderr)
@@ -47,6 +48,17 @@ def run(chosen: Namespace) -> int:
         return DONE
 
     return ask(chosen, work)
+
+
+async def _pools(cluster: Cluster) -> tuple[Pool, ...]:
+    """Read the CapacityPools; raises KubeError, and Refused where these may not be read."""
+    try:
+        return await all_pools(cluster)
+    except Forbidden as error:
+        raise Refused(
+            f"not allowed: {error}. CapacityPools belong to no namespace: ask an admin of the "
+            "cluster to bind the ClusterRole spotrun-view to you by a ClusterRoleBinding"
+        ) from error
 
 
 def comparison(

@@ -11,6 +11,7 @@ from typing import TypeVar
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.session import Cluster, ask
+from spotrun.cli.cluster.troubles import Refused
 from spotrun.cli.jobs.output import written
 from spotrun.cli.report.unused_nodes.facts import (
     NODE_CLAIMS,
@@ -39,17 +40,17 @@ def run(chosen: Namespace) -> int:
     """Print the nodes that nobody uses."""
 
     async def work(cluster: Cluster) -> int:
-        client, now = cluster.client, cluster.client.clock.now()
-        nodes = (await client.list_all(Selection(NODES), NodeObject)).items
+        now = cluster.client.clock.now()
+        nodes = await _all(cluster, NODES, NodeObject)
         unused = unused_nodes(
             nodes,
-            (await client.list_all(Selection(PODS), Pod)).items,
+            await _all(cluster, PODS, Pod),
             await _of_karpenter(cluster, NODE_CLAIMS, NodeClaim),
             await _of_karpenter(cluster, NODE_POOLS, NodePool),
             now=now,
             at_least=timedelta(minutes=chosen.minutes),
         )
-        declared = (await client.list_all(Selection(CAPACITY_POOLS), PoolObject)).items
+        declared = await _all(cluster, CAPACITY_POOLS, PoolObject)
         found, nodes_of = priced(list(unused), nodes, declared, now)
         if chosen.output:
             print(written(as_data(found), chosen.output, []))
@@ -58,6 +59,18 @@ def run(chosen: Namespace) -> int:
         return DONE
 
     return ask(chosen, work)
+
+
+async def _all(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T]:
+    """Read all objects of a kind; raises KubeError, and Refused where these may not be read."""
+    try:
+        return (await cluster.client.list_all(Selection(kind), as_type)).items
+    except Forbidden as error:
+        raise Refused(
+            f"not allowed: {error}. Whether somebody uses a node is seen by all pods of the "
+            "cluster: this takes the right to list nodes, pods of all namespaces and "
+            "CapacityPools. Ask an admin of the cluster for it, or to run the command"
+        ) from error
 
 
 async def _of_karpenter(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T]:
