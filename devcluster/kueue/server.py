@@ -38,15 +38,23 @@ Manifest = dict[str, Any]
 
 
 @contextmanager
-def kueue(cluster: Cluster, folder: Path, features: Mapping[str, bool] = {}) -> Iterator[int]:
-    """Run Kueue for a cluster, and give its process ID; its log is in the folder."""
+def kueue(
+    cluster: Cluster,
+    folder: Path,
+    features: Mapping[str, bool] = {},
+    settings: Mapping[str, Any] = {},
+) -> Iterator[int]:
+    """Run Kueue for a cluster, and give its process ID; its log is in the folder.
+
+    The settings are more of its Configuration, such as `multiKueue`.
+    """
     files = program.ensure(_say)
     webhook, health = free_port(_HOST), free_port(_HOST)
     certificates = folder / "certificates"
     certificates.mkdir(parents=True)
     _install(cluster, files, f"https://{_HOST}:{webhook}")
     config = folder / "config.yaml"
-    config.write_text(json.dumps(_config(webhook, health, certificates, features)))
+    config.write_text(json.dumps({**_config(webhook, health, certificates, features), **settings}))
     with (folder / "kueue.log").open("wb") as log:
         process = subprocess.Popen(
             [files / "kueue", f"--config={config}"],

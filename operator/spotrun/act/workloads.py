@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from spotrun.act.errors import SOON_SECONDS, Trouble, on_removal, on_write
+from spotrun.act.manifests.worker_pod import owned_metadata
 from spotrun.act.manifests.workload import GROUP, POD_SET, workload, workload_change
 from spotrun.act.writes import Writes, Written
 from spotrun.api.names import ANNOTATION_PRIORITY_BOOST
@@ -13,6 +14,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.state.actions import (
     AcceptEviction,
+    AdoptRequest,
     AskQueue,
     BoostRequest,
     FinishRequest,
@@ -54,6 +56,8 @@ async def _carry_out(one: "_Writer", action: QueueAction, now: datetime) -> None
         case AskQueue(waiting=Workload() as waiting):
             body = one.changed(action)
             await one.patch(waiting, body)
+        case AdoptRequest(request=request):
+            await one.adopt(request)
         case BoostRequest(request=request, boost=boost):
             said = {str(ANNOTATION_PRIORITY_BOOST): str(boost)}
             await one.patch(request, {"metadata": {"annotations": said}})
@@ -75,6 +79,8 @@ def name_of(action: QueueAction) -> str:
             return f"request {number} to the queue"
         case ReturnQuota(request=one) | LeaveQueue(request=one) | AcceptEviction(request=one):
             return f"the return of quota by Workload {one.name}"
+        case AdoptRequest(request=one):
+            return f"the use of Workload {one.name}"
         case BoostRequest(request=one):
             return f"the priority of Workload {one.name}"
         case FinishRequest(request=one):
@@ -106,6 +112,11 @@ class _Writer:
         """Change a Workload if it still is as it was when that was decided."""
         metadata = {**body.get("metadata", {}), "resourceVersion": one.version}
         await self._patch(one.name, {**body, "metadata": metadata}, subresource)
+
+    async def adopt(self, one: Workload) -> None:
+        owned = owned_metadata(self._job, one.name)
+        body = {name: owned[name] for name in ("labels", "ownerReferences")}
+        await self.patch(one, {"metadata": body})
 
     async def leave(self, one: Workload) -> None:
         version = await self._writes.do(

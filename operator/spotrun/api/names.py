@@ -123,12 +123,21 @@ LABEL_QUEUE_PRIORITY: Final = Name(
     "kueue.x-k8s.io/priority-class",
     "on TrainingJobs: the WorkloadPriorityClass of Kueue that orders the job in its queue",
 )
+LABEL_PREBUILT: Final = Name(
+    "kueue.x-k8s.io/prebuilt-workload-name",
+    "on TrainingJobs, as label or annotation: the Workload by which another cluster's Kueue has "
+    "asked for the job's workers",
+)
 ANNOTATION_PRIORITY_BOOST: Final = Name(
     "kueue.x-k8s.io/priority-boost",
     "on Workloads: Kueue adds it to their priority, where its feature gate PriorityBoost is on",
 )
 LABEL_MANAGED_BY: Final = Name(
     "app.kubernetes.io/managed-by", "on every object that the operator makes: its own name"
+)
+MULTIKUEUE: Final = Name(
+    "kueue.x-k8s.io/multikueue",
+    "the value of spec.managedBy of jobs that Kueue has run in another cluster",
 )
 MANAGED_BY: Final = Name(
     "spotrun", "the value of app.kubernetes.io/managed-by, and the field manager"

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from spotrun.api.field_types.bounded import ControllerName
 from spotrun.api.meta import ObjectMeta
 from spotrun.api.model import Model, Rule
 from spotrun.api.spec.checkpoint import Checkpoint
@@ -60,6 +61,12 @@ class TrainingJobSpec(Model):
         description="Default 0. Among TrainingJobs that wait for the same capacity the higher "
         "one is "
         "first. The priority of pods is something else: see template.spec.priorityClassName.",
+    )
+    managed_by: ControllerName | None = Field(
+        None,
+        description="The controller that runs the job. Default: this operator. With "
+        "kueue.x-k8s.io/multikueue it asks a queue for the job's workers here, and Kueue has the "
+        "job run in another cluster; with any other name it leaves the job alone. Cannot change.",
     )
     workers: Workers = Field(
         description="The number of workers, and the template that each is made from."
@@ -203,6 +210,11 @@ class TrainingJob(Model):
             message="metadata.name must be at most 50 characters and without dots, "
             "for the names of the workers' pods begin with it",
             holds=lambda j: len(j.metadata.name or "") <= 50 and "." not in (j.metadata.name or ""),
+        ),
+        Rule(
+            cel=_optional_unchanged("managedBy"),
+            message="spec.managedBy cannot change: delete the job, and create it anew",
+            holds=None,
         ),
         _only_while_suspended(
             "spec.workers.template", "self.spec.workers.template == oldSelf.spec.workers.template"

@@ -208,7 +208,7 @@ class Caches(Following):
         )
         seen = replace(seen, queue=self._queues.queue_of(job, seen.template))
         seen = with_claimed_devices(seen, self.jobs.pods_on, self.jobs.is_worker)
-        if seen.broken is not None or seen.deleting:
+        if seen.broken is not None or seen.deleting or seen.is_handed_over:
             self._gangs.forget(key)
             self._preemptions.forget(key)
             self.usage.forget(

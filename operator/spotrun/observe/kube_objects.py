@@ -27,6 +27,7 @@ from spotrun.api.names import (
     ANNOTATION_ZONE,
     GROUP,
     LABEL_COST_CENTER,
+    LABEL_PREBUILT,
     LABEL_PROJECT,
     LABEL_QUEUE,
     LABEL_QUEUE_PRIORITY,
@@ -88,6 +89,7 @@ class JobAnnotations(CostAnnotations, frozen=True):
         default=None, name=str(ANNOTATION_CHECKPOINT_WANTED)
     )
     profile_wanted: str | None = msgspec.field(default=None, name=str(ANNOTATION_PROFILE_WANTED))
+    prebuilt: str | None = msgspec.field(default=None, name=str(LABEL_PREBUILT))
 
 
 class CostLabels(msgspec.Struct, frozen=True):
@@ -104,6 +106,7 @@ class JobLabels(CostLabels, frozen=True):
     tuning_job: str | None = msgspec.field(default=None, name=str(LABEL_TUNING_JOB))
     queue: str | None = msgspec.field(default=None, name=str(LABEL_QUEUE))
     queue_priority: str | None = msgspec.field(default=None, name=str(LABEL_QUEUE_PRIORITY))
+    prebuilt: str | None = msgspec.field(default=None, name=str(LABEL_PREBUILT))
 
 
 class OwnedMeta(Meta, frozen=True, rename="camel"):

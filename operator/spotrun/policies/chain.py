@@ -47,6 +47,7 @@ from spotrun.policies.placement.queueing.giving_way import (
     precedence_limit,
 )
 from spotrun.policies.placement.queueing.kueue import QUEUE, queue_limit
+from spotrun.policies.placement.queueing.multikueue import handed_over
 from spotrun.policies.placement.supply import staying_workers
 from spotrun.policies.policy import Policy, Wakes
 from spotrun.policies.report.cost import COST
@@ -158,6 +159,8 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
     Where nobody reads the status, as in a replay, what is only there to be read is left out, and
     so are the looks that keep it fresh where nothing else could come of them.
     """
+    if job.is_handed_over:
+        return handed_over(job, now)
     if job.deleting or job.broken is not None:
         return let_go(job, now)
     view = _limited(View(job, now))

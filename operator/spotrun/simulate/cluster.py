@@ -17,6 +17,7 @@ from spotrun.simulate.scenario import Rules
 from spotrun.state.actions import (
     AcceptEviction,
     Action,
+    AdoptRequest,
     Annotate,
     AskQueue,
     BoostRequest,
@@ -155,6 +156,7 @@ class Cluster:
                 pass  # of the job alone, whose size is given
             case (
                 AskQueue()
+                | AdoptRequest()
                 | BoostRequest()
                 | ReturnQuota()
                 | LeaveQueue()

@@ -119,6 +119,13 @@ class AskQueue:
 
 
 @dataclass(frozen=True)
+class AdoptRequest:
+    """Make a Workload the job's own: another cluster's Kueue has made it for the job."""
+
+    request: Workload
+
+
+@dataclass(frozen=True)
 class ReturnQuota:
     """Give back the quota of workers that are gone, as Kueue's reclaimable pods."""
 
@@ -157,7 +164,15 @@ class BoostRequest:
     boost: int
 
 
-QueueAction = BoostRequest | AskQueue | ReturnQuota | LeaveQueue | AcceptEviction | FinishRequest
+QueueAction = (
+    AskQueue
+    | AdoptRequest
+    | BoostRequest
+    | ReturnQuota
+    | LeaveQueue
+    | AcceptEviction
+    | FinishRequest
+)
 Action = (
     Create
     | Remove

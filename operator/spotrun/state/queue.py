@@ -30,6 +30,7 @@ class Workload:
     asks_as_now: bool = True  # for workers as the template has them now, of the queue as it is now
     priority: int | None = None
     boost: int | None = None  # what is added to that, as its annotation says; None: it says nothing
+    is_owned: bool = True  # by the job; else it was made for the job, and nobody uses it yet
     is_active: bool = True
     is_reserved: bool = False  # it holds quota
     is_admitted: bool = False
@@ -43,7 +44,7 @@ class Workload:
     @property
     def workers(self) -> int:
         """The workers that may run by it now."""
-        if not self.is_admitted or self.evicted or not self.is_active:
+        if not self.is_admitted or self.evicted or not self.is_active or not self.is_owned:
             return 0
         return self.admitted - self.given_back if self.asks_as_now else 0
 
@@ -58,6 +59,7 @@ class Queue:
     priority: int | None = None  # of that class; None: there is no such class
     most_boost: int = 0  # what the price of an interruption adds to a priority; 0: nothing is said
     requests: tuple[Workload, ...] = ()  # by number
+    prebuilt: str = ""  # the request that another cluster's Kueue has made: there is no other
 
     @cached_property
     def open_requests(self) -> tuple[Workload, ...]:
@@ -81,6 +83,20 @@ class Queue:
         return next((one for one in self.open_requests if one.evicted), None)
 
     @property
+    def _lacks_prebuilt(self) -> str:
+        if not self.requests:
+            return (
+                f"it waits for Workload {self.prebuilt}, which Kueue of another cluster makes: "
+                "there is none of that name that no other job has"
+            )
+        if any(not one.asks_as_now for one in self.open_requests):
+            return (
+                f"Workload {self.prebuilt} was made for other workers, or another queue, than the "
+                "job has: operators of both clusters must be of the same version"
+            )
+        return ""
+
+    @property
     def words(self) -> str:
         """Say what the queue has answered."""
         if not self.api_version:
@@ -90,6 +106,8 @@ class Queue:
             )
         if self.priority_class and self.priority is None:
             return f"there is no WorkloadPriorityClass {self.priority_class}: create it"
+        if self.prebuilt and (why := self._lacks_prebuilt):
+            return why
         if any(not one.is_active for one in self.open_requests):
             return f"a Workload of queue {self.name} is deactivated: set its spec.active to true"
         if self.evicted is not None:

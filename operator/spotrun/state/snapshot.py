@@ -287,8 +287,15 @@ class JobSnapshot:
         return self.broken is None or self.broken.has_ledger
 
     @property
+    def is_handed_over(self) -> bool:
+        """Whether another controller runs it, and writes its status."""
+        return self.spec.managed_by is not None
+
+    @property
     def may_be_published(self) -> bool:
         """Whether its workers can be told of their world."""
+        if self.is_handed_over:
+            return False
         return self.broken is None or (self.broken.has_ledger and self.broken.has_template)
 
     @property

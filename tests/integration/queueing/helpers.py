@@ -6,10 +6,12 @@ from devcluster.client import Manifest, at
 from tests.support.cluster.operator_world import GROUP, World
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
+CPU = {"cpu": "8", "memory": "8Gi"}
 SPOT = {"node-kind": "blue"}
 
 
-async def make_queue(world: World, cpus: int) -> None:
+async def make_queue(world: World, cpus: int, **spec_of_queue: Any) -> None:
+    """Make a queue of so many CPUs on blue nodes; `spec_of_queue` is more of its ClusterQueue."""
     name = world.namespace
     quota = {"name": "cpu", "nominalQuota": cpus}
     flavors = [{"name": name, "resources": [quota]}]
@@ -17,6 +19,7 @@ async def make_queue(world: World, cpus: int) -> None:
         "namespaceSelector": {},
         "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
         "preemption": {"withinClusterQueue": "LowerPriority"},
+        **spec_of_queue,
     }
     await make(world, "ResourceFlavor", name, {"nodeLabels": SPOT})
     await make(world, "ClusterQueue", name, spec)

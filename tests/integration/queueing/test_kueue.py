@@ -1,49 +1,26 @@
 """Jobs under the real Kueue: its controllers and webhooks beside the API server of the cluster."""
 
-from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 
 import pytest
 
-from devcluster.client import Manifest, at
-from devcluster.cluster import Cluster
-from devcluster.kueue.server import kueue
+from devcluster.client import ApiError, Manifest, at
+from spotrun.api.names import MULTIKUEUE
 from spotrun.money.units import Usd
 from spotrun.observe.queues import caches
+from spotrun.policies.cost.billing.lines import Standing
 from spotrun.policies.report import queue_boost
+from tests.integration.money.test_bills import lines
 from tests.integration.queueing.helpers import (
     KUEUE,
-    SPOT,
     boost,
     count,
     create_job,
     holds,
     make,
-    make_queue,
     workloads,
 )
-from tests.support.cluster.operator_world import World, open_world
-
-CPU = {"cpu": "8", "memory": "8Gi"}
-
-
-@pytest.fixture(scope="module")
-def queued_cluster(
-    empty_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    # The gate changes nothing unless the operator says a boost.
-    with kueue(empty_cluster, tmp_path_factory.mktemp("kueue"), {"PriorityBoost": True}):
-        yield empty_cluster
-
-
-@pytest.fixture
-async def queued(queued_cluster: Cluster) -> AsyncIterator[World]:
-    """A namespace with a queue of four CPUs, on blue nodes."""
-    async with open_world(queued_cluster) as world:
-        await world.nodes.add("a", capacity=CPU, labels=SPOT)
-        await world.nodes.add("b", capacity=CPU)
-        await make_queue(world, cpus=4)
-        yield world
+from tests.support.cluster.operator_world import World
 
 
 async def all_arrived(world: World, count: int) -> bool:
@@ -276,3 +253,48 @@ async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_thei
     assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded"] * 3
     assert found["status"]["best"]["trial"] == 1
     assert "message" not in found["status"]["history"][number]
+
+
+async def test_a_job_runs_in_the_other_cluster_and_is_billed_there_alone(
+    manager: World, queued: World
+) -> None:
+    async with manager.operator(kueue=True), queued.operator(kueue=True):
+        await create_job(manager, "job", 2, 2, managedBy=str(MULTIKUEUE))
+        job = await manager.until_job(lambda s: s.get("workers", {}).get("running") == 2)
+        assert job["status"]["phase"] in {"Starting", "Running"}
+        (asked,) = await workloads(manager)
+        (used,) = await workloads(queued)
+        assert used["metadata"]["name"] == asked["metadata"]["name"]
+        copy = await queued.job()
+        assert [one["uid"] for one in used["metadata"]["ownerReferences"]] == [
+            copy["metadata"]["uid"]
+        ]
+        assert await manager.pods() == []
+        with pytest.raises(ApiError, match="managedBy cannot change"):
+            await manager.patch_job({"managedBy": "example.com/other"})
+
+        queued.play().may_finish.set()
+        job = await manager.until_phase("Succeeded")
+        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
+        (line,) = (await queued.until(lambda: lines(queued))).values()
+        assert line.standing in {Standing.ENDED, Standing.GONE}
+        assert await lines(manager) == {}
+
+
+async def test_a_job_that_is_suspended_or_deleted_leaves_the_other_cluster(
+    manager: World, queued: World
+) -> None:
+    async with manager.operator(kueue=True), queued.operator(kueue=True):
+        await create_job(manager, "job", 2, 2, managedBy=str(MULTIKUEUE))
+        await queued.until_phase("Running")
+        await manager.patch_job({"suspend": True})
+        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
+        await manager.patch_job({"suspend": False})
+        await queued.until_phase("Running")
+        await manager.kube.delete(manager.jobs("job"))
+        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
+        await queued.until_no_pods()
+
+
+def gone(found: Manifest | None) -> bool:
+    return found is None

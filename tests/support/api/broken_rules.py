@@ -24,6 +24,11 @@ _PLACE = {"uri": "s3://bucket/a"}
 _DURABLE = "give checkpoint.volume with persistentVolumeClaim, nfs or csi"
 
 RULES = (
+    Case(
+        "a controller without a domain",
+        "must be a name with a domain",
+        {"managedBy": "multikueue"},
+    ),
     Case("min above max", "min must not be above max: raise max", {"workers.min": 2}),
     Case(
         "sizes that fall",

@@ -60,6 +60,7 @@ def pool(changes: dict[str, Any] | None = None) -> Manifest:
 FULL = job(
     {
         "suspend": True,
+        "managedBy": "kueue.x-k8s.io/multikueue",
         "priority": -5,
         "workers.min": 2,
         "workers.max": 8,

@@ -87,6 +87,11 @@ def _of(**range_: Any) -> dict[str, Any]:
 
 
 BAD_SEARCHES = (
+    _case(
+        "trials that another controller runs",
+        "template.spec.managedBy: trials are run by this operator",
+        {"template.spec.managedBy": "kueue.x-k8s.io/multikueue"},
+    ),
     _case("no way to search", "search needs exactly one of grid, random", {"search": {}}),
     _case(
         "two ways to search",

@@ -44,6 +44,15 @@ class DnsName(Text):
     hint = "must be lower-case letters, digits, hyphens and dots, as in names of Kubernetes objects"
 
 
+class ControllerName(Text):
+    """The name of a controller, with a domain before it, as `spec.managedBy` of a Job has it."""
+
+    __slots__ = ()
+    pattern = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9._/]*[A-Za-z0-9])?"
+    max_length = 63
+    hint = 'must be a name with a domain, like "kueue.x-k8s.io/multikueue", at most 63 characters'
+
+
 class LabelKey(Text):
     """The key of a label."""
 

@@ -104,6 +104,11 @@ class TuningJobSpec(Model):
             message="stopWhen.noBetterTrials must be below trials.max: otherwise it stops nothing",
             holds=lambda s: s.stop_when is None or s.stop_when.no_better_trials < s.trials.max,
         ),
+        Rule(
+            cel="!has(self.template.spec.managedBy)",
+            message="template.spec.managedBy: trials are run by this operator; leave it out",
+            holds=lambda s: s.template.spec.managed_by is None,
+        ),
         *POPULATION_RULES,
     )
 

@@ -86,8 +86,9 @@ class JobCaches(ReflectorOwner):
         return self.objects.by_index("owner", uid)
 
     def in_namespace(self, namespace: str) -> Iterable[JobObject]:
-        """Return the jobs of a namespace."""
-        return self.objects.by_index("namespace", namespace)
+        """Return the jobs of a namespace, without those that another controller runs."""
+        found = self.objects.by_index("namespace", namespace)
+        return (job for job in found if not self.readings.is_handed_over(job))
 
     def uid_of(self, key: Key) -> str | None:
         """Return the UID of the present job of a name; None if there is none."""

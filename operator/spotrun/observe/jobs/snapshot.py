@@ -65,6 +65,9 @@ class _Status:
     impossible: str | None = None  # what in it no operator can have written
 
 
+_NOTHING = _Status(msgspec.Raw(), b"", JobState())
+
+
 class Readings:
     """The specs, statuses and pods of objects, each parsed once.
 
@@ -86,11 +89,19 @@ class Readings:
         return known
 
     def status(self, job: JobObject) -> _Status:
-        """Return the status, or what is wrong with it."""
+        """Return the status, or what is wrong with it; that of another controller says nothing."""
+        if self.is_handed_over(job):
+            return _NOTHING
         known = self._statuses.get(job.metadata.uid)
         if known is None or known.raw is not job.status:
             known = self._statuses[job.metadata.uid] = _read(known, job, job.status, _read_status)
         return known
+
+    def is_handed_over(self, job: JobObject) -> bool:
+        """Whether another controller runs the job, and writes its status."""
+        read = self.spec(job)
+        spec = read.spec or read.readable
+        return spec is not None and spec.managed_by is not None
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
         """Return the facts about a job's pods, by worker id, and drop those of its other pods."""

@@ -87,17 +87,29 @@ class QueueCaches:
         classes, flavors = self._reflectors["priorities"], self._reflectors["flavors"]
         priority = classes.get("", priority_class) if priority_class else None
         known = {one.metadata.name: one for one in flavors.store}
-        objects = self._reflectors["workloads"].by_index("owner", meta.uid)
+        prebuilt = meta.labels.prebuilt or meta.annotations.prebuilt or ""
         asked = asked_hash(template, name)
-        requests = sorted((read(one, known, asked) for one in objects), key=lambda w: w.number)
+        objects = self._prebuilt(job, prebuilt) if prebuilt else self._owned(job)
+        requests = [read(one, known, asked, meta.uid) for one in objects]
         return Queue(
             name,
             self.api_version,
             priority_class,
             priority.value if priority is not None else None,
             self._most_boost,
-            tuple(requests),
+            tuple(sorted(requests, key=lambda w: w.number)),
+            prebuilt,
         )
+
+    def _owned(self, job: JobObject) -> Iterable[WorkloadObject]:
+        return self._reflectors["workloads"].by_index("owner", job.metadata.uid)
+
+    def _prebuilt(self, job: JobObject, name: str) -> Iterable[WorkloadObject]:
+        """Return the Workload that was made for a job, unless another one has it."""
+        found: WorkloadObject | None
+        found = self._reflectors["workloads"].get(job.metadata.namespace, name)
+        is_free = found is not None and found.metadata.owner_uid in (None, job.metadata.uid)
+        return (found,) if found is not None and is_free else ()
 
     async def _look(self) -> NoReturn:
         """Follow Kueue for as long as its API is served, and look for it while it is not."""
@@ -169,8 +181,10 @@ class QueueCaches:
     def _changed(self, old: WorkloadObject | None, new: WorkloadObject | None) -> None:
         wake = self._hurry if _is_decided(old, new) else self._wake
         for one in (old, new):
-            if one is not None and one.metadata.owner_name:
-                wake(Key(one.metadata.namespace, one.metadata.owner_name))
+            # One that another cluster's Kueue has made has no owner yet.
+            name = one and (one.metadata.owner_name or one.metadata.labels.job)
+            if one is not None and name:
+                wake(Key(one.metadata.namespace, name))
 
     def _others_changed(self, _old: object, _new: object) -> None:
         """Wake the jobs that have Workloads: a flavor, or a class, says something else now."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from spotrun.api.names import ANNOTATION_ASKED, ANNOTATION_PRIORITY_BOOST
+from spotrun.api.names import ANNOTATION_ASKED, ANNOTATION_PRIORITY_BOOST, LABEL_JOB
 from spotrun.kube.resource import Meta, Resource
 from spotrun.observe.kube_objects import OwnedMeta
 from spotrun.state.queue import ANY_NODES, Flavor, Workload
@@ -24,9 +24,14 @@ class _Annotations(msgspec.Struct, frozen=True):
     boost: str = msgspec.field(default="", name=str(ANNOTATION_PRIORITY_BOOST))
 
 
+class _Labels(msgspec.Struct, frozen=True):
+    job: str = msgspec.field(default="", name=str(LABEL_JOB))
+
+
 class WorkloadMeta(OwnedMeta, frozen=True, rename="camel"):
     """A Workload's metadata."""
 
+    labels: _Labels = _Labels()
     annotations: _Annotations = _Annotations()
 
 
@@ -109,8 +114,8 @@ class PriorityObject(msgspec.Struct, frozen=True):
     value: int = 0
 
 
-def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str) -> Workload:
-    """Return what a Workload asks for, and what Kueue has answered."""
+def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str, owner: str) -> Workload:
+    """Return what a Workload asks for, and what Kueue has answered; `owner` is the job's UID."""
     pod_set = one.spec.pod_sets[0] if one.spec.pod_sets else _PodSet()
     evicted, reserved = one.condition("Evicted"), one.condition("QuotaReserved")
     assigned = one.status.admission.pod_set_assignments if one.status.admission else ()
@@ -126,6 +131,7 @@ def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str) -> W
         asks_as_now=meta.annotations.asked.partition(".")[0] == asked,
         priority=one.spec.priority,
         boost=_boost(meta.annotations.boost),
+        is_owned=meta.owner_uid == owner,
         is_active=one.spec.active,
         is_reserved=reserved is not None,
         is_admitted=one.condition("Admitted") is not None,

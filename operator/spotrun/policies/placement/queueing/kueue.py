@@ -11,6 +11,7 @@ from spotrun.api.names import Phase, Reason, SuspendedBy
 from spotrun.policies.policy import Policy
 from spotrun.state.actions import (
     AcceptEviction,
+    AdoptRequest,
     AskQueue,
     FinishRequest,
     LeaveQueue,
@@ -43,15 +44,30 @@ def queue_actions(view: View, status: JobState) -> Iterator[QueueAction]:
     queue = view.job.queue
     if queue is None or not queue.api_version:
         return
-    if status.phase in FINISHED:
+    if queue.prebuilt:
+        yield from _of_other_cluster(view, status, queue)
+    elif status.phase in FINISHED:
         yield from _finished(view, status, queue)
     elif set(status.suspended_by or ()) - {SuspendedBy.QUEUE}:
         if not _pods(view):
             yield from map(LeaveQueue, queue.open_requests)
     else:
-        yield from _taken(view, queue)
+        yield from taken(view, queue)
         yield from _given_back(view, queue)
-        yield from _asked(view, queue)
+        yield from asked(view, queue)
+
+
+def _of_other_cluster(view: View, status: JobState, queue: Queue) -> Iterator[QueueAction]:
+    """Use the one request that another cluster's Kueue has made, and that it deletes itself.
+
+    There, what is asked for must stay as it was; so nothing more is asked, and it is not left.
+    """
+    yield from (AdoptRequest(one) for one in queue.open_requests if not one.is_owned)
+    if status.phase in FINISHED:
+        yield from _finished(view, status, queue)
+    elif not set(status.suspended_by or ()) - {SuspendedBy.QUEUE}:
+        yield from (one for one in taken(view, queue) if isinstance(one, AcceptEviction))
+        yield from _given_back(view, queue)
 
 
 def _finished(view: View, status: JobState, queue: Queue) -> Iterator[QueueAction]:
@@ -62,7 +78,7 @@ def _finished(view: View, status: JobState, queue: Queue) -> Iterator[QueueActio
         yield FinishRequest(one, status.phase is Phase.SUCCEEDED, why)
 
 
-def _taken(view: View, queue: Queue) -> Iterator[QueueAction]:
+def taken(view: View, queue: Queue) -> Iterator[QueueAction]:
     """Let go of quota that Kueue has taken, or that is for other workers than there are now.
 
     The pods may go on only by the other requests.
@@ -100,7 +116,7 @@ def _given_back(view: View, queue: Queue) -> Iterator[QueueAction]:
             yield ReturnQuota(one, one.given_back + taken)
 
 
-def _asked(view: View, queue: Queue) -> Iterator[QueueAction]:
+def asked(view: View, queue: Queue) -> Iterator[QueueAction]:
     """Keep one request waiting for what is missing, or none where nothing is."""
     if any(one.is_reserved and not one.workers for one in queue.open_requests):
         return  # Kueue still checks it, or it is let go of first
