@@ -62,6 +62,13 @@ def test_a_job_that_waits_says_why_and_one_that_nobody_has_seen_too() -> None:
     )
 
 
+def test_a_job_that_another_controller_runs_says_so_until_that_says_more() -> None:
+    nothing = {"phase": "", "message": "", "reason": ""}
+    elsewhere = shown_job(status=nothing, spec={"managedBy": "kueue.x-k8s.io/multikueue"})
+    said = "the job is run by kueue.x-k8s.io/multikueue, which has not said yet how it is"
+    assert job_row(elsewhere).why == f"HandedOver: {said}"
+
+
 def test_a_pool_is_a_row_and_a_price_that_is_not_known_is_none() -> None:
     spot, on_demand = map(pool_row, shown_pools())
     assert (spot.usd_per_hour, spot.losses_a_day, spot.zones) == (1.92, 3, "us-east-1a")

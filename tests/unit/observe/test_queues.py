@@ -99,6 +99,34 @@ async def test_kueue_that_is_installed_later_is_noticed_and_so_is_its_removal() 
         assert caches.queue_of(JOB, "t1") == Queue("team")
 
 
+@pytest.mark.parametrize(
+    ("owner", "num_requests", "workers"),
+    [("u", 1, 3), (None, 1, 0), ("another job's", 0, 0)],
+    ids=["ours", "made for us", "taken"],
+)
+async def test_of_a_job_of_another_cluster_the_workload_that_it_names_is_read(
+    monkeypatch: pytest.MonkeyPatch, owner: str | None, num_requests: int, workers: int
+) -> None:
+    owners = [{**OWNER, "uid": owner}] if owner is not None else []
+    metadata: dict[str, Any] = {**WORKLOAD["metadata"], "ownerReferences": owners}  # type: ignore[dict-item]
+    monkeypatch.setitem(OBJECTS, "workloads", [{**WORKLOAD, "metadata": metadata}])
+    labels = JobLabels(queue="team", prebuilt="trainingjob-job-x-0")
+    copy = JobObject(JobMeta(name="job", namespace="ns", uid="u", labels=labels))
+    async with Cluster("v1beta2").caches(lambda _: None) as caches:
+        await caches.known.wait()
+        queue = caches.queue_of(copy, "t1")
+    assert queue is not None
+    assert (len(queue.requests), queue.workers) == (num_requests, workers)
+
+
+def test_a_workload_without_an_owner_wakes_the_job_that_it_was_made_for() -> None:
+    cluster, woken = Cluster(), list[Key]()
+    metadata = {"name": "w", "namespace": "ns", "uid": "w", "labels": {"spotrun.dev/job": "job"}}
+    made = msgspec.convert({"metadata": metadata}, WorkloadObject)
+    cluster.caches(woken.append)._changed(None, made)
+    assert woken == [Key("ns", "job")]
+
+
 async def test_the_newest_version_is_taken() -> None:
     async with Cluster("v1beta1", "v1beta2").caches(lambda _: None) as caches:
         await caches.known.wait()

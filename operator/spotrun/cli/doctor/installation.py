@@ -138,6 +138,7 @@ def _operator(facts: Facts) -> Iterator[Finding]:
         job
         for job in facts.jobs or ()
         if not job.status.phase
+        and job.spec.managed_by is None
         and (seconds_since(job.metadata.creation_timestamp, facts.now) or 0) > _SILENT_SECONDS
     ]
     if unseen:

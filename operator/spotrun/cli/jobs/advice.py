@@ -127,6 +127,8 @@ def severity(job: Job) -> int:
 
 def _phase_trouble(job: Job) -> tuple[Trouble, ...]:
     status = job.status
+    if not status.phase and job.spec.managed_by is not None:
+        return (_handed_over(job.spec.managed_by),)
     if not status.phase:
         return (
             Trouble(
@@ -140,6 +142,15 @@ def _phase_trouble(job: Job) -> tuple[Trouble, ...]:
         return ()
     advice = _hold(job) if is_held else advice_for(status.reason)
     return (Trouble(status.reason or status.phase, status.message, advice),) if advice else ()
+
+
+def _handed_over(controller: str) -> Trouble:
+    return Trouble(
+        "HandedOver",
+        f"the job is run by {controller}, which has not said yet how it is",
+        "where that is Kueue, look at the Workload of the job: `kubectl get workloads "
+        "-l spotrun.dev/job=NAME`; there is none unless the job names its queue by a label",
+    )
 
 
 def _hold(job: Job) -> str:

@@ -65,6 +65,7 @@ class Spec(Part, frozen=True):
     """The wanted state."""
 
     workers: WorkersSpec = WorkersSpec()
+    managed_by: str | None = None  # by another controller than our operator
     suspend: bool = False
     priority: int = 0
     scaling: ScalingSpec = ScalingSpec()

@@ -11,6 +11,7 @@ from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.caches import JobCaches
 from spotrun.observe.kube_objects import JobObject, PodObject
+from spotrun.state.job_state import JobState
 from spotrun.state.names import worker_name
 from tests.support.jobs.builders import a_spec
 
@@ -176,3 +177,22 @@ def test_a_name_that_changes_hands_waits_for_no_pause(jobs: JobCaches, hurried: 
     assert hurried == [Key("ns", "job")]
     jobs._job_changed(old, new)  # as a list shows it, when the deletion was not seen
     assert hurried == [Key("ns", "job")] * 2
+
+
+def test_a_job_that_another_controller_runs_has_no_status_of_ours_and_counts_for_nothing(
+    jobs: JobCaches,
+) -> None:
+    (ours,) = jobs.in_namespace("ns")
+    spec = a_spec(2, managedBy="kueue.x-k8s.io/multikueue").manifest()
+    other = {
+        "metadata": {"name": "other", "namespace": "ns", "uid": "o", "resourceVersion": "2"},
+        "spec": spec,
+        "status": {"phase": "Running", "nextWorkerId": 7, "cost": {"usd": "12"}},
+    }
+    jobs.objects._tell(
+        jobs.objects.store.put(msgspec.json.decode(msgspec.json.encode(other), type=JobObject))
+    )
+    assert list(jobs.in_namespace("ns")) == [ours]
+    found = jobs.spec_and_state(Key("ns", "other"))
+    assert found is not None
+    assert found[1] == JobState()
