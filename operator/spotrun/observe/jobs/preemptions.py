@@ -7,7 +7,7 @@ something is on these nodes that is not known here. A new leader finds those who
 have stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -118,7 +118,8 @@ class Preemptions:
             # How many lacked nodes when they were asked is not stored: nothing is called useless.
             claim.orders, claim.begun_at, claim.missing = known, now, missing + 1
             if not _has_said(job):
-                claim.made = RoomMade(now, _who_gives(missing, _all_that_give(known)), missing)
+                gives = (_what_it_gives(name_of(key), one.workers) for key, one in known.items())
+                claim.made = RoomMade(now, _who_gives(missing, gives), missing)
             return
         self._choose(claim, job, missing, [one for one in found if one.may_be_asked])
 
@@ -144,8 +145,8 @@ class Preemptions:
         }
         claim.orders |= new
         claim.begun_at, claim.given_at, claim.missing = claim.begun_at or now, None, missing
-        victims_by_name = {one.victim.job: one.victim for one in found}
-        gives = (_what_it_gives(victims_by_name[job], size) for job, size in plan.sizes.items())
+        had = {one.victim.job: len(one.victim.workers) for one in found}
+        gives = (_what_it_gives(job, size, had[job]) for job, size in plan.sizes.items())
         claim.made = RoomMade(now, _who_gives(missing, gives), missing)
         self._wake_all(new)
 
@@ -234,18 +235,11 @@ def _has_said(job: JobSnapshot) -> bool:
     return any(one.what == Reason.MAKES_ROOM.value for one in job.status.decisions)
 
 
-def _all_that_give(orders: Mapping[Key, Order]) -> Iterator[str]:
-    for key, order in orders.items():
-        if order.workers == SUSPENDED:
-            yield f"{name_of(key)} is suspended"
-        else:
-            yield f"{name_of(key)} shrinks to {order.workers} workers"
-
-
-def _what_it_gives(victim: Victim, size: int) -> str:
+def _what_it_gives(job: str, size: int, had: int | None = None) -> str:
+    """Say what a job gives; None: how many workers it had before is not stored."""
     if size == SUSPENDED:
-        return f"{victim.job} is suspended"
-    return f"{victim.job} shrinks from {len(victim.workers)} to {size} workers"
+        return f"{job} is suspended"
+    return f"{job} shrinks {f'from {had} ' if had is not None else ''}to {size} workers"
 
 
 def _why_nobody(missing: int, room: int, victims: Sequence[Victim]) -> str:
