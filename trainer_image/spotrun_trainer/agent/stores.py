@@ -50,13 +50,13 @@ class Stores:
 
     def _hand_out(self, store: str | None, world_number: int) -> bool:
         """Keep a spare store for a world that was given it; return whether it was one of ours."""
-        address, port = split_address(store) if store is not None else ("", 0)
-        if address == self._address and port == self._spare.port:
+        asked = split_address(store) if store is not None else None
+        if asked == (self._address, self._spare.port):
             self._serving[world_number], self._spare = self._spare, self._open()
             self._spare_before = None
             return True
         before = self._spare_before
-        if before is not None and address == self._address and port == before.port:
+        if before is not None and asked == (self._address, before.port):
             self._serving[world_number], self._spare_before = before, None
             return True
         return False

@@ -1,11 +1,12 @@
 """Addresses of places in object stores."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 SCHEMES = ("s3", "gs", "az")
-ENDPOINTS = {
+_ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
@@ -50,6 +51,11 @@ def _has_more(names: str, text: str) -> bool:
 def without_secrets(text: str) -> str:
     """Return what a message may show of an address: no credentials, and no query."""
     return re.sub(r"(?s)[?].*", "?...", re.sub(r"(?s)//.*@", "//...@", text))
+
+
+def endpoint_of(scheme: str, env: Mapping[str, str]) -> str:
+    """Return the server that the environment names for a kind of store; empty if it names none."""
+    return next((value for name in _ENDPOINTS[scheme] if (value := env.get(name))), "")
 
 
 def is_address(where: str | Path) -> bool:

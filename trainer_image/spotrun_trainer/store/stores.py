@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
-from spotrun_trainer.store.addresses import ENDPOINTS, Address
+from spotrun_trainer.store.addresses import Address, endpoint_of
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -66,8 +66,7 @@ def connect(address: Address, retries: "RetryConfig") -> ObjectStore:
 
 def _is_plain(scheme: str) -> bool:
     """Whether what is sent to a store is not protected by TLS."""
-    endpoint = next((value for name in ENDPOINTS[scheme] if (value := os.environ.get(name))), "")
-    return endpoint.startswith("http://")
+    return endpoint_of(scheme, os.environ).startswith("http://")
 
 
 def _client(address: Address) -> "ClientConfig":

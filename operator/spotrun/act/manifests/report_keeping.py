@@ -11,14 +11,13 @@ import msgspec
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api import names
-from spotrun.api.field_types.secret_values import without_secrets
+from spotrun.api.field_types.secret_values import LAST_APPLIED, without_secrets
 from spotrun.observe.kube_objects import EventObject
 
 MOST_EVENTS_BYTES = 64_000
 """A cluster keeps events for an hour by default: of most jobs all fit."""
 MOST_JOB_BYTES = 800_000
 """A ConfigMap takes 1 MiB."""
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def report_config_map(
@@ -50,7 +49,9 @@ def report_config_map(
 
 def _job(job: Mapping[str, Any]) -> str:
     annotations = {
-        key: text for key, text in job["metadata"].get("annotations", {}).items() if key != _APPLIED
+        key: text
+        for key, text in job["metadata"].get("annotations", {}).items()
+        if key != LAST_APPLIED
     }
     metadata = {key: one for key, one in job["metadata"].items() if key != "managedFields"}
     kept = {

@@ -6,6 +6,8 @@ from typing import Any
 _SECRET = re.compile(
     r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
 )
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps the whole manifest, with such values."""
 HIDDEN = "(left out of this report)"
 """Stands in the place of values that look like secrets."""
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, NotFound, Unauthorized
@@ -39,6 +40,15 @@ def no_such_job(name: str, namespace: str, others: Sequence[tuple[str, str]]) ->
     if here:
         return NoSuchJob(f"{said}. `kubectl tjob list -n {namespace}` shows its {len(here)} jobs")
     return NoSuchJob(f"{said}, nor any other. `kubectl tjob list -A` looks everywhere")
+
+
+@contextmanager
+def explained_denial(advice: str) -> Iterator[None]:
+    """Say which rights a command takes that go beyond TrainingJobs; raises Refused if denied."""
+    try:
+        yield
+    except Forbidden as error:
+        raise Refused(f"not allowed: {error}. {advice}") from error
 
 
 def in_words(error: Exception) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from spotrun.api.field_types.secret_values import without_secrets
+from spotrun.api.field_types.secret_values import LAST_APPLIED, without_secrets
 from spotrun.api.names import (
     ANNOTATION_CHECKPOINT_WANTED,
     ANNOTATION_KEPT_REPORT,
@@ -23,7 +23,6 @@ from spotrun.observe.kube_objects import EventObject
 
 _WORLD = re.compile(r"world (\d+): (\d+) workers?")
 _SERVER_SIDE = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WRITTEN = (
     "spotrun.dev/cost-",
     str(ANNOTATION_KEPT_REPORT),
@@ -128,7 +127,7 @@ def cleaned(manifest: Mapping[str, Any]) -> dict[str, Any]:
     annotations = {
         name: text
         for name, text in metadata.pop("annotations", {}).items()
-        if name != _APPLIED and not name.startswith(_WRITTEN)
+        if name != LAST_APPLIED and not name.startswith(_WRITTEN)
     }
     if annotations:
         metadata["annotations"] = annotations

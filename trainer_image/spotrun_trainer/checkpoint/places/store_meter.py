@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from spotrun.wire import StoreUse
 from spotrun_trainer.checkpoint.places.request_count import COUNT, Made, RequestCount
-from spotrun_trainer.store.addresses import ENDPOINTS, is_address
+from spotrun_trainer.store.addresses import endpoint_of, is_address
 
 _OF_CLOUDS = {"s3": ".amazonaws.com", "gs": ".googleapis.com", "az": ".windows.net"}
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -71,14 +71,12 @@ def open_store_meter(place: str | None, env: Mapping[str, str] = os.environ) -> 
 def where_is(place: str, env: Mapping[str, str]) -> Where:
     """Say where a bucket is. Only the environment of S3 tells a region."""
     scheme = place.partition("://")[0]
-    endpoint = _first(ENDPOINTS[scheme], env)
+    endpoint = endpoint_of(scheme, env)
     if endpoint and not (urlsplit(endpoint).hostname or "").endswith(_OF_CLOUDS[scheme]):
         return Where(endpoint=_host(endpoint))
-    return Where(region=_first(_REGIONS, env) or _DEFAULT_REGION) if scheme == "s3" else Where()
-
-
-def _first(names: tuple[str, ...], env: Mapping[str, str]) -> str:
-    return next((value for name in names if (value := env.get(name))), "")
+    if scheme != "s3":
+        return Where()
+    return Where(region=next((one for name in _REGIONS if (one := env.get(name))), _DEFAULT_REGION))
 
 
 def _host(endpoint: str) -> str:

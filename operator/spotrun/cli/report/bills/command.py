@@ -10,13 +10,13 @@ from spotrun.api import names
 from spotrun.cli.cluster.exit_codes import DONE, NOT_THERE
 from spotrun.cli.cluster.installation import system_namespace
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Refused, Unreadable
+from spotrun.cli.cluster.troubles import Unreadable, explained_denial
 from spotrun.cli.jobs.output import written
 from spotrun.cli.report.bills.charges import Charge, Sum, charges, sums_by
 from spotrun.cli.report.bills.focus import focus_row
 from spotrun.cli.text.look import Look, look_of
 from spotrun.cli.text.table import Column, table
-from spotrun.kube.errors import Forbidden, NotFound
+from spotrun.kube.errors import NotFound
 from spotrun.kube.rest.client import Selection
 from spotrun.observe.kube_objects import CONFIG_MAPS, ConfigMapObject
 from spotrun.policies.cost.billing.codec import DATA_KEY, bill_name, read
@@ -53,13 +53,11 @@ async def bills_of(cluster: Cluster, month: str) -> list[MonthBill]:
 
     Raises KubeError, Unreadable, and Refused where these may not be read.
     """
-    try:
+    with explained_denial(_RIGHTS):
         if cluster.scope is not None:
             return await _bill_of(cluster, cluster.scope, month)
         chosen = Selection(CONFIG_MAPS, system_namespace(), f"{names.LABEL_BILL_MONTH}={month}")
         found = await cluster.client.list_all(chosen, ConfigMapObject)
-    except Forbidden as error:
-        raise Refused(f"not allowed: {error}. {_RIGHTS}") from error
     return [_read(one) for one in found.items]
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.installation import system_namespace
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Refused
+from spotrun.cli.cluster.troubles import Refused, explained_denial
 from spotrun.cli.jobs.output import written
 from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.jobs.reading import all_pools
@@ -19,7 +19,6 @@ from spotrun.cli.report.break_even.facts import Hours, Market, hours_of, market,
 from spotrun.cli.report.break_even.offers import offers, open_share
 from spotrun.cli.report.break_even.screen import Compared, as_data, screen
 from spotrun.cli.text.look import look_of
-from spotrun.kube.errors import Forbidden
 from spotrun.money.ownership.comparison import Use
 from spotrun.policies.cost.billing.months import begin_of, month_of
 
@@ -52,13 +51,14 @@ def run(chosen: Namespace) -> int:
 
 async def _pools(cluster: Cluster) -> tuple[Pool, ...]:
     """Read the CapacityPools; raises KubeError, and Refused where these may not be read."""
-    try:
+    with explained_denial(_RIGHTS):
         return await all_pools(cluster)
-    except Forbidden as error:
-        raise Refused(
-            f"not allowed: {error}. CapacityPools belong to no namespace: ask an admin of the "
-            "cluster to bind the ClusterRole spotrun-view to you by a ClusterRoleBinding"
-        ) from error
+
+
+_RIGHTS = (
+    "CapacityPools belong to no namespace: ask an admin of the cluster to bind the ClusterRole "
+    "spotrun-view to you by a ClusterRoleBinding"
+)
 
 
 def comparison(

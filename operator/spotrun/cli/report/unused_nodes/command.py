@@ -11,7 +11,7 @@ from typing import TypeVar
 from spotrun.api.names import ANNOTATION_NODE_USD_PER_HOUR
 from spotrun.cli.cluster.exit_codes import DONE
 from spotrun.cli.cluster.session import Cluster, ask
-from spotrun.cli.cluster.troubles import Refused
+from spotrun.cli.cluster.troubles import explained_denial
 from spotrun.cli.jobs.output import written
 from spotrun.cli.report.unused_nodes.facts import (
     NODE_CLAIMS,
@@ -63,14 +63,15 @@ def run(chosen: Namespace) -> int:
 
 async def _all(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T]:
     """Read all objects of a kind; raises KubeError, and Refused where these may not be read."""
-    try:
+    with explained_denial(_RIGHTS):
         return (await cluster.client.list_all(Selection(kind), as_type)).items
-    except Forbidden as error:
-        raise Refused(
-            f"not allowed: {error}. Whether somebody uses a node is seen by all pods of the "
-            "cluster: this takes the right to list nodes, pods of all namespaces and "
-            "CapacityPools. Ask an admin of the cluster for it, or to run the command"
-        ) from error
+
+
+_RIGHTS = (
+    "Whether somebody uses a node is seen by all pods of the cluster: this takes the right to list "
+    "nodes, pods of all namespaces and CapacityPools. Ask an admin of the cluster for it, or to "
+    "run the command"
+)
 
 
 async def _of_karpenter(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T]:
