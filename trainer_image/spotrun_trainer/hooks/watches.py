@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from spotrun_trainer.hooks.reports import Reports, open_reports
+from spotrun_trainer.process import threads
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,8 @@ def watch_optimizers(module: ModuleType, watch: Watch = WATCH) -> Callable[[], N
     `module` is torch's own, which may not be imported to its end yet.
     """
     import torch  # noqa: PLC0415 - it is being imported: this is called in its middle
+
+    threads.await_gloo_at_exit()
 
     def stepped(optimizer: object, _args: object, _kwargs: object) -> None:
         watch.optimizer_stepped(optimizer)

@@ -13,6 +13,7 @@ from spotrun_trainer.kept.handle import Kept
 from spotrun_trainer.kept.image import Writer, load
 from spotrun_trainer.kept.node_copy import NodeCopy, open_copy
 from spotrun_trainer.kept.position import Position
+from spotrun_trainer.process import threads
 from spotrun_trainer.state.tracked import Stateful, Tracked
 from spotrun_trainer.telemetry.console import say
 
@@ -46,6 +47,7 @@ def keep(
     if _has_kept:
         raise ValueError("keep was called twice in a process: give one call all objects")
     exchange.check_group()
+    threads.await_gloo_at_exit()
     tracked = Tracked()
     for name, thing in things.items():
         tracked.add(name, thing)

@@ -3,16 +3,24 @@
 Python (before 3.14) unwinds the stack of a thread that wants to go on while the main thread
 finalizes the interpreter. Where a call into torch returns there, or a tensor is let go of, C++
 cannot be unwound, and aborts the process (torch 2.15), although it had done all its work.
+
+gloo's own threads are such threads, too: they let go of a collective's Python objects a moment
+after the collective is done, and a script may end in this moment.
 """
 
 import atexit
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 EXIT_SECONDS = 2.0
 """A thread that takes longer hangs, and hardly returns in the moment the process ends."""
+_LOOK_SECONDS = 0.001
+_GLOO_NAME = "Name:\tpt_gloo_runloop"  # as /proc says it
+_ASLEEP = "State:\tS (sleeping)"
 
 
 class _Ending(NamedTuple):
@@ -49,3 +57,40 @@ def _end_all() -> None:
     began = time.monotonic()
     for thread, ending in alive:
         thread.join(max(0.0, began + ending.seconds - time.monotonic()))
+
+
+@cache
+def await_gloo_at_exit() -> None:
+    """When the process ends, wait until gloo's threads have let go of what they used."""
+    atexit.register(_await_gloo)
+
+
+def _await_gloo() -> None:
+    until = time.monotonic() + EXIT_SECONDS
+    before = _gloo_threads()
+    while before and time.monotonic() < until:
+        # This lets go of the interpreter's lock: a thread that waits for it is woken.
+        time.sleep(_LOOK_SECONDS)
+        now = _gloo_threads()
+        if now == before and all(one.is_asleep for one in now.values()):
+            return
+        before = now
+
+
+class _State(NamedTuple):
+    is_asleep: bool
+    switches: tuple[str, ...]
+    """How often the thread was taken from its processor: one that slept on was not."""
+
+
+def _gloo_threads() -> dict[str, _State]:
+    found = {}
+    for path in Path("/proc/self/task").glob("*/status"):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:  # the thread has just ended
+            continue
+        if lines[:1] == [_GLOO_NAME]:
+            switches = tuple(line for line in lines if "ctxt_switches" in line)
+            found[path.parent.name] = _State(_ASLEEP in lines, switches)
+    return found

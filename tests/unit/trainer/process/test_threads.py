@@ -38,3 +38,23 @@ def test_a_process_does_not_end_before_its_threads_unless_they_hang(script: str,
     ended = run_script(LINGER + WAITS_IN_TORCH + script)
 
     assert (ended.returncode, ended.stdout) == (0, said), ended.stderr
+
+
+REDUCES = """
+import atexit
+import torch
+import torch.distributed as dist
+from spotrun_trainer.process import threads
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+atexit.register(lambda: print([work.is_completed() for work in works]))
+threads.await_gloo_at_exit()
+large = torch.ones(1 << 24)
+works = [dist.all_reduce(large, async_op=True) for _ in range(64)]
+"""
+
+
+def test_gloo_has_let_go_of_what_it_reduced_before_a_process_ends() -> None:
+    ended = run_script(REDUCES)
+
+    assert (ended.returncode, ended.stdout) == (0, f"{[True] * 64}\n"), ended.stderr
