@@ -22,14 +22,14 @@ from spotrun_trainer.loop.evaluation.evaluate import (
     repeat_until_committed,
 )
 from spotrun_trainer.loop.load_weights import load_weights
-from spotrun_trainer.loop.local_first import first_of_a_worker
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.memory.batch_size import BatchSize, Microbatch
 from spotrun_trainer.loop.memory.blocks import Checkpointing
 from spotrun_trainer.loop.memory.needs import Needs, is_planned, needs_of
 from spotrun_trainer.loop.prepare import needs_scaler, prepared
-from spotrun_trainer.loop.save_schedule import SaveSchedule
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.local_first import first_of_a_worker
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.parallel import Parallel
 from spotrun_trainer.parallel.fsdp import check_optimizers, sum_gradients
 from spotrun_trainer.parallel.pipeline import InStages, Make, Schedules

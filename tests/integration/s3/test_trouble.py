@@ -20,8 +20,8 @@ from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.places import objects
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.loop.save_schedule import SaveSchedule
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.vote import StepVote

@@ -19,7 +19,7 @@ from spotrun_trainer.checkpoint.tiers.newest import Found
 from spotrun_trainer.checkpoint.tiers.server import Server
 from spotrun_trainer.checkpoint.tiers.settings import Endpoint, Settings
 from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
-from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.stub_group import in_threads, stub_groups
 from tests.support.processes.trainer_world import SERVER

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from spotrun_trainer.checkpoint import CheckpointError
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import state_sync
-from spotrun_trainer.loop.saving import FINISH_SECONDS, MARGIN_SECONDS, Saving
+from spotrun_trainer.loop.saving.saving import FINISH_SECONDS, MARGIN_SECONDS, Saving
 from spotrun_trainer.step import loss_guard
 from spotrun_trainer.step.loss_guard import NotFiniteError
 from spotrun_trainer.telemetry.console import say

@@ -21,19 +21,18 @@ from spotrun_trainer.loop import completion, state_sync
 from spotrun_trainer.loop.dealing import Balance, Dealing
 from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
-from spotrun_trainer.loop.restore import begin_from_another, naming, restore
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.position import Position
+from spotrun_trainer.loop.restore import Restored, begin_from_another, naming, restore
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
-from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.process.stage import stage_of
-from spotrun_trainer.state.carry_over import apply_changes, given_options
 from spotrun_trainer.state.stage_course import StageCourse
 from spotrun_trainer.step import phase_results, vote
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
-from spotrun_trainer.step.loss_guard import NotFiniteError, Streak, scaler_in
+from spotrun_trainer.step.loss_guard import NotFiniteError, scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.step import Step
@@ -60,16 +59,23 @@ class Loop:
         balance: Balance = "even",
         counts_in_stage: bool = False,
     ) -> None:
-        self._stage = StageCourse(stage_of(), context.tracked.things)
-        self._counts_in_stage = counts_in_stage  # `total`, which is one of epochs
-        self.voter = Voter(context, saving, self._stage.index)
+        stage = StageCourse(stage_of(), context.tracked.things)
+        self.voter = Voter(context, saving, stage.index)
+        self._position = Position(
+            context,
+            source,
+            batch_size,
+            self.voter,
+            stage=stage,
+            total=total,
+            counts_in_stage=counts_in_stage,
+        )
         self.settled: list[Outcome] = []
         self.membership = Membership(context, self)
         self._context = context
         self._saving = saving
         self._source = source
         self._batch_size = batch_size
-        self._total = total
         self._sum_names = sum_names
         self._compression = compression
         self._dealing = Dealing(context.trace)
@@ -79,12 +85,9 @@ class Loop:
             self._dealing.note if balance == "measured" else None,
             stopwatch=stopwatch_of(context.device),
         )
-        self._samples = 0
         self._votes = StepVote()  # the votes of all, in the step that was done last
         self._began = 0.0
-        self._streak = Streak()
         self._step_context: StepContext | None = None
-        self._given = given_options(context.tracked.things)  # before a checkpoint is loaded
         self._gives_up = False  # a microbatch of the present step did not fit here
 
     @property
@@ -113,13 +116,13 @@ class Loop:
         self.voter.step_seconds = time.monotonic() - self._began
         self._context.step += 1
         self._context.is_at_boundary = True
-        self._samples += self._batch_size.global_batch
+        self._position.samples += self._batch_size.global_batch
         self._votes = votes
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
         try:
             is_logged = self._context.group.rank == 0
-            self._streak.note(skipped, step=self._context.step, is_logged=is_logged)
+            self._position.streak.note(skipped, step=self._context.step, is_logged=is_logged)
         except NotFiniteError:
             completion.finish_in_time(
                 self._context, self._saving
@@ -139,7 +142,7 @@ class Loop:
                 and self._context.group.size == 1
                 and completion.are_weights_finite(self._context)
             ):
-                self._saving.begin_alone(self._extra())
+                self._saving.begin_alone(self._position.pack())
             completion.leave(
                 self._context, self._saving, f"step {self._context.step + 1} is dropped: {error}"
             )
@@ -190,44 +193,46 @@ class Loop:
                 restored = restored or begin_from_another(context)
             if restored is None:
                 check_nothing_is_missing(context)
-                context.step = self._samples = 0
-                self._batch_size.limit = None  # one found in a rehearsal is this process's alone
+                self._position.begin()
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)
                 return
         # Perhaps an earlier job's, as its orders were.
         is_found = context.rank_info.restore is None and restored.is_durable
         if context.group.rank == 0:
-            is_named = is_found or not restored.is_durable
-            where = f", which was in {restored.where}" if is_named else ""
-            ahead = context.checkpoints.preloaded_bytes if context.checkpoints is not None else 0
-            had = f"; {ahead / 1e6:.0f} MB of it had been fetched before" if ahead else ""
-            say(f"going on from {restored.name}{where}{had}")
-            context.trace.mark("restored", preloaded_bytes=ahead)
+            self._tell_restored(restored, is_named=is_found or not restored.is_durable)
         others = {"stage": None} if restored.is_anothers else {}  # its stages are none of this job
         is_new = is_found or restored.is_anothers
         with naming(restored.where, is_anothers=restored.is_anothers):
-            self._go_on(restored.extra | others | ({"orders": 0} if is_new else {}))
+            self._position.go_on(restored.extra | others | ({"orders": 0} if is_new else {}))
         if restored.is_anothers:
-            apply_changes(context.tracked.things, restored.extra.get("given", {}), self._given)
+            self._position.keep_new_options(restored.extra)
         self._saving.restored(restored, context.step)
+
+    def _tell_restored(self, restored: Restored, *, is_named: bool) -> None:
+        checkpoints = self._context.checkpoints
+        where = f", which was in {restored.where}" if is_named else ""
+        ahead = checkpoints.preloaded_bytes if checkpoints is not None else 0
+        had = f"; {ahead / 1e6:.0f} MB of it had been fetched before" if ahead else ""
+        say(f"going on from {restored.name}{where}{had}")
+        self._context.trace.mark("restored", preloaded_bytes=ahead)
 
     def pack(self) -> dict[str, Any]:
         """Return what a joining worker needs beside the tracked state."""
         settled, stop = phase_results.pack(self.settled), self._votes.stop
         kept = self._saving.local.pack()
-        return {**self._extra(), "settled": settled, "stop": stop, "kept": kept}
+        return {**self._position.pack(), "settled": settled, "stop": stop, "kept": kept}
 
     def unpack(self, extra: dict[str, Any]) -> None:
         """Go on from another process's `pack()`."""
         self._saving.before_change()  # a save of another state may be in flight
-        self._go_on(extra)
+        self._position.go_on(extra)
         self._saving.local.unpack(extra.get("kept"))
         self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
         # The first step after this the others compute alone.
-        samples = self._samples + self._batch_size.global_batch
+        samples = self._position.samples + self._batch_size.global_batch
         share = replace(self._context.group.share, idle=NOBODY)
         self._source.expect(self._batch_size.of(share.size).block(samples, share))
 
@@ -269,7 +274,7 @@ class Loop:
         context.reporter.update(sync_bytes=self._step_context.sync_bytes())
         self._speeds.enter(context.group.rank, context.group.size)
         self._dealing.enter(context.group.peers.size, is_logged=context.group.rank == 0)
-        context.report_arrival(step=context.step, total=self._last_step, samples=self._all_samples)
+        context.report_arrival(**self._position.told())
 
     def _rehearse(self) -> Iterator[Step]:
         """Compute one microbatch while the others train, so that they need not wait later."""
@@ -286,7 +291,7 @@ class Loop:
             while tried != self._batch_size.limit:  # until it fits
                 tried = self._batch_size.limit
                 self._step_context.batch = self._batch_size.of(world.size)
-                yield Step(self._step_context, self, context.step + 1, self._samples)
+                yield Step(self._step_context, self, context.step + 1, self._position.samples)
             context.reporter.update(ready=True, in_process=True)
         context.wait_for_world(context.rank_info.world_number - 1, None, self.wait)
 
@@ -329,7 +334,7 @@ class Loop:
             step_context,
             self,
             number,
-            self._samples,
+            self._position.samples,
             gives_up=self._gives_up,
             resumption=None if self._gives_up else part,
         )
@@ -396,53 +401,21 @@ class Loop:
         may_be_dropped = is_rehearsal or self._batch_size.of(1).may_shrink
         return context.rank_info.elastic and is_plain and not may_be_dropped
 
-    def _go_on(self, extra: dict[str, Any]) -> None:
-        context = self._context
-        if context.deterministic:
-            reproducibility.check(extra["platform"], reproducibility.facts(context.device))
-        context.end_preload()
-        context.step, self._samples = extra["step"], extra["samples"]
-        self._streak.steps = extra.get("not_finite", 0)
-        self._batch_size.limit = extra.get("microbatch")
-        self.voter.orders = extra["orders"] if context.rank_info.elastic else 0
-        if not self._stage.go_on(extra):
-            self._source.restore(extra["data"], self._samples)
-        else:
-            self._begin_stage(extra["data"])
-
-    def _begin_stage(self, data: object) -> None:
-        """Go on in the data of the stage before, or begin other data at its start."""
-        if self._context.group.rank == 0:
-            say(self._stage.words)
-        self._batch_size.limit = None  # it was found with other samples
-        if self._source.state() == data:
-            self._source.restore(self._source.state(), self._samples)
-        else:
-            self._stage.samples_before += self._samples
-            self._samples = 0
-
-    @property
-    def _last_step(self) -> int | None:
-        return self._stage.last_step(self._total, counts_here=self._counts_in_stage)
-
-    @property
-    def _all_samples(self) -> int:
-        return self._stage.samples_before + self._samples
-
     def _act(self) -> None:
         """Act on the votes of the last step: save, leave, change worlds."""
         votes, context = self._votes, self._context
         self._report()
         self._saving.look(self.voter.step_seconds, votes)
         # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
-        is_wanted = not votes.hopeless and (votes.leave or (votes.save and not self._streak.steps))
-        is_wanted_locally = self._saving.local.is_wanted(votes) and not self._streak.steps
+        is_finite = not self._position.streak.steps
+        is_wanted = not votes.hopeless and (votes.leave or (votes.save and is_finite))
+        is_wanted_locally = self._saving.local.is_wanted(votes) and is_finite
         if (is_wanted or is_wanted_locally) and completion.are_weights_finite(self._context):
             if is_wanted_locally:
-                self._saving.local.begin(self._extra())
+                self._saving.local.begin(self._position.pack())
             if is_wanted:
                 self.voter.orders = context.orders()
-                self._saving.begin(self._extra())
+                self._saving.begin(self._position.pack())
         if votes.leave and (
             context.interrupt.reason() is not None or not context.rank_info.elastic
         ):
@@ -459,26 +432,12 @@ class Loop:
         context = self._context
         context.meter.step_done()
         context.console_log.steps_done = context.step
-        context.reporter.update(step=context.step, total=self._last_step, samples=self._all_samples)
+        context.reporter.update(**self._position.told())
 
     def _complete(self) -> None:
         """Complete the training: save its last state until it is durable."""
         self.membership.finish_giving()
-        completion.complete(self._context, self._saving, self._extra)
-
-    def _extra(self) -> dict[str, Any]:
-        context = self._context
-        return {
-            "step": context.step,
-            "samples": self._samples,
-            "orders": self.voter.orders,
-            "not_finite": self._streak.steps,
-            "microbatch": self._batch_size.limit,
-            "data": self._source.state(),
-            "given": self._given,
-            **self._stage.extra(),
-            "platform": reproducibility.facts(context.device) if context.deterministic else None,
-        }
+        completion.complete(self._context, self._saving, self._position.pack)
 
     def _goes_on(self) -> bool:
         """Whether there is another step; first begin pending transfers of state."""
@@ -486,6 +445,6 @@ class Loop:
             self.membership.begin_step()
         except PeerLostError as error:
             self.membership.change(error)
-        end = self._last_step
+        end = self._position.last_step
         is_last = end is not None and self._context.step >= end
         return not is_last and not self._votes.stop

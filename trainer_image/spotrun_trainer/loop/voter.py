@@ -5,7 +5,7 @@ from torch.optim import Optimizer
 from spotrun_trainer.elastic.rank_info import has_boundary
 from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop import state_sync
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.vote import StepVote
 

@@ -61,7 +61,7 @@ def _end_all() -> None:
 
 @cache
 def await_gloo_at_exit() -> None:
-    """When the process ends, wait until gloo's threads have let go of what they used."""
+    """Wait, when the process ends, until gloo's threads have let go of what they used."""
     atexit.register(_await_gloo)
 
 
@@ -80,7 +80,7 @@ def _await_gloo() -> None:
 class _State(NamedTuple):
     is_asleep: bool
     switches: tuple[str, ...]
-    """How often the thread was taken from its processor: one that slept on was not."""
+    """The lines that say how often it has left its processor: one that slept on has not."""
 
 
 def _gloo_threads() -> dict[str, _State]:

@@ -21,7 +21,7 @@ from spotrun_trainer.checkpoint.ownership import (
     process_named,
     read_claim,
 )
-from spotrun_trainer.loop.checkpoint_owner import claim_of_job
+from spotrun_trainer.loop.saving.checkpoint_owner import claim_of_job
 
 BEAT, WATCH = 0.02, 0.5
 A, B = Claim("a", "training a"), Claim("b", "training b")

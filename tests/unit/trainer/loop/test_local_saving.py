@@ -10,7 +10,7 @@ from spotrun_trainer.checkpoint import DamagedCheckpointError, UnreadableCheckpo
 from spotrun_trainer.checkpoint.format.names import Name
 from spotrun_trainer.checkpoint.tiers.tier import Vote
 from spotrun_trainer.elastic.process_group import Group
-from spotrun_trainer.loop.local_saving import LocalSaving
+from spotrun_trainer.loop.saving.local_saving import LocalSaving
 from spotrun_trainer.step.vote import StepVote
 
 FOUND = SimpleNamespace(name=Name(9, 1))

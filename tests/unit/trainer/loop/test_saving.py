@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from spotrun_trainer.checkpoint import Saved
-from spotrun_trainer.loop.save_schedule import SaveSchedule
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.step.vote import StepVote
 
 

@@ -16,9 +16,9 @@ from spotrun_trainer.checkpoint import Saved
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.loop.evaluation.evaluate import plan
-from spotrun_trainer.loop.local_first import run_first
-from spotrun_trainer.loop.save_schedule import SaveSchedule, parse
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.local_first import run_first
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule, parse
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.process import reproducibility
 from spotrun_trainer.process.dns import wait_shortly
 from spotrun_trainer.process.interrupt import Interrupt

@@ -9,7 +9,7 @@ from typing import Any
 from spotrun_trainer.checkpoint import saver
 from spotrun_trainer.checkpoint.format.writer import Part, write_part
 from spotrun_trainer.checkpoint.saver import Saved, Saver
-from spotrun_trainer.loop.saving import Saving
+from spotrun_trainer.loop.saving.saving import Saving
 from spotrun_trainer.state.flatten import Flat
 from tests.support.processes.trainer_world import run_world
 from tests.unit.trainer.run.scripts import Plan, train

@@ -12,7 +12,7 @@ import torch
 from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.loop.local_first import first_of_a_worker
+from spotrun_trainer.loop.saving.local_first import first_of_a_worker
 from spotrun_trainer.process.ipc_files import read_progress
 from spotrun_trainer.process.progress_report import TrainerProgress
 from spotrun_trainer.telemetry.failure import NOTE_CHARACTERS, failure_note, install_failure_note

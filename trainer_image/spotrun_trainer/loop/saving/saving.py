@@ -12,10 +12,10 @@ from spotrun_trainer.checkpoint import (
     open_storage,
 )
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop.checkpoint_owner import owner_of
-from spotrun_trainer.loop.local_saving import LocalSaving
 from spotrun_trainer.loop.restore import Restored
-from spotrun_trainer.loop.save_schedule import SaveSchedule
+from spotrun_trainer.loop.saving.checkpoint_owner import owner_of
+from spotrun_trainer.loop.saving.local_saving import LocalSaving
+from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
 from spotrun_trainer.step.vote import StepVote
 from spotrun_trainer.telemetry.console import say
 
