@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from devcluster.client import ApiError
+from devcluster.client import ApiError, Manifest
 from devcluster.cluster import Cluster
 from tests.campaign.ground import Ground, Needs, opened
 from tests.campaign.kinds.every import KINDS
@@ -121,12 +121,19 @@ async def _where(ground: Ground) -> str:
         return f"no end, and no job: {error}"  # it is but a message
     known = {name: status.get(name) for name in ("phase", "world", "settled", "nextWorkerId")}
     pods = [
-        (p["metadata"]["name"], p.get("status", {}).get("phase"), p["spec"].get("nodeName"))
+        (p["metadata"]["name"], p.get("status", {}).get("phase"), _place(p))
         for p in await ground.world.pods()
     ]
     said = {n: agent.report.arrived for n, agent in ground.play.agents.items()}
     leads = [one.leader is not None for one in ground.deployments]
     return f"no end: {known}, pods {pods}, agents arrived {said}, replicas lead {leads}"
+
+
+def _place(pod: Manifest) -> str | None:
+    """Return the node of a pod, or why the scheduler has found none."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    reasons = [one.get("message") for one in conditions if one["type"] == "PodScheduled"]
+    return pod["spec"].get("nodeName") or next(iter(reasons), None)
 
 
 class _Faults:

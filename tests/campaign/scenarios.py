@@ -121,7 +121,13 @@ async def resize(stage: Stage) -> None:
     await trained(stage, 3)
     await stage.world.patch_job({"workers": {"replicas": 1}})
     await trained(stage, 1)
+    if stage.is_exact:  # of a job that ends before its shrink does, the pods are kept for their logs
+        await stage.world.until(lambda: _has_pods(stage, 1))
     await stage.finish()
+
+
+async def _has_pods(stage: Stage, number: int) -> bool:
+    return len(await stage.world.pods()) == number
 
 
 async def suspend(stage: Stage) -> None:

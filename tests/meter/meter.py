@@ -102,6 +102,8 @@ class Meter:
 
     def _note_pod(self, pod: Manifest, now: datetime, *, is_gone: bool) -> None:
         known = self._pods.setdefault(pod["metadata"]["uid"], _Pod(pod))
+        if is_gone and "spec" not in pod:  # a list found it: what it was is as it was told before
+            pod = known.manifest
         known.manifest = pod
         if known.over_at is None and pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
             known.over_at = now

@@ -134,7 +134,12 @@ async def _writes_when_quiet(it: Troubled) -> list[Write]:
 
 
 async def look(world: World, history: History) -> dict[str, Any]:
-    objects = {kind: await _list(world.kube, kind, world.namespace) for kind in _KINDS}
+    # The operator's own Secret counts wherever it lives.
+    places = dict.fromkeys((world.namespace, world.home))
+    objects = {
+        kind: [one for place in places for one in await _list(world.kube, kind, place)]
+        for kind in _KINDS
+    }
     for kind in ("pods", "trainingjobs"):
         if objects[kind]:
             newest = max(int(one["metadata"]["resourceVersion"]) for one in objects[kind])

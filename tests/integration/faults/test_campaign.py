@@ -33,3 +33,15 @@ async def test_every_kind_of_fault_is_survived(
     lines = journal.lines()
     assert [line for line in lines if not line["ok"]] == []
     assert set(table(lines)) == set(kinds)
+
+
+async def test_an_operator_in_a_namespace_of_its_own_comes_to_the_same_end(
+    cluster: Cluster, crds: None, tmp_path: Path
+) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    campaign = Campaign(cluster, journal)
+    (writes,) = (await campaign.prepare(["create"])).values()
+    never = Plan("create", (Fault("namespace_terminating", 100 * writes),))
+    await campaign.run_all(iter([never]), until=monotonic() + 60, most=1)
+    (line,) = journal.lines()
+    assert (line["complaints"], line["struck"]) == ({}, 0)
