@@ -137,12 +137,32 @@ class Ground:
         return machine
 
     async def settled(self) -> None:
-        """Wait until an operator leads that has nothing to do in the next seconds."""
+        """Wait until an operator leads that has nothing to do soon, and Kubernetes has counted.
+
+        Its disruption controller writes the status of a budget when it comes to that, which is
+        seconds after an API server was away: a budget is compared once its pods are counted.
+        """
 
         async def idle() -> bool:
             return any(one.leader is not None and one.leader.is_idle for one in self.deployments)
 
         await self.world.until(idle)
+        await self.world.until(self._are_budgets_counted)
+
+    async def _are_budgets_counted(self) -> bool:
+        namespace = self.world.namespace
+        budgets = await self.world.kube.list(
+            at("poddisruptionbudgets", namespace, group="policy/v1")
+        )
+        for budget in budgets:
+            labels = budget["spec"]["selector"]["matchLabels"]
+            chosen = ",".join(f"{key}={value}" for key, value in labels.items())
+            pods = await self.world.kube.list(at("pods", namespace), labelSelector=chosen)
+            status = budget.get("status", {})
+            seen, counted = status.get("observedGeneration"), status.get("expectedPods")
+            if (seen, counted) != (budget["metadata"]["generation"], len(pods)):
+                return False
+        return True
 
     async def pod(self, target: int) -> Manifest | None:
         """Return one of the job's pods that is bound and not on its way out, if there is any."""

@@ -30,8 +30,11 @@ async def add_node(stage: Stage, letter: str) -> None:
     name = node_name(stage, letter)
 
     async def added() -> bool:
+        nodes = stage.world.nodes
         try:
-            await stage.world.nodes.add(
+            if nodes.get(name) is not None:  # it was registered, and not heard of as ready
+                await nodes.remove(name)
+            await nodes.add(
                 name,
                 labels={"campaign": stage.world.namespace},
                 annotations={PRICE: str(USD_PER_HOUR)},
@@ -121,7 +124,7 @@ async def resize(stage: Stage) -> None:
     await trained(stage, 3)
     await stage.world.patch_job({"workers": {"replicas": 1}})
     await trained(stage, 1)
-    if stage.is_exact:  # of a job that ends before its shrink does, the pods are kept for their logs
+    if stage.is_exact:  # all pods that are there when a job ends are kept for their logs
         await stage.world.until(lambda: _has_pods(stage, 1))
     await stage.finish()
 

@@ -92,6 +92,11 @@ def _started_off(hours: int) -> Strike:
 
 async def _api_server_restarted(ground: Ground, _: Fault) -> None:
     await _restart(ground, "kube-apiserver")
+    # While it is away their pauses grow to 30 s, in which no pod is scheduled. Where they elect a
+    # leader, as in all but test clusters, they end when they cannot renew, and begin anew.
+    for component in ("kube-controller-manager", "kube-scheduler"):
+        ground.cluster.control.kill(component)
+        ground.cluster.control.start(component)
 
 
 async def _etcd_restarted(ground: Ground, _: Fault) -> None:
