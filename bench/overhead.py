@@ -16,6 +16,9 @@ percent of a step of 50 ms: of a model of 4 parameters, and of one of 3,000; the
 `throughput_vs_ddp`, `throughput_unused_vs_ddp`, `throughput_two_optimizers_vs_ddp`: steps of two
 processes in the time that torch's DDP takes for one, see bench/overhead_ddp.py.
 
+`kept_overhead_percent`: how much more CPU time a step of two processes takes because what they have
+computed of it outlives a loss: in percent of the same step without that, in turns.
+
 Run as `.venv/bin/python bench/overhead.py [--quick] [--repeats 200] [--only ddp]`.
 """
 
@@ -40,7 +43,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from bench import overhead_ddp
 from bench.operator_bench import say
-from bench.overhead_ddp import CASES
+from bench.overhead_ddp import CASES, KEPT
 from devcluster.argument_types import how_many
 from spotrun.wire import Answer, How, World
 from spotrun_trainer import Run
@@ -211,13 +214,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, to see that it runs")
     parser.add_argument("--repeats", type=how_many, default=200)
-    parser.add_argument("--only", choices=("alone", "ddp"))
+    parser.add_argument("--only", choices=("alone", "ddp", "kept"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.only != "alone":
-        cases, repeats = (CASES[1:], 2) if args.quick else (CASES, max(2, args.repeats // 10))
+        cases = {"ddp": CASES, "kept": (KEPT,)}.get(args.only, (*CASES, KEPT))
+        cases, repeats = (cases[-3:], 2) if args.quick else (cases, max(2, args.repeats // 10))
         measure_beside_ddp(cases, repeats)
-    if args.only == "ddp":
+    if args.only in {"ddp", "kept"}:
         return
     measure_comparisons(5 if args.quick else 50)
     with tempfile.TemporaryDirectory() as directory:
