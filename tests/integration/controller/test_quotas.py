@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from devcluster.client import at
 from spotrun.act.pods import rollout
 from spotrun.kube.backoff import Backoff
 from spotrun.observe.jobs import gang_lines
 from spotrun.policies.placement.queueing import gang
 from tests.support.cluster.operator_world import World
+from tests.support.cluster.quotas import limit
 
 SLOW = Backoff(least_seconds=30.0, most_seconds=30.0)
 QUICK = Backoff(least_seconds=0.5, most_seconds=2.0)
@@ -21,22 +21,6 @@ async def roomy(world: World) -> World:
     """Nodes are not what is short."""
     await world.nodes.add("large", capacity={"cpu": "32", "memory": "64Gi"})
     return world
-
-
-async def give(world: World, pods: int) -> None:
-    """Have a quota of so many pods, and wait until it is kept."""
-    path, few = at("resourcequotas", world.namespace), at("resourcequotas", world.namespace, "few")
-    spec = {"spec": {"hard": {"pods": str(pods)}}}
-    if await world.kube.list(path):
-        await world.kube.patch(few, spec)
-    else:
-        await world.kube.create(path, {"metadata": {"name": "few"}, **spec})
-
-    async def is_kept() -> bool:
-        hard = (await world.kube.get(few)).get("status", {}).get("hard", {})
-        return bool(hard.get("pods") == str(pods))
-
-    await world.until(is_kept)
 
 
 def workers(size: int) -> dict[str, int]:
@@ -57,14 +41,14 @@ async def has_pods(world: World, job: str, number: int) -> None:
 async def test_of_two_gangs_that_a_quota_let_in_by_half_one_trains_and_the_other_follows(
     roomy: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await give(roomy, 2)
+    await limit(roomy, "pods", 2)
     async with roomy.operator():
         monkeypatch.setattr(rollout, "REFUSED", SLOW)  # until the other one has its half, too
         await roomy.create_job("later", workers=workers(4))
         await roomy.until_job(says("QuotaExceeded", "at least 4 workers"), "later")
         await has_pods(roomy, "later", 2)
         monkeypatch.setattr(rollout, "REFUSED", QUICK)
-        await give(roomy, 4)
+        await limit(roomy, "pods", 4)
         await roomy.create_job("first", workers=workers(4), priority=1)
 
         await roomy.until_job(says("WaitingForGang", "exceeded quota: few"), "later")
@@ -87,7 +71,7 @@ async def test_a_gang_larger_than_its_quota_keeps_nothing_after_its_patience_unt
 ) -> None:
     for module in (gang, gang_lines):
         monkeypatch.setattr(module, "PATIENCE", timedelta(seconds=3))
-    await give(roomy, 2)
+    await limit(roomy, "pods", 2)
     async with roomy.operator():
         await roomy.create_job(workers=workers(3))
         await has_pods(roomy, "job", 2)
@@ -95,5 +79,5 @@ async def test_a_gang_larger_than_its_quota_keeps_nothing_after_its_patience_unt
         job = await roomy.until_job(says("QuotaExceeded", words))
         assert "exceeded quota: few, requested: pods=1" in job["status"]["message"]
         await has_pods(roomy, "job", 0)
-        await give(roomy, 3)
+        await limit(roomy, "pods", 3)
         await roomy.until_phase("Running")
