@@ -124,9 +124,9 @@ test-demo: binaries ## the demo as a process, by what it shows and leaves behind
 test-training: binaries ## jobs whose pods are real torchruns, under the operator ~ minutes
 	$(PYTEST) tests/integration/trainer
 
-test-azure: setup ## checkpoints and data in Azure's own server for tests; needs Node.js 20 with npm, fetches 360 MB once ~ 1 min
+test-azure: binaries ## checkpoints and data in Azure's own server for tests, and a job; needs Node.js 20 with npm, fetches 360 MB once ~ 2 min
 	@$(BIN)/python -m devcluster build --azurite >/dev/null
-	SPOTRUN_STORES=az $(PYTEST) tests/integration/stores -n $(WAITING) $(BY_MODULE)
+	SPOTRUN_STORES=az $(PYTEST) tests/integration/stores tests/integration/trainer/test_object_store.py -k az -n $(WAITING) $(BY_MODULE)
 
 test-deep: setup ## the properties among the unit tests, with thousands of examples ~ minutes
 	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/unit -n $(WORKERS)

@@ -13,6 +13,8 @@ from tests.faults.proxy import FaultProxy
 from tests.integration.leftovers import swept
 from tests.support.cluster.audit_log import AuditLog
 from tests.support.cluster.operator_world import World, install_crds, open_world
+from tests.support.storage.servers import SCHEMES, StoreServer
+from tests.support.storage.servers import serving as serving_store
 
 KUBERNETES = os.environ.get("SPOTRUN_KUBERNETES", "current")
 OPERATOR = "system:serviceaccount:spotrun-system:spotrun"
@@ -59,6 +61,15 @@ def empty_cluster(extra_flags: dict[str, list[str]]) -> Iterator[Cluster]:
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A real S3 server; each pytest worker has its own."""
     with serving(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=SCHEMES)
+def store_server(
+    request: pytest.FixtureRequest, s3: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StoreServer]:
+    """A server of each kind of store."""
+    with serving_store(request.param, s3, tmp_path_factory.mktemp(request.param)) as server:
         yield server
 
 

@@ -51,8 +51,8 @@ def test_the_marker_whose_answer_was_lost_counts(address: str, proxy: StoreProxy
 SECRETS = {"AWS_SECRET_ACCESS_KEY", "GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"}
 
 
-def test_a_bucket_that_does_not_exist_is_refused(server: StoreServer, address: str) -> None:
-    place = open_storage(server.address("no-such"))
+def test_a_bucket_that_does_not_exist_is_refused(store_server: StoreServer, address: str) -> None:
+    place = open_storage(store_server.address("no-such"))
     with pytest.raises(ValueError, match=r"cannot be kept .*: the (bucket|container) does not"):
         place.check()
     for ask in (place.names, place.stored):
@@ -61,9 +61,9 @@ def test_a_bucket_that_does_not_exist_is_refused(server: StoreServer, address: s
 
 
 def test_a_secret_that_is_wrong_is_refused(
-    server: StoreServer, address: str, monkeypatch: pytest.MonkeyPatch
+    store_server: StoreServer, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in set(server.environment()) & SECRETS:
+    for name in set(store_server.environment()) & SECRETS:
         monkeypatch.setenv(name, "d3Jvbmc=")
     with pytest.raises(ValueError, match=r"(secret key is wrong|access was denied) \(40[13] "):
         open_storage(address).check()

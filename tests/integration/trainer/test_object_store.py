@@ -1,22 +1,25 @@
-"""A job without a volume: its checkpoints are in S3."""
+"""Jobs without a volume: their checkpoints are in an object store, of each kind.
+
+`gs` is Google's XML API, translated to the S3 server's: `tests/support/storage/gcs_front.py`.
+"""
 
 from devcluster.client import Manifest
 from devcluster.s3.server import Server
 from tests.integration.trainer.helpers import FOR_LONG, Place
+from tests.support.storage.servers import StoreServer
 
 
 async def test_a_node_that_is_lost_takes_no_step_with_it_that_is_in_the_bucket(
-    place: Place, s3: Server
+    place: Place, store_server: StoreServer
 ) -> None:
-    bucket = f"lost-{place.namespace}"
-    s3.make_bucket(bucket)
+    store_server.make_bucket(bucket := f"lost-{place.namespace}")
     await place.start(
         "run_loop.py",
         place.folder,
         *FOR_LONG,
         workers=1,  # so that no peer has the state
-        checkpoint={"uri": f"s3://{bucket}/runs", "keep": 2},
-        env=s3.environment(),
+        checkpoint={"uri": f"{store_server.address(bucket)}/runs", "keep": 2},
+        env=store_server.environment(),
     )
     async with place.operator():
         await place.until_job(_has_stored)

@@ -1,5 +1,6 @@
 """Servers of object stores for tests, by the scheme of their addresses."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Protocol
 from devcluster.azurite import server as azurite
 from devcluster.s3.server import Server
 from tests.support.storage.gcs_front import fronting
+
+SCHEMES = os.environ.get("SPOTRUN_STORES", "s3,gs").split(",")
+"""The stores that are tested; `az` needs Azurite from npm, see `make test-azure`."""
 
 
 class StoreServer(Protocol):
