@@ -19,7 +19,7 @@ each may overwrite what the other wrote."""
 SCRIPTS_FOLDER = "/scripts"
 
 _SMALL = [{"name": "OMP_NUM_THREADS", "value": "1"}]
-_ENVIRONMENT = [*_SMALL, {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+ENVIRONMENT = [*_SMALL, {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
 _LITTLE = {"requests": {"cpu": "200m", "memory": "512Mi"}}
 """All nodes share the cores of one machine."""
 TOGETHER: Manifest = {"affinity": {}}
@@ -67,7 +67,7 @@ def scripted(
         "name": "trainer",
         "image": image,
         "args": [f"{SCRIPTS_FOLDER}/{script}", *map(str, arguments)],
-        "env": _ENVIRONMENT,
+        "env": ENVIRONMENT,
         "resources": _LITTLE,
         "volumeMounts": [
             {"name": SCRIPTS, "mountPath": SCRIPTS_FOLDER, "readOnly": True},

@@ -9,6 +9,7 @@ from tests.support.storage.servers import StoreServer
 
 torch.set_num_threads(1)  # two cores are shared with other tests
 
+
 @pytest.fixture
 def address(store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> str:
     """A place in a bucket with nothing in it; the environment says where the server is."""

@@ -58,6 +58,7 @@ class Place(World):
             "image": "none",
             "args": [str(SCRIPTS / script), *map(str, args)],
             "env": [{"name": key, "value": value} for key, value in environment.items()],
+            "envFrom": changes.pop("env_from", []),
         }
         template = {"spec": {"containers": [container]}}
         sizes = {"min": workers, "max": workers, "replicas": workers, **changes.pop("sizes", {})}

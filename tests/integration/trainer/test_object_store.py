@@ -3,9 +3,13 @@
 `gs` is Google's XML API, translated to the S3 server's: `tests/support/storage/gcs_front.py`.
 """
 
-from devcluster.client import Manifest
+import shutil
+
+from devcluster.client import Manifest, at
+from devcluster.s3 import program
 from devcluster.s3.server import Server
 from tests.integration.trainer.helpers import FOR_LONG, Place
+from tests.support.storage import s3_pod
 from tests.support.storage.servers import StoreServer
 
 
@@ -22,25 +26,52 @@ async def test_a_node_that_is_lost_takes_no_step_with_it_that_is_in_the_bucket(
         env=store_server.environment(),
     )
     async with place.operator():
-        await place.until_job(_has_stored)
-        before = place.trace()
-        await place.machine(await place.member(0)).vanish(delete_node=True)
-        after = await place.until_trains(1, after=before)
-        job = await place.until_job(_goes_on)
-    restored = job["status"]["world"]["restore"]
-    assert restored == f"step-{after[0]['step'] - 1}.g1"
-    storage = job["status"]["cost"]["storage"]
+        storage = (await _lose_the_node(place))["cost"]["storage"]
     assert storage["pricing"] == "Partial", "no table has the price of this store"
     assert storage["storedBytes"] > 0
 
 
-def _has_stored(status: Manifest) -> bool:
-    """Whether the operator knows that something is in the bucket."""
-    return bool(status.get("accumulators", {}).get("storage", {}).get("storedBytes"))
+async def test_the_store_may_be_a_pod_of_the_cluster(place: Place) -> None:
+    """The same pod as on kind (`tests/e2e/test_object_store.py`), with its Secret."""
+    await place.add_nodes("s3", labels={"karpenter.sh/capacity-type": "on-demand"})
+    server = await _start_server(place)
+    checkpoint, found = s3_pod.saves_there(server["status"]["podIP"])  # Services are none here
+    env = {one["name"]: one["value"] for one in found["env"]}
+    told = (place.folder, *FOR_LONG)
+    await place.start(
+        "run_loop.py", *told, workers=1, checkpoint=checkpoint, env=env, env_from=found["envFrom"]
+    )
+    async with place.operator():
+        status = await _lose_the_node(place)
+    assert status["cost"]["storage"]["storedBytes"] > 0
+    assert (await place.kube.get(at("pods", place.namespace, s3_pod.NAME)))["status"][
+        "phase"
+    ] == "Running"
 
 
-def _goes_on(status: Manifest) -> bool:
-    return bool(status["world"].get("restore") and status["phase"] == "Running")
+async def _start_server(place: Place) -> Manifest:
+    """Start the server on the node on demand; returns its pod."""
+    claim = (await place.claim())["volume"]
+    (folder := place.checkpoints / "program").mkdir()
+    shutil.copy(program.ensure(print), folder)
+    for one in s3_pod.s3_server("none", claim, folder=folder.name):
+        await place.kube.create(at(f"{one['kind'].lower()}s", place.namespace), one)
+    pods = at("pods", place.namespace)
+    return await place.kube.until(
+        pods, s3_pod.NAME, lambda pod: pod is not None and pod["status"]["phase"] == "Running"
+    )
+
+
+async def _lose_the_node(place: Place) -> Manifest:
+    """Take the only worker's node away once its state is in the store; returns what comes of it."""
+    await place.until_job(s3_pod.has_stored)
+    before = place.trace()
+    await place.machine(await place.member(0)).vanish(delete_node=True)
+    after = await place.until_trains(1, after=before)
+    job = await place.until_job(s3_pod.has_restored)
+    status: Manifest = job["status"]
+    assert status["world"]["restore"] == f"step-{after[0]['step'] - 1}.g1"
+    return status
 
 
 async def test_a_job_needs_no_volume(place: Place, s3: Server) -> None:

@@ -5,6 +5,7 @@ import json
 from devcluster.client import Manifest
 from spotrun.api.trainingjob import TrainingJobSpec
 from tests.e2e import jobs
+from tests.support.storage import s3_pod
 
 SPOT = {"capacity": "Spot"}
 
@@ -108,3 +109,21 @@ def test_a_bare_pod_is_let_into_a_restricted_namespace() -> None:
     assert pod["spec"]["volumes"] == [
         {"name": "volume-0", "persistentVolumeClaim": {"claimName": "checkpoints"}}
     ]
+
+
+def test_the_store_of_the_cluster_keeps_its_keys_in_a_secret_that_jobs_name() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": jobs.CLAIM}}
+    secret, service, pod = s3_pod.s3_server("localhost/trainer:1", claim, folder="program")
+    checkpoint, found = s3_pod.saves_there()
+    job = jobs.scripted(
+        "job", "none", SPOT, "run_loop.py", workers=1, checkpoint=checkpoint, container=found
+    )
+
+    assert read(job).checkpoint is not None
+    assert container(job)["envFrom"] == [{"secretRef": {"name": secret["metadata"]["name"]}}]
+    assert not [v for v in secret["stringData"].values() if v in json.dumps([job, pod, service])]
+    assert pod["metadata"]["labels"] == service["spec"]["selector"]
+    bare = jobs.bare_pod("reader", "team", "none", volumes={})["spec"]
+    (only,), (asked,) = pod["spec"]["containers"], bare["containers"]
+    assert only["securityContext"] == asked["securityContext"], "restricted namespaces take it"
+    assert bare["securityContext"].items() <= pod["spec"]["securityContext"].items()
