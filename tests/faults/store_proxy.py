@@ -14,7 +14,9 @@ from yarl import URL
 
 from tests.faults.reverse import before, whole
 
-Action = Literal["slow_down", "fail", "reset", "lose_answer", "cut_answer", "expire"]
+Action = Literal[
+    "slow_down", "fail", "reset", "lose_answer", "cut_answer", "expire", "skew", "stale"
+]
 
 FOR_EVER = -1
 _XML = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{}</Code><Message>no</Message></Error>'
@@ -22,6 +24,7 @@ _ANSWERS: dict[Action, tuple[int, str]] = {
     "slow_down": (503, "SlowDown"),
     "fail": (500, "InternalError"),
     "expire": (400, "ExpiredToken"),
+    "skew": (403, "RequestTimeTooSkewed"),
 }
 PASSING: tuple[Action, ...] = ("slow_down", "fail", "reset", "lose_answer", "cut_answer")
 
@@ -70,6 +73,7 @@ class StoreProxy:
     passed: list[Passed] = field(default_factory=list)  # the server has answered these
     ranges: list[str] = field(default_factory=list)  # that were asked for
     hidden: set[str] = field(default_factory=set)  # headers of answers, in lower case
+    first_answers: dict[str, bytes] = field(default_factory=dict)  # to what is read, "stale" ones
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)  # noqa: S311 - no secrets
@@ -105,6 +109,8 @@ class StoreProxy:
         got = 0 if incoming.method == "HEAD" else len(content)
         seen = Passed(incoming.method, incoming.path_qs, len(body), got, answer.status)
         self.passed.append(seen)
+        if action == "stale":
+            content = self.first_answers.setdefault(incoming.path_qs, content)
         if action == "lose_answer":
             return _abort(incoming)
         if action == "cut_answer" and len(content) > 1:

@@ -40,7 +40,7 @@ from tests.unit.trainer.checkpoint.states import (
 from tests.unit.trainer.run.scripts import Plan, train
 
 NAMED = Name.parse(NAME)
-LATER = "step-20.g1"
+LATER, LATEST = "step-20.g1", "step-30.g1"
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +69,7 @@ SAID: dict[Action, str] = {
     "fail": r"the store failed \(500 InternalError\)",
     "reset": "the store cannot be reached",
     "expire": r"the credentials have expired \(400 ExpiredToken\)",
+    "skew": r"this machine's clock and the store's differ too much \(403 RequestTimeTooSkewed\)",
 }
 
 
@@ -113,6 +114,21 @@ def test_a_bucket_that_disappears_is_not_taken_for_no_checkpoints(
                 ask()
         away.rename(hidden)
         assert opened.newest() == NAME
+
+
+def test_a_save_without_a_bucket_fails_and_the_next_one_is_in_the_bucket_that_came_back(
+    s3: Server, address: str, bucket: str
+) -> None:
+    save(address, flat := small_training().flatten())
+    (s3.folder / bucket).rename(away := s3.folder.parent / bucket)
+    with checkpoints(address) as opened:
+        opened.save(LATER, flat, rank=0, size=1, extra={})
+        with pytest.raises(CheckpointError, match="the bucket does not exist"):
+            opened.wait(60)
+        away.rename(s3.folder / bucket)
+        opened.save(LATEST, flat, rank=0, size=1, extra={})
+        assert opened.wait(30)
+        assert opened.complete() == [LATEST, NAME]
 
 
 WRONG: dict[str, tuple[str, dict[str, str], str]] = {
