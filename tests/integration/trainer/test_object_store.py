@@ -44,9 +44,7 @@ async def test_the_store_may_be_a_pod_of_the_cluster(place: Place) -> None:
     async with place.operator():
         status = await _lose_the_node(place)
     assert status["cost"]["storage"]["storedBytes"] > 0
-    assert (await place.kube.get(at("pods", place.namespace, s3_pod.NAME)))["status"][
-        "phase"
-    ] == "Running"
+    assert _runs(await place.kube.get(at("pods", place.namespace, s3_pod.NAME)))
 
 
 async def _start_server(place: Place) -> Manifest:
@@ -57,9 +55,13 @@ async def _start_server(place: Place) -> Manifest:
     for one in s3_pod.s3_server("none", claim, folder=folder.name):
         await place.kube.create(at(f"{one['kind'].lower()}s", place.namespace), one)
     pods = at("pods", place.namespace)
-    return await place.kube.until(
-        pods, s3_pod.NAME, lambda pod: pod is not None and pod["status"]["phase"] == "Running"
-    )
+    pod = await place.kube.until(pods, s3_pod.NAME, _runs)
+    assert pod is not None
+    return pod
+
+
+def _runs(pod: Manifest | None) -> bool:
+    return pod is not None and bool(pod["status"]["phase"] == "Running")
 
 
 async def _lose_the_node(place: Place) -> Manifest:
