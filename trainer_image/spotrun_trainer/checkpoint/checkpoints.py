@@ -201,6 +201,10 @@ class Checkpoints:
 
         threads.start(run, name="preload")
 
+    def end_preload(self) -> None:
+        """Give up what was fetched before: it will not be loaded."""
+        self._place.end_begun()
+
     def extra_of(self, name: str) -> Mapping[str, Any]:
         """Return the extra values of a checkpoint without loading it; raises OSError, ValueError.
 

@@ -13,6 +13,7 @@ import torch
 from spotrun import wire
 from spotrun_trainer.checkpoint import Checkpoints, open_storage
 from spotrun_trainer.checkpoint.places.store_meter import StoreMeter, open_store_meter
+from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.settings import read_settings
 from spotrun_trainer.data.cache.first_shards import FIRST_SHARDS, Position
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
@@ -102,14 +103,17 @@ class Context:
         """Begin to fetch what the world's checkpoint needs, while the script makes its model.
 
         Of its data that is the first shards. A local tier has a newer state as a rule, of much the
-        same place in the data; and of a folder no state needs to be fetched.
+        same place in the data, unless this worker's is empty: then all may be, as after all nodes
+        were lost or the job was suspended. Of a folder no state needs to be fetched.
         """
         info, checkpoints = self.rank_info, self.checkpoints
         if not info.elastic or info.restore is None or checkpoints is None:
             return
         name = info.restore
         FIRST_SHARDS.look_up(lambda: Position.saved_in(checkpoints.extra_of(name)))
-        if read_settings(self.env) is None and is_address(self.place or ""):
+        tier = read_settings(self.env)
+        is_empty = tier is None or not Folder(tier).names()
+        if is_empty and is_address(self.place or ""):
             checkpoints.preload(name, rank=info.rank, size=info.size, local_size=info.local_size)
 
     def end_preload(self) -> None:

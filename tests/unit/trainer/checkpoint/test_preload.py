@@ -105,6 +105,16 @@ def test_what_nobody_takes_is_given_up(place: Objects, reading: Checkpoints) -> 
     assert reading.preloaded_bytes == 0
 
 
+def test_what_a_local_tier_makes_needless_is_given_up(
+    place: Objects, reading: Checkpoints, ranges: Ranges
+) -> None:
+    assert preload(place, Name.parse(NAME), Reader(), PLENTY)
+    assert ranges.arrived.wait(30)
+    reading.end_preload()
+    assert reading.load(NAME, small_training(seed=2)) == {"step": 10}
+    assert reading.preloaded_bytes == 0
+
+
 def test_a_checkpoint_that_is_not_there_is_left_to_the_load(reading: Checkpoints) -> None:
     reading.preload("step-99.g1", rank=0, size=1, local_size=1)
     assert reading.load(NAME, small_training(seed=2)) == {"step": 10}

@@ -110,6 +110,7 @@ class LocalSaving:
         found = self._find(self._tier, durable)
         if found is None:
             return None
+        checkpoints.end_preload()
         extra, failure = self._try_load(self._tier, found)
         if failure is None:
             self._report()
