@@ -8,7 +8,7 @@ async def test_training_ends_well_without_the_operator(place: Place) -> None:
     await place.start("snapshots.py", place.folder, "--steps", 150, *FOR_LONG[2:])
     async with place.operator():
         await place.until_trains(2)
-    assert list((await place.until_all_ended()).values()) == [COMPLETED] * 2
+    assert list((await place.until_all_ended()).values()) == [{**COMPLETED, "step": 150}] * 2
     async with place.operator():
         job = await place.until_phase("Succeeded")
     assert (job["status"]["nextWorkerId"], job["status"].get("restarts")) == (2, None)

@@ -111,7 +111,7 @@ async def test_jobs_on_one_claim_keep_their_own_and_one_made_anew_goes_on_from_i
     folder = place.checkpoints / place.namespace
     saved = {name: {path.name for path in (folder / name).iterdir()} for name in ("job", "other")}
     assert saved["job"] >= {"step-20.g1", "step-30.g1", "step-40.g1"}
-    assert saved["other"] == {"step-10.g1"}
+    assert saved["other"] == {"step-10.g1", "logs"}
     assert went_on["world"]["restore"] == "step-30.g1"
     found = "training goes on from step-30.g1, which was in the job's folder"
     assert found in {decision["why"] for decision in went_on["decisions"]}
