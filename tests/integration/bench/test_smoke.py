@@ -34,6 +34,10 @@ PRINTED = {
         "large_decide_2000_ms",
         "late_worlds",
     },
+    "neighbours": {
+        *(f"neighbours_{phase}_p99_seconds" for phase in ("alone", "created", "changed", "there")),
+        "neighbours_rss_mb",
+    },
     "preemption": {"fleet_wasted_ratio", "fleet_high_wait_ratio", "fleet_usd_cheapest"},
     "reaction": {"reaction_p50_ms", "reaction_p99_ms", "reaction_cpu_per_kill"},
     "restart": {"restart_seconds", "restart_rss_mb"},
