@@ -1,4 +1,4 @@
-"""How long a team waits for its first pod while another team creates jobs without end.
+"""The time that a team waits for a pod while another team creates jobs without end.
 
 A job of one worker is created in the quiet namespace, its first pod is awaited, and the job is
 deleted, again and again; beside it, in turns, a Kubernetes Job, which no operator of ours handles.

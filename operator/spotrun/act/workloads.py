@@ -21,6 +21,7 @@ from spotrun.state.actions import (
     LeaveQueue,
     QueueAction,
     ReturnQuota,
+    TellReady,
 )
 from spotrun.state.queue import Queue, Workload
 from spotrun.state.snapshot import JobSnapshot
@@ -70,6 +71,8 @@ async def _carry_out(one: "_Writer", action: QueueAction, now: datetime) -> None
             await one.accept_eviction(request, now)
         case FinishRequest(request=request):
             await one.finish(request, action, now)
+        case TellReady(request=request, is_ready=is_ready):
+            await one.tell_ready(request, now, is_ready=is_ready)
 
 
 def name_of(action: QueueAction) -> str:
@@ -85,6 +88,8 @@ def name_of(action: QueueAction) -> str:
             return f"the priority of Workload {one.name}"
         case FinishRequest(request=one):
             return f"the end of Workload {one.name}"
+        case TellReady(request=one):
+            return f"the readiness of Workload {one.name}"
 
 
 class _Writer:
@@ -136,16 +141,34 @@ class _Writer:
             "Admitted": (False, "NoReservation", "The workload has no reservation"),
             "Requeued": (is_requeued, one.evicted or "Deactivated", words),
         }
-        conditions = _with(found["status"].get("conditions", []), said, generation, now)
+        conditions = found["status"].get("conditions", [])
+        if any(known["type"] == "PodsReady" for known in conditions):
+            # Or the time of the next start would be that of this one's recovery.
+            said["PodsReady"] = (False, "WaitForStart", "its workers are gone")
+        conditions = _with(conditions, said, generation, now)
         body = {"status": {"admission": None, "conditions": conditions}}
         await self.patch(one, body, subresource="status")
 
     async def finish(self, one: Workload, action: FinishRequest, now: datetime) -> None:
+        reason = "Succeeded" if action.has_succeeded else "Failed"
+        await self._say(one, "Finished", (True, reason, action.why), now)
+
+    async def tell_ready(self, one: Workload, now: datetime, *, is_ready: bool) -> None:
+        # The reasons are Kueue's: it counts the time of a recovery from this very moment.
+        said = (
+            (True, "Started", "its workers are ready")
+            if is_ready
+            else (False, "WaitForRecovery", "it has lost workers, and waits for others")
+        )
+        await self._say(one, "PodsReady", said, now)
+
+    async def _say(
+        self, one: Workload, kind: str, said: tuple[bool, str, str], now: datetime
+    ) -> None:
         found = await self._read(one)
         generation = found["metadata"].get("generation", 0)
-        said = {"Finished": (True, "Succeeded" if action.has_succeeded else "Failed", action.why)}
-        status = found.get("status", {})
-        conditions = _with(status.get("conditions", []), said, generation, now)
+        conditions = found.get("status", {}).get("conditions", [])
+        conditions = _with(conditions, {kind: said}, generation, now)
         await self.patch(one, {"status": {"conditions": conditions}}, subresource="status")
 
     async def _read(self, one: Workload) -> dict[str, Any]:

@@ -56,6 +56,7 @@ from spotrun.policies.report.deadline_condition import DEADLINE_CONDITION
 from spotrun.policies.report.durability import DURABILITY
 from spotrun.policies.report.interruption_price import INTERRUPTION_PRICE
 from spotrun.policies.report.phase import PHASE
+from spotrun.policies.report.pods_ready import PODS_READY
 from spotrun.policies.report.queue_boost import QUEUE_BOOST
 from spotrun.policies.report.queued_condition import QUEUED_CONDITION
 from spotrun.policies.report.write_failures import WRITE_FAILURES
@@ -141,6 +142,7 @@ POLICIES: tuple[Policy, ...] = (
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?
     INTERRUPTION_PRICE,  # and what would a loss?
+    PODS_READY,  # are those there that its queue has admitted?
     QUEUE_BOOST,  # and how much later is it to be preempted for that?
     PHASE,  # what is to be said about it?
     QUEUED_CONDITION,  # and since when does it wait for its turn?

@@ -32,6 +32,7 @@ from spotrun.state.actions import (
     Remove,
     Resize,
     ReturnQuota,
+    TellReady,
     Withdraw,
 )
 
@@ -162,6 +163,7 @@ class Cluster:
                 | LeaveQueue()
                 | AcceptEviction()
                 | FinishRequest()
+                | TellReady()
             ):
                 pass  # no simulated job names a queue
             case _:

@@ -164,6 +164,14 @@ class BoostRequest:
     boost: int
 
 
+@dataclass(frozen=True)
+class TellReady:
+    """Say on a Workload whether its workers are ready."""
+
+    request: Workload
+    is_ready: bool
+
+
 QueueAction = (
     AskQueue
     | AdoptRequest
@@ -172,6 +180,7 @@ QueueAction = (
     | LeaveQueue
     | AcceptEviction
     | FinishRequest
+    | TellReady
 )
 Action = (
     Create

@@ -34,6 +34,7 @@ class Workload:
     is_active: bool = True
     is_reserved: bool = False  # it holds quota
     is_admitted: bool = False
+    is_ready: bool = False  # as Kueue was told: its workers are
     admitted: int = 0  # the workers that it was admitted with
     given_back: int = 0  # the quota of so many of these is free again
     evicted: str = ""  # Kueue's reason, until it is admitted again

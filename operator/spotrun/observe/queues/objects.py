@@ -135,6 +135,7 @@ def read(one: WorkloadObject, flavors: dict[str, FlavorObject], asked: str, owne
         is_active=one.spec.active,
         is_reserved=reserved is not None,
         is_admitted=one.condition("Admitted") is not None,
+        is_ready=one.condition("PodsReady") is not None,
         admitted=admitted,
         given_back=sum(part.count for part in one.status.reclaimable_pods),
         evicted=evicted.reason if evicted is not None else "",

@@ -102,7 +102,7 @@ def _is_left_over(view: View, queue: Queue, one: Workload) -> bool:
 
 def _given_back(view: View, queue: Queue) -> Iterator[QueueAction]:
     """Give back what more was admitted than is wanted, and has no pod: the newest first."""
-    spare = queue.workers - max(_wanted(view), _pods(view))
+    spare = queue.workers - max(wanted(view), _pods(view))
     if queue.workers < smallest(view.job.effective_workers):
         return
     for one in reversed(queue.open_requests):
@@ -124,7 +124,7 @@ def asked(view: View, queue: Queue) -> Iterator[QueueAction]:
         return
     has_world = queue.workers >= smallest(view.job.effective_workers)
     held = queue.workers if has_world or _pods(view) else 0
-    missing = _wanted(view) - held
+    missing = wanted(view) - held
     waiting = [one for one in queue.open_requests if not one.is_reserved]
     yield from map(LeaveQueue, waiting if missing <= 0 else waiting[1:])
     if missing <= 0:
@@ -150,7 +150,7 @@ def _least(view: View, held: int, missing: int) -> int | None:
     return least if least < missing else None
 
 
-def _wanted(view: View) -> int:
+def wanted(view: View) -> int:
     """Return the workers that the job would have if the queue gave all."""
     limits = (one for one in view.limits if one.reason is not Reason.QUEUED)
     return within(view.job.effective_workers, limits)

@@ -19,6 +19,7 @@ from spotrun.state.actions import (
     QueueAction,
     Remove,
     ReturnQuota,
+    TellReady,
 )
 from spotrun.state.queue import Queue, Workload
 from spotrun.state.snapshot import SpendVerdict
@@ -44,8 +45,10 @@ def queued(job: JobBuilder, *requests: Workload, **queue: Any) -> JobBuilder:
 
 
 def asked(job: JobBuilder) -> list[Action]:
-    """Return what is done about the queue."""
-    return [one for one in job.decide().actions if isinstance(one, QueueAction)]
+    """Return what is done about the queue, but for what is only told."""
+    actions = job.decide().actions
+    told = (one for one in actions if isinstance(one, QueueAction))
+    return [one for one in told if not isinstance(one, TellReady)]
 
 
 FIVE = admitted(0, 5)
