@@ -45,6 +45,19 @@ class Tier:
         return False
 
 
+class Preloaded:
+    """Checkpoints of which one was fetched before."""
+
+    def __init__(self) -> None:
+        self.is_given_up = False
+
+    def newest(self) -> None:
+        return None
+
+    def end_preload(self) -> None:
+        self.is_given_up = True
+
+
 def starting_from(tier: Tier, durable: str) -> LocalSaving:
     rank_info = SimpleNamespace(restore=durable, local_rank=0, elastic=False)
     context = SimpleNamespace(
@@ -66,20 +79,22 @@ def starting_from(tier: Tier, durable: str) -> LocalSaving:
 def test_a_part_that_nobody_can_read_now_is_kept_and_no_older_step_is_taken(durable: str) -> None:
     tier = Tier(UnreadableCheckpointError("10.0.0.7 does not answer"))
     with pytest.raises(UnreadableCheckpointError, match="does not answer; it is kept"):
-        starting_from(tier, durable).restore(None)  # type: ignore[arg-type]
+        starting_from(tier, durable).restore(Preloaded())  # type: ignore[arg-type]
     assert not tier.is_forgotten
 
 
 def test_a_damaged_step_is_deleted_and_the_checkpoint_counts() -> None:
     tier = Tier(DamagedCheckpointError("its hash differs"))
-    assert starting_from(tier, "step-3.g1").restore(None) is None  # type: ignore[arg-type]
+    fetched = Preloaded()
+    assert starting_from(tier, "step-3.g1").restore(fetched) is None  # type: ignore[arg-type]
+    assert fetched.is_given_up, "as soon as the tier has a newer step"
     assert (tier.is_forgotten, REPORTED) == (True, {"kept": None})
 
 
 def test_a_damaged_step_without_a_checkpoint_is_an_error() -> None:
     tier = Tier(DamagedCheckpointError("its hash differs"))
     with pytest.raises(DamagedCheckpointError, match="its hash differs"):
-        starting_from(tier, "").restore(SimpleNamespace(newest=lambda: None))  # type: ignore[arg-type]
+        starting_from(tier, "").restore(Preloaded())  # type: ignore[arg-type]
     assert tier.is_forgotten
 
 
