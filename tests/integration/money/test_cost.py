@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from devcluster.client import Manifest, at
 from spotrun.runtime.controller import Controller
@@ -161,7 +162,7 @@ async def test_a_job_that_is_deleted_while_it_runs_says_its_cost_and_holds_nothi
         await world.kube.delete(world.jobs("job"))
         [told] = await events_of(world, "the job was deleted: it has cost $")
         assert "$18.00/h at last" in told["note"]
-        [usd] = (await _counted(world, operator, "cost_usd_total")).values()
+        [usd] = _by_pool(await _read(world, operator), "cost_usd_total").values()
         # Two seconds more at half a cent each.
         assert Decimal(str(usd)) >= Decimal(job["status"]["cost"]["usd"]) + Decimal("0.01")
         await world.until_no_pods()
@@ -202,19 +203,24 @@ async def _has_told_of_saving(world: World) -> bool:
 
 async def _tells(world: World, operator: Controller, shown: dict[str, float]) -> bool:
     """Whether Prometheus would read these sums by pool, with what was corrected since."""
-    first = await _counted(world, operator, "pool_cost_usd_total")
-    corrected = await _counted(world, operator, "pool_cost_corrected_usd")
+    samples = await _read(world, operator)  # once: a new operator learns of the job meanwhile
+    first = _by_pool(samples, "pool_cost_usd_total")
+    corrected = _by_pool(samples, "pool_cost_corrected_usd")
     told = {pool: usd + corrected.get(pool, 0.0) for pool, usd in first.items()}
     assert told.keys() == corrected.keys()
     return all(abs(told.get(pool, 0.0) - usd) < 1e-9 for pool, usd in shown.items())
 
 
-async def _counted(world: World, operator: Controller, figure: str) -> dict[str, float]:
-    """What Prometheus would read, by pool where that is said."""
+async def _read(world: World, operator: Controller) -> list[Sample]:
+    """What Prometheus would read."""
     url = f"http://{world.host}:{operator.plain.port}/metrics"
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         families = text_string_to_metric_families(await response.text())
-        samples = [sample for family in families for sample in family.samples]
+        return [sample for family in families for sample in family.samples]
+
+
+def _by_pool(samples: list[Sample], figure: str) -> dict[str, float]:
+    """One figure, by pool where that is said."""
     name = f"spotrun_trainingjob_{figure}"
     return {s.labels.get("pool", ""): s.value for s in samples if s.name == name}
 
