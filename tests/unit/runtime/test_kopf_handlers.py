@@ -131,6 +131,16 @@ async def test_kopf_is_given_a_few_of_many_changes_at_a_time(feed: Feed) -> None
         assert len((await more).splitlines()) == 20
 
 
+async def test_namespaces_take_turns_so_the_changes_of_one_do_not_hold_up_those_of_others(
+    feed: Feed,
+) -> None:
+    for number in range(2000):
+        feed.handler(TRAINING_JOBS)(None, an_object(f"{number}", uid=f"{number}", namespace="many"))
+    feed.handler(TRAINING_JOBS)(None, an_object("one", uid="one", namespace="quiet"))
+    told = await read(feed)
+    assert told[:3] == [("ADDED", "0", "0"), ("ADDED", "one", "one"), ("ADDED", "1", "1")]
+
+
 async def test_a_change_that_nobody_handles_grows_old() -> None:
     now = 0.0
     feed = Feed(FED, clock=lambda: now)

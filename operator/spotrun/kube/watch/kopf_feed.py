@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +19,7 @@ import msgspec
 from spotrun.kube.resource import Key, Meta, Object, Resource
 from spotrun.kube.watch.kopf_http import Answer
 from spotrun.kube.watch.reflector import Handler
+from spotrun.kube.workqueue.schedule import Lane
 
 SERVER = "http://feed.invalid"
 """The address that a client of the feed believes in; nothing is ever connected to it."""
@@ -40,11 +40,16 @@ class Kind:
     is_namespaced: bool = True
 
 
+def _by_namespace() -> Lane[tuple[Key, str]]:
+    return Lane(lambda one: one[0].namespace)
+
+
 @dataclass
 class _Stream:
     """The changes of one kind that were not read yet: the newest of each object."""
 
     lines: dict[tuple[Key, str], bytes] = field(default_factory=dict)
+    turns: Lane[tuple[Key, str]] = field(default_factory=_by_namespace)
     in_hand: set[Key] = field(default_factory=set)
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -74,6 +79,7 @@ class Feed:
         self._unhandled.clear()
         for stream in self._streams.values():
             stream.lines.clear()
+            stream.turns = _by_namespace()
             stream.in_hand.clear()
 
     def handler(self, resource: Resource) -> Handler[Any]:
@@ -117,6 +123,7 @@ class Feed:
         }
         line = msgspec.json.encode({"type": event, "object": content}) + b"\n"
         stream.lines[key, meta.uid] = line
+        stream.turns.put((key, meta.uid), self._clock())
         stream.news.set()
         self._unhandled.setdefault((resource, key), self._clock())
 
@@ -147,7 +154,8 @@ class Feed:
             while not stream.lines or len(stream.in_hand) >= MOST_IN_HAND:
                 stream.news.clear()
                 await stream.news.wait()
-            given = list(islice(stream.lines, MOST_IN_HAND - len(stream.in_hand)))
+            free = min(MOST_IN_HAND - len(stream.in_hand), len(stream.lines))
+            given = [stream.turns.take() for _ in range(free)]
             stream.in_hand.update(key for key, _ in given)
             yield b"".join(stream.lines.pop(one) for one in given)
 
