@@ -1,6 +1,5 @@
 """The rendezvous of a world's processes in a store, with one message of each."""
 
-import itertools
 import socket
 import time
 from collections.abc import Callable
@@ -21,8 +20,6 @@ The store's own wait would be quicker, but each time-out of it is a warning in t
 """
 _SHORTEST_SECONDS, _LONGEST_SECONDS = 0.001, 0.25
 _KNOCK_SECONDS, _KNOCK_AGAIN_SECONDS = 1.0, 0.02
-_MEETINGS = itertools.count()
-"""The numbers of worlds outside spotrun: each Run of a script has one, with all processes."""
 _DECISION, _DROP = "verdict", "drop"
 _GPU, _SHARED_GPU = 1 << 24, 1 << 44
 """A process with a GPU, or with one that is shared, adds this to the number of arrivals: so the
@@ -102,8 +99,11 @@ def _connect(rank_info: RankInfo, timeout_seconds: float, look: Callable[[], Non
 
     # If its host is lost right now, torch retries until the time-out.
     tcp = background_call.call(connect, look)
-    number = rank_info.world_number if rank_info.elastic else next(_MEETINGS)
-    return PrefixStore(f"{rank_info.secret}/{number}", tcp)
+    store = PrefixStore(rank_info.secret, tcp)
+    number = rank_info.world_number
+    if not rank_info.elastic:  # each Run of a script is a world, which all processes enter
+        number = store.add(f"runs of {rank_info.rank}", 1)
+    return PrefixStore(f"{number}", store)
 
 
 def _knock(address: tuple[str, int], until: float, look: Callable[[], None]) -> None:
