@@ -38,6 +38,7 @@ from bench.operator_bench import (
 from devcluster.argument_types import how_many
 from devcluster.client import Manifest, at
 from devcluster.cluster import Cluster
+from spotrun.api.names import LABEL_JOB
 from spotrun.kube.resource import Resource
 from spotrun.kube.rest.client import Selection
 
@@ -77,7 +78,7 @@ class Probes:
         selection = Selection(Resource("", "v1", "pods"), QUIET)
         async for line in self._rig.lines(selection, version):
             seen_at, labels = time.monotonic(), READ.decode(line).object.metadata.labels
-            name = labels.get("spotrun.dev/job") or labels.get(IS_JOBS, "")
+            name = labels.get(LABEL_JOB) or labels.get(IS_JOBS, "")
             awaited = self._awaited.get(name)
             if awaited is not None and not awaited.done():
                 awaited.set_result(seen_at)
@@ -201,7 +202,7 @@ async def probing(rig: Rig) -> AsyncIterator[Probes]:
 
 
 async def tell_phase(
-    operator: Child, probes: Probes, name: str, doing: Awaitable[object], jobs: int
+    operator: Child, probes: Probes, name: str, doing: Awaitable[int | None], jobs: int
 ) -> None:
     """Take probes while something is done; say how long they have waited."""
     task = asyncio.ensure_future(doing)
@@ -215,7 +216,7 @@ async def tell_phase(
     share = (cpu_seconds(operator.pid) - used) / took
     facts = {"jobs": jobs, "phase_seconds": round(took, 1), "operator_cores": round(share, 2)}
     if changes is not None:
-        facts["changes_per_second"] = round(int(str(changes)) / took)
+        facts["changes_per_second"] = round(changes / took)
     for percent in (50, 99):
         say(
             f"neighbours_{name}_p{percent}_seconds",

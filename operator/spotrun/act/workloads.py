@@ -133,25 +133,22 @@ class _Writer:
         self._reached(one.name, version)
 
     async def accept_eviction(self, one: Workload, now: datetime) -> None:
-        found = await self._read(one)
-        generation, words = found["metadata"].get("generation", 0), one.words or one.evicted
+        found, words = await self._read(one), one.words or one.evicted
         is_requeued = one.evicted in _REQUEUED_BY
         said = {
             "QuotaReserved": (False, "Pending", words),
             "Admitted": (False, "NoReservation", "The workload has no reservation"),
             "Requeued": (is_requeued, one.evicted or "Deactivated", words),
         }
-        conditions = found["status"].get("conditions", [])
-        if any(known["type"] == "PodsReady" for known in conditions):
+        if any(known["type"] == "PodsReady" for known in found["status"].get("conditions", [])):
             # Or the time of the next start would be that of this one's recovery.
             said["PodsReady"] = (False, "WaitForStart", "its workers are gone")
-        conditions = _with(conditions, said, generation, now)
-        body = {"status": {"admission": None, "conditions": conditions}}
-        await self.patch(one, body, subresource="status")
+        await self._say(one, found, said, now, admission=None)
 
     async def finish(self, one: Workload, action: FinishRequest, now: datetime) -> None:
         reason = "Succeeded" if action.has_succeeded else "Failed"
-        await self._say(one, "Finished", (True, reason, action.why), now)
+        said = {"Finished": (True, reason, action.why)}
+        await self._say(one, await self._read(one), said, now)
 
     async def tell_ready(self, one: Workload, now: datetime, *, is_ready: bool) -> None:
         # The reasons are Kueue's: it counts the time of a recovery from this very moment.
@@ -160,16 +157,21 @@ class _Writer:
             if is_ready
             else (False, "WaitForRecovery", "it has lost workers, and waits for others")
         )
-        await self._say(one, "PodsReady", said, now)
+        await self._say(one, await self._read(one), {"PodsReady": said}, now)
 
     async def _say(
-        self, one: Workload, kind: str, said: tuple[bool, str, str], now: datetime
+        self,
+        one: Workload,
+        found: Mapping[str, Any],
+        said: Mapping[str, tuple[bool, str, str]],
+        now: datetime,
+        **status: None,
     ) -> None:
-        found = await self._read(one)
+        """Say conditions of a Workload as it was found, and more of its status."""
         generation = found["metadata"].get("generation", 0)
-        conditions = found.get("status", {}).get("conditions", [])
-        conditions = _with(conditions, {kind: said}, generation, now)
-        await self.patch(one, {"status": {"conditions": conditions}}, subresource="status")
+        conditions = _with(found.get("status", {}).get("conditions", []), said, generation, now)
+        body = {"status": {**status, "conditions": conditions}}
+        await self.patch(one, body, subresource="status")
 
     async def _read(self, one: Workload) -> dict[str, Any]:
         """Read the whole Workload: a list of conditions can only be written as a whole."""

@@ -123,9 +123,10 @@ class Feed:
         }
         line = msgspec.json.encode({"type": event, "object": content}) + b"\n"
         stream.lines[key, meta.uid] = line
-        stream.turns.put((key, meta.uid), self._clock())
+        now = self._clock()
+        stream.turns.put((key, meta.uid), now)
         stream.news.set()
-        self._unhandled.setdefault((resource, key), self._clock())
+        self._unhandled.setdefault((resource, key), now)
 
     # ------------------------------------------------------------ as an `aiohttp.ClientSession`
 
