@@ -242,7 +242,7 @@ class BillWriter:
         except NotFound:
             bill = fitted(with_lines(MonthBill(namespace, month), lines), live)
             body = _manifest(name, bill)
-            await self._writes.do("create_bill", lambda: self._create(body))
+            await self._writes.do("create_bill", self._home, lambda: self._create(body))
             return bill
         bill = fitted(with_lines(_read(found), lines), live)
         version = found.metadata.resource_version
@@ -250,7 +250,7 @@ class BillWriter:
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
             {"op": "add", "path": "/data", "value": {DATA_KEY: write(bill)}},
         ]
-        await self._writes.do("bill", lambda: self._patch(name, patch))
+        await self._writes.do("bill", self._home, lambda: self._patch(name, patch))
         return bill
 
     async def _create(self, body: dict[str, Any]) -> Written:

@@ -257,6 +257,7 @@ class Executor:
         try:
             await self._writes.do(
                 "delete_job",
+                job.namespace,
                 lambda: self._client.delete(
                     TRAINING_JOBS, job.name, uid=job.uid, namespace=job.namespace
                 ),
@@ -273,7 +274,7 @@ class Executor:
                 return
             manifest = event(job, one, self._wall(), self._instance)
             try:
-                await self._writes.do("event", partial(self._event, job, manifest))
+                await self._writes.do("event", job.namespace, partial(self._event, job, manifest))
             except KubeError as error:
                 if is_terminating(error):
                     return

@@ -103,7 +103,7 @@ class PoolWriter:
     async def _create(self, pool: PoolSnapshot) -> None:
         body = discovered_pool(pool.name, pool.spec)
         made = await self._writes.do(
-            "create_pool", lambda: self._client.create(CAPACITY_POOLS, body, Written)
+            "create_pool", "", lambda: self._client.create(CAPACITY_POOLS, body, Written)
         )
         log.info("found capacitypool %s", pool.name)
         self._reached(pool, made.metadata.version)
@@ -112,6 +112,7 @@ class PoolWriter:
         patch = status_patch(pool.version, write(status))
         written = await self._writes.do(
             "pool_status",
+            "",
             lambda: self._client.patch(
                 CAPACITY_POOLS, pool.name, patch, Written, subresource="status"
             ),
@@ -122,6 +123,7 @@ class PoolWriter:
     async def _delete(self, pool: PoolSnapshot) -> None:
         await self._writes.do(
             "delete_pool",
+            "",
             lambda: self._client.delete(
                 CAPACITY_POOLS, pool.name, uid=pool.uid, version=pool.version
             ),

@@ -140,9 +140,11 @@ class Protection:
         try:
             # An apply costs the API server twice as much; it is for what is there already.
             await self._writes.do(
-                kind, lambda: create(resource, manifest, Written, namespace=namespace)
+                kind, namespace, lambda: create(resource, manifest, Written, namespace=namespace)
             )
         except AlreadyExists:
             await self._writes.do(
-                kind, lambda: apply(resource, name, manifest, Written, namespace=namespace)
+                kind,
+                namespace,
+                lambda: apply(resource, name, manifest, Written, namespace=namespace),
             )

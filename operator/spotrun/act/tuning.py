@@ -102,6 +102,7 @@ class TuningWriter:
         patch = status_patch(search.version, write(status))
         written = await self._writes.do(
             "status",
+            search.namespace,
             lambda: self._client.patch(
                 TUNING_JOBS,
                 search.name,
@@ -140,6 +141,7 @@ class TuningWriter:
             body = trial_job(search, step)
             made = await self._writes.do(
                 "create_trial",
+                search.namespace,
                 lambda: self._client.create(
                     TRAINING_JOBS, body, Written, namespace=search.namespace
                 ),
@@ -174,6 +176,7 @@ class TuningWriter:
         patch = {"metadata": {"uid": step.uid}, "spec": {"suspend": step.suspend}}
         written = await self._writes.do(
             "suspend_trial",
+            search.namespace,
             lambda: self._client.patch(
                 TRAINING_JOBS, name, patch, Written, namespace=search.namespace
             ),
@@ -185,6 +188,7 @@ class TuningWriter:
         name = search.job_name(step.number)
         await self._writes.do(
             "delete_trial",
+            search.namespace,
             lambda: self._client.delete(
                 TRAINING_JOBS, name, uid=step.uid, namespace=search.namespace
             ),
@@ -198,6 +202,7 @@ class TuningWriter:
         try:
             await self._writes.do(
                 "event",
+                search.namespace,
                 lambda: self._client.create(EVENTS, body, Written, namespace=search.namespace),
             )
         except KubeError as error:

@@ -103,7 +103,9 @@ class _Writer:
     async def ask(self, action: AskQueue) -> None:
         body, namespace = workload(self._job, action, self._queue), self._job.namespace
         made = await self._writes.do(
-            "queue", lambda: self._client.create(self._kind, body, Written, namespace=namespace)
+            "queue",
+            namespace,
+            lambda: self._client.create(self._kind, body, Written, namespace=namespace),
         )
         name = body["metadata"]["name"]
         self._reached(name, made.metadata.version, must_show=True)
@@ -126,6 +128,7 @@ class _Writer:
     async def leave(self, one: Workload) -> None:
         version = await self._writes.do(
             "queue",
+            self._job.namespace,
             lambda: self._client.delete(
                 self._kind, one.name, uid=one.uid, namespace=self._job.namespace
             ),
@@ -182,6 +185,7 @@ class _Writer:
     async def _patch(self, name: str, body: Mapping[str, Any], subresource: str | None) -> None:
         written = await self._writes.do(
             "queue",
+            self._job.namespace,
             lambda: self._client.patch(
                 self._kind,
                 name,

@@ -1,6 +1,5 @@
 """The gate of all writes: leader only, limited in number, counted, known to the caches."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -11,13 +10,16 @@ from spotrun.api.model import Model
 from spotrun.kube.errors import NotLeading
 from spotrun.kube.read_your_writes import Horizon
 from spotrun.kube.resource import Key, Meta, Resource
+from spotrun.kube.workqueue.slots import Slots
 
 T = TypeVar("T")
 
-AT_ONCE = 32
-"""Requests under way, of all jobs together: as many as saturate an API server on two cores.
+AT_ONCE = 8
+"""Requests under way, of all jobs together: nine tenths of what an API server on two cores takes.
 
-Status writes, of which a job has one at a time, have as many slots of their own."""
+With 32 it lags: what jobs of others create then comes through its watches seconds later, for that
+is the work of one thread of many (`bench/neighbours.py`). Status writes, of which a job has one at
+a time, have as many slots of their own."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -51,17 +53,18 @@ class Writes:
         self.counts: Counter[str] = Counter()
         self._horizon = horizon
         self._leads = leads
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = Slots(at_once)
         # Of their own: a reaction must not wait until another job's thousand pods are made.
-        self._status_slots = asyncio.Semaphore(at_once)
+        self._status_slots = Slots(at_once)
 
-    async def do(self, kind: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Make one request as soon as there is a slot; raises KubeError.
+    async def do(self, kind: str, namespace: str, write: Callable[[], Awaitable[T]]) -> T:
+        """Make one request as soon as a slot is the namespace's; raises KubeError.
 
         A process that was frozen, or waited for long, goes on in the midst of what it did. So the
         lead is asked for right before each request: others may have acted meanwhile.
         """
-        async with self._status_slots if kind == "status" else self._slots:
+        slots = self._status_slots if kind == "status" else self._slots
+        async with slots.one(namespace):
             if not self._leads():
                 raise NotLeading(f"{kind} was not sent: this replica leads no more")
             answer = await write()

@@ -16,6 +16,9 @@ R_contra = TypeVar("R_contra", bound=Hashable, contravariant=True)
 OVERDUE_SECONDS = 3.0
 """A write is taken to be lost on its way back after this long. It takes milliseconds, and 3 s is
 also when the API server itself stops waiting for its watch cache to catch up with its store."""
+MOST_LAG_SECONDS = 30.0
+"""A watch that is behind and catches up is given so long: a list of all objects would keep its news
+waiting, and an API server that lags is busy."""
 
 
 class Caches(Protocol[R_contra]):
@@ -29,6 +32,9 @@ class Caches(Protocol[R_contra]):
 
     def listed_at(self, resource: R_contra) -> float:
         """Return when the last complete list of a resource began."""
+
+    def moved_at(self, resource: R_contra) -> float:
+        """Return when a newer version of a resource than before was last seen."""
 
 
 @dataclass
@@ -76,9 +82,16 @@ class Horizon(Generic[K, R]):
 
     def overdue(self, key: K) -> tuple[R, ...]:
         """Return the resources to be listed again: a write should have been seen long ago."""
-        now = self._clock()
         awaited = self._awaited.get(key, {})
-        return tuple(r for r, one in awaited.items() if now - one.since >= OVERDUE_SECONDS)
+        return tuple(r for r, one in awaited.items() if self._is_overdue(r, one))
+
+    def _is_overdue(self, resource: R, awaited: _Awaited) -> bool:
+        """Whether the watch has missed a write, or stands still; not while it catches up."""
+        now = self._clock()
+        is_behind = self._caches.last_version(resource) < awaited.version
+        moves = now - self._caches.moved_at(resource) < OVERDUE_SECONDS
+        patience_seconds = MOST_LAG_SECONDS if is_behind and moves else OVERDUE_SECONDS
+        return now - awaited.since >= patience_seconds
 
     def _shows(self, resource: R, awaited: _Awaited) -> bool:
         if self._caches.listed_at(resource) > awaited.since:

@@ -76,6 +76,11 @@ class Following:
         moments = (one.listed_at for one in self._of_resource.get(resource, ()))
         return min(moments, default=float("inf"))
 
+    def moved_at(self, resource: Resource) -> float:
+        """Return when a newer version of a resource than before was last seen."""
+        moments = (one.moved_at for one in self._of_resource.get(resource, ()))
+        return min(moments, default=float("inf"))
+
     def relist(self, resource: Resource) -> None:
         """List a resource again, because a watch has missed an object that must exist."""
         for reflector in self._of_resource.get(resource, ()):

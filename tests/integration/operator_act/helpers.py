@@ -143,6 +143,9 @@ class Shown:
     def listed_at(self, _: Resource) -> float:
         return float("-inf")
 
+    def moved_at(self, _: Resource) -> float:
+        return float("-inf")
+
 
 class Hand:
     """An operator without caches: reads objects, decides, carries out; once for each call."""

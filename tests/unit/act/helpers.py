@@ -12,3 +12,6 @@ class NoCaches:
 
     def listed_at(self, resource: Resource) -> float:
         raise AssertionError("nobody asks")
+
+    def moved_at(self, resource: Resource) -> float:
+        raise AssertionError("nobody asks")

@@ -50,6 +50,9 @@ class Jobs:
     def listed_at(self, _: Resource) -> float:
         return float("-inf")
 
+    def moved_at(self, _: Resource) -> float:
+        return float("-inf")
+
 
 @pytest.mark.parametrize("error", [Conflict("changed"), NotFound("deleted")], ids=str)
 async def test_a_job_that_changed_or_went_before_the_cache_shows_it_is_looked_at_again(

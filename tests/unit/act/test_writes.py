@@ -25,10 +25,10 @@ async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:
     async def quick() -> str:
         return "stored"
 
-    gang = [asyncio.create_task(writes.do("create", slow)) for _ in range(3)]
+    gang = [asyncio.create_task(writes.do("create", "team", slow)) for _ in range(3)]
     await asyncio.sleep(0)
     async with asyncio.timeout(5):
-        assert await writes.do("status", quick) == "stored"
+        assert await writes.do("status", "team", quick) == "stored"
     assert dict(writes.counts) == {"status": 1}
 
     answered.set()
@@ -45,7 +45,10 @@ async def test_who_has_lost_the_lead_while_a_write_waited_does_not_send_it() -> 
         await answered.wait()
         return number
 
-    tasks = [asyncio.create_task(writes.do("create", partial(send, number))) for number in range(3)]
+    tasks = [
+        asyncio.create_task(writes.do("create", "team", partial(send, number)))
+        for number in range(3)
+    ]
     await asyncio.sleep(0)
     leads[0] = False
     answered.set()
@@ -55,5 +58,23 @@ async def test_who_has_lost_the_lead_while_a_write_waited_does_not_send_it() -> 
     assert results[0] == 0
     assert [type(one) for one in results[1:]] == [NotLeading] * 2
     with pytest.raises(NotLeading):
-        await writes.do("status", partial(send, 3))
+        await writes.do("status", "team", partial(send, 3))
     assert dict(writes.counts) == {"create": 1}
+
+
+async def test_who_writes_much_keeps_no_other_namespace_waiting() -> None:
+    writes = Writes(HORIZON, lambda: True, at_once=1)
+    sent = list[str]()
+
+    async def send(name: str) -> None:
+        sent.append(name)
+        await asyncio.sleep(0)
+
+    crowd = [
+        asyncio.create_task(writes.do("create", "crowd", partial(send, "crowd"))) for _ in range(10)
+    ]
+    await asyncio.sleep(0)
+    await writes.do("create", "quiet", partial(send, "quiet"))
+    await asyncio.gather(*crowd)
+
+    assert sent.index("quiet") == 2

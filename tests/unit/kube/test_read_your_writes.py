@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from spotrun.kube.read_your_writes import OVERDUE_SECONDS, Horizon
+from spotrun.kube.read_your_writes import MOST_LAG_SECONDS, OVERDUE_SECONDS, Horizon
 from spotrun.kube.resource import Key
 
 A, B = Key("ns", "a"), Key("ns", "b")
@@ -15,6 +15,7 @@ class Shown:
     versions: dict[str, int] = field(default_factory=lambda: {"pods": 5, "jobs": 5})
     objects: dict[tuple[str, Key], int] = field(default_factory=dict)
     listed: dict[str, float] = field(default_factory=dict)
+    moved: dict[str, float] = field(default_factory=dict)
     now: float = 100.0
 
     def last_version(self, resource: str) -> int:
@@ -25,6 +26,9 @@ class Shown:
 
     def listed_at(self, resource: str) -> float:
         return self.listed.get(resource, 0.0)
+
+    def moved_at(self, resource: str) -> float:
+        return self.moved.get(resource, 0.0)
 
     def horizon(self) -> Horizon[str, str]:
         return Horizon(self, lambda: self.now)
@@ -79,3 +83,29 @@ def test_a_write_that_does_not_come_back_is_overdue_until_a_list_that_began_afte
     assert not horizon.caught_up("job"), "a list that began with the write need not have seen it"
     seen.listed["pods"] = 100.1
     assert horizon.caught_up("job")
+
+
+def test_a_watch_that_catches_up_is_given_time_before_all_is_listed_again() -> None:
+    seen = Shown()
+    horizon = seen.horizon()
+    horizon.wrote("job", "pods", A, 9)
+    began = seen.now
+    while seen.now < began + MOST_LAG_SECONDS - 1:
+        seen.now += 1
+        seen.versions["pods"], seen.moved["pods"] = 6, seen.now
+        assert horizon.overdue("job") == ()
+    seen.now += 1
+    assert horizon.overdue("job") == ("pods",), "it never gets there"
+
+
+def test_a_watch_that_stands_still_or_has_passed_a_write_by_has_missed_it() -> None:
+    seen = Shown()
+    horizon = seen.horizon()
+    horizon.wrote("still", "pods", A, 9)
+    horizon.wrote("passed", "jobs", B, 9)
+    seen.versions["jobs"], seen.objects["jobs", B] = 12, 6
+    seen.moved["pods"] = seen.now
+    seen.now += OVERDUE_SECONDS
+    seen.moved["jobs"] = seen.now
+    assert horizon.overdue("still") == ("pods",)
+    assert horizon.overdue("passed") == ("jobs",)

@@ -18,6 +18,7 @@ async def annotate(
     try:
         written = await writes.do(
             "annotate",
+            job.namespace,
             lambda: client.patch(
                 TRAINING_JOBS, job.name, {"metadata": meta}, Written, namespace=job.namespace
             ),

@@ -27,6 +27,7 @@ async def keep_report(client: Client, writes: Writes, job: JobSnapshot) -> Troub
         body = await _config_map(client, job, name)
         await writes.do(
             "report",
+            job.namespace,
             lambda: client.create(CONFIG_MAPS, body, Written, namespace=job.namespace),
         )
     except AlreadyExists:

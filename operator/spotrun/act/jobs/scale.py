@@ -25,6 +25,7 @@ async def resize(
     try:
         written = await writes.do(
             "scale",
+            job.namespace,
             lambda: client.patch(
                 TRAINING_JOBS,
                 job.name,

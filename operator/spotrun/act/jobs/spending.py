@@ -112,6 +112,7 @@ class SpendKeeper:
         try:
             written = await self._writes.do(
                 "job_finalizer",
+                namespace,
                 lambda: self._client.patch(
                     TRAINING_JOBS, job.name, patch, Written, namespace=namespace
                 ),
@@ -135,6 +136,7 @@ class SpendKeeper:
         try:
             written = await self._writes.do(
                 "spend_status",
+                namespace,
                 lambda: self._client.patch(
                     SPEND_LIMITS,
                     limit.name,

@@ -80,6 +80,7 @@ class StatusWriter:
         patch = status_patch(job.version, write(new))
         written = await self._writes.do(
             "status",
+            job.namespace,
             lambda: self._client.patch(
                 TRAINING_JOBS,
                 job.name,

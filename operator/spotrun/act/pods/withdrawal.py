@@ -25,6 +25,7 @@ async def withdraw(
     try:
         version = await writes.do(
             "withdraw",
+            job.namespace,
             lambda: client.delete(
                 PODS, name, uid=action.uid, version=action.version, namespace=job.namespace
             ),

@@ -59,6 +59,7 @@ class PodWriter:
         try:
             made = await self._writes.do(
                 "create",
+                job.namespace,
                 lambda: self._client.create(PODS, pod, Written, namespace=job.namespace),
             )
         except AlreadyExists:
@@ -86,6 +87,7 @@ class PodWriter:
         try:
             version = await self._writes.do(
                 "delete",
+                job.namespace,
                 lambda: self._client.delete(PODS, name, uid=action.uid, namespace=job.namespace),
             )
         except KubeError as error:
@@ -111,6 +113,7 @@ class PodWriter:
         try:
             written = await self._writes.do(
                 "price",
+                job.namespace,
                 lambda: self._client.patch(
                     PODS, name, {"metadata": meta}, Written, namespace=job.namespace
                 ),
@@ -140,6 +143,7 @@ class PodWriter:
         pod = worker_pod(job, worker, settings)
         await self._writes.do(
             "dry_run",
+            job.namespace,
             lambda: self._client.create(PODS, pod, Written, namespace=job.namespace, dry_run=True),
         )
 
@@ -147,6 +151,7 @@ class PodWriter:
         patch = finalizer.release(uid, at)
         released = await self._writes.do(
             "release",
+            namespace,
             lambda: self._client.patch(PODS, name, patch, finalizer.Released, namespace=namespace),
         )
         return released.seen_from
@@ -174,6 +179,7 @@ class PodWriter:
             patch = plain({"metadata": {"uid": pod.uid, "labels": labels}})
             patched = await self._writes.do(
                 "label",
+                job.namespace,
                 lambda: self._client.patch(PODS, pod.name, patch, Written, namespace=job.namespace),
             )
             version = patched.metadata.version

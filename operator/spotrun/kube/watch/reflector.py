@@ -70,6 +70,7 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self.last_version = 0
         self.listed_at = float("-inf")  # when the last complete list began
+        self.moved_at = float("-inf")  # when the last version last became a newer one
         self.failures = 0  # in a row
         self.unreadable: dict[Key, str] = {}
         self.refusals = 0  # in a row, of lists that are older than what was seen
@@ -182,7 +183,7 @@ class Reflector(Generic[T]):
         self._note_unreadable(unreadable)
         self._compare(items, unreadable, even_older=went_back)
         self.listed_at = began
-        self._heard_at = self._clock()
+        self._heard_at = self.moved_at = self._clock()
         # A tenth earlier or later, so that not all reflectors list at once.
         self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
         self.synced.set()
@@ -236,9 +237,12 @@ class Reflector(Generic[T]):
         )
         async with aclosing(stream):
             async for lines in stream:
+                before = self.last_version
                 for line in lines:
                     self._take(line)
                 self._heard_at = self._clock()
+                if self.last_version > before:
+                    self.moved_at = self._heard_at
                 if lines:
                     lines_seen = True
                     self.failures = 0
