@@ -5,7 +5,11 @@ quota to the next one, until each has run. Pods and Workloads are watched; one o
 is given by their versions. From that it is counted how often pods were more than what their job had
 reserved, or than their team's quota. Nodes are scripted, and agents are played in the operator.
 
-Run as `.venv/bin/python bench/fleet.py [--quick] [--jobs 500] [--teams 20] [--profile FILE]`.
+All jobs are created at once, which keeps two cores busy until the last has run; with `--rate` so
+many are created a second, as in a cluster whose API server has something left.
+
+Run as `.venv/bin/python bench/fleet.py [--quick] [--jobs 500] [--teams 20] [--rate PER_SECOND]
+[--profile FILE]`.
 """
 
 import argparse
@@ -16,7 +20,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -149,6 +153,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=how_many, default=500)
     parser.add_argument("--teams", type=how_many, default=20)
     parser.add_argument("--seconds", type=float, default=ALL_SECONDS, help="it ends after so many")
+    parser.add_argument("--rate", type=float, help="jobs created a second; default: all at once")
     parser.add_argument(
         "--profile", metavar="FILE", help="keep profiles there: of the operator, and FILE.server"
     )
@@ -179,7 +184,7 @@ async def measure(cluster: Cluster, folder: Path, arguments: argparse.Namespace)
                 server = asyncio.to_thread(profile_server, cluster, arguments.profile)
                 profiles.append(asyncio.create_task(server))
             begun = time.monotonic()
-            watches = await run_all(rig, jobs, teams, arguments.seconds)
+            watches = await run_all(rig, jobs, teams, arguments.seconds, arguments.rate)
             wall = time.monotonic() - begun
             used = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
             if arguments.profile:
@@ -223,8 +228,8 @@ async def make(rig: Rig, kind: str, body: Manifest, namespace: str | None = None
     await rig.kube.create(at(f"{kind.lower()}s", namespace, group=GROUP), typed)
 
 
-async def run_all(rig: Rig, jobs: int, teams: int, seconds: float) -> Watches:
-    """Create all jobs at once; return when each has run and has left, or time is up."""
+async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: float | None) -> Watches:
+    """Create all jobs; return when each has run and has left, or time is up."""
     watches = Watches()
     pods = Selection(Resource("", "v1", "pods"), NAMESPACE, label_selector=LABEL_JOB_UID)
     kind = Resource("kueue.x-k8s.io", "v1beta2", "workloads")
@@ -234,13 +239,13 @@ async def run_all(rig: Rig, jobs: int, teams: int, seconds: float) -> Watches:
         asyncio.create_task(watches.follow(rig, asked, await rig.version(WORKLOADS), pods=False)),
     ]
     bodies = [queued_job(number % teams, number) for number in range(jobs)]
-    await in_parallel([partial(rig.kube.create, JOBS, body) for body in bodies])
+    creating = asyncio.create_task(create(rig, bodies, rate))
     told = set[str]()
 
     async def all_have_run() -> bool:
-        for task in follow:
+        for task in (*follow, creating):
             if task.done():
-                await task  # it failed
+                await task  # it may have failed
         found = (await rig.kube.get(JOBS))["items"]
         runs = [one["metadata"]["name"] for one in found if phase(one) == "Running"]
         await suspend(rig, (name for name in runs if name not in told))
@@ -251,10 +256,21 @@ async def run_all(rig: Rig, jobs: int, teams: int, seconds: float) -> Watches:
         await until(all_have_run, seconds, f"all {jobs} jobs have run", pause_seconds=1)
     except TimeoutError as late:
         print(f"{late}: {len(told)} have", file=sys.stderr)
-    for task in follow:
+    for task in (*follow, creating):
         task.cancel()
-    await asyncio.gather(*follow, return_exceptions=True)
+    await asyncio.gather(*follow, creating, return_exceptions=True)
     return watches
+
+
+async def create(rig: Rig, bodies: Sequence[Manifest], rate: float | None) -> None:
+    """Create jobs: so many a second, or as fast as it goes."""
+    if rate is None:
+        await in_parallel([partial(rig.kube.create, JOBS, body) for body in bodies])
+        return
+    begun = time.monotonic()
+    for number, body in enumerate(bodies):
+        await asyncio.sleep(begun + number / rate - time.monotonic())
+        await rig.kube.create(JOBS, body)
 
 
 def queued_job(team: int, number: int) -> Manifest:

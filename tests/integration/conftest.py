@@ -1,15 +1,18 @@
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 
 import pytest
 
+from charts import helm as helm_program
 from devcluster.cluster import Cluster
 from devcluster.s3.server import Server, serving
 from spotrun.kube.rest.access import Access, Credentials, from_kubeconfig
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.transport import Transport
 from tests.faults.proxy import FaultProxy
+from tests.integration.chart.helpers import Helm
 from tests.integration.leftovers import swept
 from tests.support.cluster.audit_log import AuditLog
 from tests.support.cluster.operator_world import World, install_crds, open_world
@@ -71,6 +74,17 @@ def store_server(
     """A server of each kind of store."""
     with serving_store(request.param, s3, tmp_path_factory.mktemp(request.param)) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def helm(request: pytest.FixtureRequest) -> Helm:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def tell(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(line, file=sys.stderr, flush=True)
+
+    return Helm(helm_program.ensure(tell))
 
 
 @pytest.fixture(autouse=True)

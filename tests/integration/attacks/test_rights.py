@@ -5,11 +5,11 @@ Each right of manifests/rbac.yaml is used in it, and nothing is denied.
 
 import base64
 import datetime
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -30,6 +30,7 @@ from tests.integration.process.helpers import HOME, LEASE, grant_rights, token, 
 from tests.support.cluster.audit_log import AuditLog
 from tests.support.cluster.kopf_front import fronted
 from tests.support.cluster.operator_world import GROUP, PATIENCE_SECONDS, World
+from tests.support.cluster.rights import Right, denied, granted, used
 from tests.support.cluster.scripted_agent import Times
 
 SECRET = at("secrets", HOME, "spotrun-agents")
@@ -39,16 +40,6 @@ ASKED = {"requests": {"cpu": "1", "memory": "4Gi"}}
 CONTAINER = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": ASKED}
 TEMPLATE = {"spec": {"containers": [CONTAINER]}}
 NOWHERE = {"containers": [CONTAINER], "nodeSelector": {"nobody": "has-this"}}
-
-
-class Right(NamedTuple):
-    """One verb on one resource; no place: everywhere, no name: any."""
-
-    place: str
-    group: str
-    resource: str
-    verb: str
-    name: str
 
 
 BLOCKING = (
@@ -61,43 +52,7 @@ NEVER_REQUESTED: Mapping[Right, str] = {
 }
 
 
-def granted() -> set[Right]:
-    """Every single right that rbac.yaml gives to the operator."""
-    return {
-        Right(role["metadata"].get("namespace", ""), group, resource, verb, name)
-        for role in shipped("rbac.yaml")
-        if role["kind"] in {"Role", "ClusterRole"}
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    }
-
-
-def used(events: Iterable[Mapping[str, Any]]) -> set[Right]:
-    """What was asked for, each with and without its place and its name."""
-    found = set()
-    for event in events:
-        about = event.get("objectRef", {})
-        resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
-        places, names = {"", about.get("namespace", "")}, {"", about.get("name", "")}
-        found |= {
-            Right(place, about.get("apiGroup", ""), resource, event["verb"], name)
-            for place in places
-            for name in names
-        }
-    return found
-
-
-def denied(events: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The requests that RBAC refused."""
-    decision = "authorization.k8s.io/decision"
-    return [
-        f"{event['verb']} {event['requestURI']}"
-        for event in events
-        if event.get("annotations", {}).get(decision) != "allow"
-    ]
+GRANTED = granted(shipped("rbac.yaml"))
 
 
 @asynccontextmanager
@@ -167,14 +122,14 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
 
         async def is_all_used() -> bool:
             events.extend(audit.new())
-            return not (granted() - used(events) - NEVER_REQUESTED.keys())
+            return not (GRANTED - used(events) - NEVER_REQUESTED.keys())
 
         try:
             await world.until(is_all_used)
         except TimeoutError:
-            unused = sorted(granted() - used(events) - NEVER_REQUESTED.keys())
+            unused = sorted(GRANTED - used(events) - NEVER_REQUESTED.keys())
             pytest.fail(f"granted and not used within a minute: {unused}")
-    assert granted() >= NEVER_REQUESTED.keys()
+    assert NEVER_REQUESTED.keys() <= GRANTED
     assert not used(events) & NEVER_REQUESTED.keys()
     assert {event["user"]["username"] for event in events} == {OPERATOR}
     assert denied(events) == []

@@ -1,27 +1,14 @@
-"""Helm, found or built, and a cluster that knows what the chart's objects are."""
+"""A cluster that knows what the chart's objects are."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from charts import helm as helm_program
 from devcluster.cluster import Cluster
-from tests.integration.chart.helpers import FOREIGN, Helm
+from tests.integration.chart.helpers import FOREIGN
 from tests.integration.manifests.helpers import apply, namespace
-
-
-@pytest.fixture(scope="session")
-def helm(request: pytest.FixtureRequest) -> Helm:
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-
-    def tell(line: str) -> None:
-        with capture.global_and_fixture_disabled():
-            print(line, file=sys.stderr, flush=True)
-
-    return Helm(helm_program.ensure(tell))
 
 
 @pytest.fixture(scope="session")

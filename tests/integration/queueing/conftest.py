@@ -1,10 +1,10 @@
 """Clusters with the real Kueue, and namespaces with a queue."""
 
 import base64
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -17,6 +17,7 @@ from tests.integration.conftest import KUBERNETES
 from tests.integration.money.helpers import PRICE
 from tests.integration.queueing.helpers import CPU, SPOT, make, make_queue
 from tests.support.cluster.operator_world import ROOT, World, open_world
+from tests.support.cluster.tcp_relay import Relay, relayed
 
 FRAMEWORK = {"multiKueue": {"externalFrameworks": [{"name": "TrainingJob.v1alpha1.spotrun.dev"}]}}
 
@@ -51,25 +52,28 @@ def manager_cluster(
         cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
         folder = tmp_path_factory.mktemp("manager")
         stack.enter_context(kueue(cluster, folder, settings=FRAMEWORK))
-        secret = {"kubeconfig": embedded(queued_cluster.kubeconfig)}
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "worker", "namespace": NAMESPACE},
-            "stringData": secret,
-        }
-        cluster.kubectl("apply", "-f", "-", input=json.dumps(manifest))
         yield cluster
 
 
 @pytest.fixture
-async def manager(manager_cluster: Cluster, queued: World) -> AsyncIterator[World]:
+async def link(queued_cluster: Cluster) -> AsyncIterator[Relay]:
+    """The way from the manager's Kueue to the other cluster's API server."""
+    server = urlsplit(queued_cluster.admin.server)
+    async with relayed(server.netloc) as relay:
+        yield relay
+
+
+@pytest.fixture
+async def manager(manager_cluster: Cluster, queued: World, link: Relay) -> AsyncIterator[World]:
     """The namespace of that name in the other cluster, with a queue that leads here."""
     name, host = queued.namespace, manager_cluster.block.pod_address()
     async with Client(manager_cluster.admin) as kube:
         await kube.create(at("namespaces"), {"metadata": {"name": name}})
         world = World(manager_cluster, kube, queued.nodes, name, host)
-        source = {"kubeConfig": {"location": "worker", "locationType": "Secret"}}
+        access = embedded(queued.cluster.kubeconfig, link.address)
+        secret = {"metadata": {"name": name}, "stringData": {"kubeconfig": access}}
+        await kube.create(at("secrets", NAMESPACE), secret)
+        source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
         await make(world, "MultiKueueCluster", name, {"clusterSource": source})
         await make(world, "MultiKueueConfig", name, {"clusters": [name]})
         group = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": name}
@@ -80,9 +84,12 @@ async def manager(manager_cluster: Cluster, queued: World) -> AsyncIterator[Worl
         yield world
 
 
-def embedded(kubeconfig: Path) -> str:
-    """Return a kubeconfig whose certificates are in it: Kueue takes no paths of files."""
+def embedded(kubeconfig: Path, address: str) -> str:
+    """Return a kubeconfig of this address, with its certificates in it: Kueue takes no paths."""
     config = yaml.safe_load(kubeconfig.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    cluster["tls-server-name"] = urlsplit(cluster["server"]).hostname
+    cluster["server"] = f"https://{address}"
     for part in (config["clusters"][0]["cluster"], config["users"][0]["user"]):
         for name in ("certificate-authority", "client-certificate", "client-key"):
             if name in part:

@@ -4,13 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from devcluster.client import ApiError, Manifest, at
-from spotrun.api.names import MULTIKUEUE
+from devcluster.client import Manifest, at
 from spotrun.money.units import Usd
 from spotrun.observe.queues import caches
-from spotrun.policies.cost.billing.lines import JobLine, Standing
 from spotrun.policies.report import queue_boost
-from tests.integration.money.test_bills import lines
 from tests.integration.queueing.helpers import (
     KUEUE,
     boost,
@@ -204,13 +201,6 @@ async def test_where_only_the_older_api_is_served_that_is_used(
         )
 
 
-async def _ended(world: World) -> dict[str, JobLine] | None:
-    """Return the bill once all of its jobs are over there, which it may learn after they are."""
-    found = await lines(world)
-    is_over = all(one.standing in {Standing.ENDED, Standing.GONE} for one in found.values())
-    return found if found and is_over else None
-
-
 def told(status: Manifest, what: str) -> int:
     """Return how many trials of a search have this in its status."""
     return sum(what in one for one in status.get("history", ()))
@@ -260,47 +250,3 @@ async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_thei
     assert [one["phase"] for one in found["status"]["history"]] == ["Succeeded"] * 3
     assert found["status"]["best"]["trial"] == 1
     assert "message" not in found["status"]["history"][number]
-
-
-async def test_a_job_runs_in_the_other_cluster_and_is_billed_there_alone(
-    manager: World, queued: World
-) -> None:
-    async with manager.operator(kueue=True), queued.operator(kueue=True):
-        await create_job(manager, "job", 2, 2, managedBy=str(MULTIKUEUE))
-        job = await manager.until_job(lambda s: s.get("workers", {}).get("running") == 2)
-        assert job["status"]["phase"] in {"Starting", "Running"}
-        (asked,) = await workloads(manager)
-        (used,) = await workloads(queued)
-        assert used["metadata"]["name"] == asked["metadata"]["name"]
-        copy = await queued.job()
-        assert [one["uid"] for one in used["metadata"]["ownerReferences"]] == [
-            copy["metadata"]["uid"]
-        ]
-        assert await manager.pods() == []
-        with pytest.raises(ApiError, match="managedBy cannot change"):
-            await manager.patch_job({"managedBy": "example.com/other"})
-
-        queued.play().may_finish.set()
-        job = await manager.until_phase("Succeeded")
-        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
-        assert len(await queued.until(lambda: _ended(queued))) == 1
-        assert await lines(manager) == {}
-
-
-async def test_a_job_that_is_suspended_or_deleted_leaves_the_other_cluster(
-    manager: World, queued: World
-) -> None:
-    async with manager.operator(kueue=True), queued.operator(kueue=True):
-        await create_job(manager, "job", 2, 2, managedBy=str(MULTIKUEUE))
-        await queued.until_phase("Running")
-        await manager.patch_job({"suspend": True})
-        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
-        await manager.patch_job({"suspend": False})
-        await queued.until_phase("Running")
-        await manager.kube.delete(manager.jobs("job"))
-        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=60)
-        await queued.until_no_pods()
-
-
-def gone(found: Manifest | None) -> bool:
-    return found is None

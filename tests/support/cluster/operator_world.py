@@ -87,8 +87,9 @@ class World:
 
     @asynccontextmanager
     async def operator(self, **settings: Any) -> AsyncIterator[Controller]:
-        """Run one replica; several may run at once."""
-        credentials = Credentials(from_kubeconfig(self.cluster.kubeconfig))
+        """Run one replica, as the administrator if no kubeconfig is given; several may run."""
+        kubeconfig = settings.pop("kubeconfig", self.cluster.kubeconfig)
+        credentials = Credentials(from_kubeconfig(kubeconfig))
         async with Transport(credentials) as transport:
             client = KubeClient(transport, field_manager="spotrun")
             source = OwnSecret(client, namespace=self.home)

@@ -16,7 +16,7 @@ class Relay:
     address: str = ""  # where to connect to
     _passes: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _is_over: bool = False
+    _is_cut: bool = False
 
     def hold(self) -> None:
         """Let nothing through from now on, in either direction; connections stay open."""
@@ -25,6 +25,13 @@ class Relay:
     def release(self) -> None:
         """Let through what was held, and all that follows."""
         self._passes.set()
+        self._is_cut = False
+
+    def cut(self) -> None:
+        """Hang up on everybody, and from now on on who still comes."""
+        self._is_cut = True
+        for task in list(self._tasks):
+            task.cancel()
 
     def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a connection."""
@@ -33,14 +40,12 @@ class Relay:
         # Also where it is cancelled before its first step: agents come while a test ends.
         task.add_done_callback(lambda _: writer.transport.abort())
         task.add_done_callback(self._tasks.discard)
-        if self._is_over:
+        if self._is_cut:
             task.cancel()
 
     async def end(self) -> None:
-        """Hang up on everybody, and on who still comes."""
-        self._is_over = True
-        for task in list(self._tasks):
-            task.cancel()
+        """Hang up for good."""
+        self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, near: Ends) -> None:
