@@ -83,6 +83,8 @@ async def test_a_job_that_loses_its_quota_in_the_other_cluster_is_admitted_there
             return all(holds(one, "Finished") for one in await workloads(manager))
 
         await manager.until(is_over)
+        bill = await queued.until(lambda: _ended(queued))
+        assert sorted(one.name for one in bill.values()) == ["job", "job", "urgent"]
 
 
 async def test_a_job_goes_on_and_ends_while_the_other_cluster_cannot_be_reached(

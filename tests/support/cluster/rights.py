@@ -29,7 +29,7 @@ def granted(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
 
 
 def used(events: Iterable[Mapping[str, Any]]) -> set[Right]:
-    """What was asked for, each with and without its place and its name."""
+    """Return what was asked for, each with and without its place and its name."""
     found = set()
     for event in events:
         about = event.get("objectRef", {})
