@@ -76,10 +76,11 @@ MANIFESTS = {
         ("admission.yaml",),
     ),
     "flowschema.yaml": Manifest(
-        "A leader that cannot renew its Lease stops acting. Kubernetes gives its own "
-        "controllers a priority level for this; without a FlowSchema the operator's Lease would "
-        "queue with the traffic of every service account, its own included. Optional. An "
-        "operator in another namespace: put that in the two places below.",
+        "A leader that cannot renew its Lease stops acting, and jobs wait for an operator whose "
+        "requests wait. Kubernetes gives its own controllers priority levels for this; without "
+        "these FlowSchemas the operator's requests, and its Lease, would queue with the traffic of "
+        "every service account. Optional. An operator in another namespace: put that in the three "
+        "places below.",
         ("flowschema.yaml",),
     ),
     "operator.yaml": Manifest(

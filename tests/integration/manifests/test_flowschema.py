@@ -1,26 +1,46 @@
-"""The operator's Lease does not queue with everybody's traffic."""
+"""The operator's requests do not queue with everybody's, and its Lease not with those."""
+
+from collections.abc import Iterator
+
+import pytest
 
 from devcluster.cluster import Cluster
-from tests.integration.manifests.helpers import OPERATOR, Server, apply, only, shipped, until
+from tests.integration.manifests.helpers import OPERATOR, Server, apply, shipped, until
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/spotrun-system/leases/spotrun"
 PODS = "/api/v1/pods?limit=1"
+JOBS = "/apis/spotrun.dev/v1alpha1/namespaces/ml/trainingjobs"
+SOMEBODY = "system:serviceaccount:default:default"
 
 
-def test_only_the_lease_has_its_own_priority(cluster: Cluster, server: Server, rbac: None) -> None:
-    ours = only(shipped("flowschema.yaml"), "FlowSchema", "spotrun-leader-election")
-    apply(cluster, ours)
-    what = ("get", "flowschema", "spotrun-leader-election", "-o", "jsonpath={.metadata.uid}")
-    uid = cluster.kubectl(*what).stdout
+@pytest.fixture
+def names(cluster: Cluster) -> Iterator[dict[str, str]]:
+    """The shipped schemas in use: their names by their UIDs."""
+    schemas = shipped("flowschema.yaml")
+    apply(cluster, *schemas)
+    found = {}
+    for one in schemas:
+        name = one["metadata"]["name"]
+        what = ("get", "flowschema", name, "-o", "jsonpath={.metadata.uid}")
+        found[cluster.kubectl(*what).stdout] = name
+    yield found
+    cluster.kubectl("delete", "flowschema", *found.values())
 
-    def flows_by_ours(path: str) -> bool:
-        return server.ask(OPERATOR, "GET", path).headers["X-Kubernetes-Pf-Flowschema-Uid"] == uid
 
-    until(lambda: flows_by_ours(LEASE), "the flow schema to be in use")
-    assert not flows_by_ours(PODS)
+def test_the_lease_and_all_other_requests_of_the_operator_have_their_own_priorities(
+    names: dict[str, str], server: Server, rbac: None
+) -> None:
+    def flow(user: str, path: str) -> str | None:
+        headers = server.ask(user, "GET", path).headers
+        return names.get(headers["X-Kubernetes-Pf-Flowschema-Uid"])
+
+    until(lambda: flow(OPERATOR, LEASE) == "spotrun-leader-election", "the Lease's to be in use")
+    until(lambda: flow(OPERATOR, PODS) == "spotrun", "the other one to be in use")
+    assert flow(OPERATOR, JOBS) == "spotrun"
+    assert flow(SOMEBODY, PODS) is None
 
 
-def test_its_level_is_one_that_kubernetes_brings(cluster: Cluster) -> None:
-    (ours,) = shipped("flowschema.yaml")
-    level = ours["spec"]["priorityLevelConfiguration"]["name"]
-    cluster.kubectl("get", "prioritylevelconfiguration", level)
+def test_their_levels_are_ones_that_kubernetes_brings(cluster: Cluster) -> None:
+    for ours in shipped("flowschema.yaml"):
+        level = ours["spec"]["priorityLevelConfiguration"]["name"]
+        cluster.kubectl("get", "prioritylevelconfiguration", level)
