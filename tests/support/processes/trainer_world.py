@@ -25,8 +25,9 @@ PATIENCE_SECONDS = 120.0
 
 SERVER = multiprocessing.get_context("forkserver")
 # There is one such server in a process: who starts it says what the children of all have.
-# The first optimizer of a process would import dynamo, for a second.
-SERVER.set_forkserver_preload(["spotrun_trainer.run", "torch._dynamo"])
+# The first optimizer of a process would import dynamo, for a second of CPU; the test's module would
+# import pytest, for a quarter.
+SERVER.set_forkserver_preload(["spotrun_trainer.run", "torch._dynamo", "pytest"])
 
 
 @dataclass(frozen=True)
