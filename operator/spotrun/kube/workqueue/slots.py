@@ -1,13 +1,12 @@
 """A number of slots for which groups take turns: who waits for many keeps nobody from one."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 from spotrun.kube.workqueue.schedule import Lane
 
-_Ticket = tuple[Hashable, int]
+_Ticket = tuple[Hashable, asyncio.Future[None]]  # a group, and what is done when it has a slot
 
 
 def _group_of(ticket: _Ticket) -> Hashable:
@@ -19,9 +18,7 @@ class Slots:
 
     def __init__(self, number: int) -> None:
         self._free = number
-        self._numbers = itertools.count()
         self._turns: Lane[_Ticket] = Lane(_group_of)
-        self._waiting: dict[_Ticket, asyncio.Future[None]] = {}
 
     @asynccontextmanager
     async def one(self, group: Hashable) -> AsyncIterator[None]:
@@ -36,23 +33,20 @@ class Slots:
         if self._free:
             self._free -= 1
             return
-        ticket = (group, next(self._numbers))
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[ticket] = granted
-        self._turns.put(ticket, 0.0)
+        self._turns.put((group, granted), 0.0)
         try:
             await granted
         except asyncio.CancelledError:
             if granted.cancelled():
-                self._turns.discard(ticket)
-                self._waiting.pop(ticket, None)
+                self._turns.discard((group, granted))
             else:
                 self._give_back()  # its turn came in the moment in which it was cancelled
             raise
 
     def _give_back(self) -> None:
         while self._turns:
-            granted = self._waiting.pop(self._turns.take())
+            _, granted = self._turns.take()
             if not granted.done():  # cancelled, and not told yet
                 granted.set_result(None)
                 return
