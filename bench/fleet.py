@@ -153,7 +153,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=how_many, default=500)
     parser.add_argument("--teams", type=how_many, default=20)
     parser.add_argument("--seconds", type=float, default=ALL_SECONDS, help="it ends after so many")
-    parser.add_argument("--rate", type=float, help="jobs created a second; default: all at once")
+    parser.add_argument("--rate", type=how_many, help="jobs created a second; default: all at once")
     parser.add_argument(
         "--profile", metavar="FILE", help="keep profiles there: of the operator, and FILE.server"
     )
@@ -228,7 +228,7 @@ async def make(rig: Rig, kind: str, body: Manifest, namespace: str | None = None
     await rig.kube.create(at(f"{kind.lower()}s", namespace, group=GROUP), typed)
 
 
-async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: float | None) -> Watches:
+async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: int | None) -> Watches:
     """Create all jobs; return when each has run and has left, or time is up."""
     watches = Watches()
     pods = Selection(Resource("", "v1", "pods"), NAMESPACE, label_selector=LABEL_JOB_UID)
@@ -262,7 +262,7 @@ async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: float |
     return watches
 
 
-async def create(rig: Rig, bodies: Sequence[Manifest], rate: float | None) -> None:
+async def create(rig: Rig, bodies: Sequence[Manifest], rate: int | None) -> None:
     """Create jobs: so many a second, or as fast as it goes."""
     if rate is None:
         await in_parallel([partial(rig.kube.create, JOBS, body) for body in bodies])

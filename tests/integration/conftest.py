@@ -43,9 +43,15 @@ def crds(cluster: Cluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def extra_flags() -> dict[str, list[str]]:
+def own_audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    """The same log of the API server of the empty cluster."""
+    return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
+
+
+@pytest.fixture(scope="module")
+def extra_flags(own_audit: AuditLog) -> dict[str, list[str]]:
     """The flags of the components of the empty cluster, which a module may override."""
-    return {}
+    return {"kube-apiserver": own_audit.flags}
 
 
 @pytest.fixture(scope="module")

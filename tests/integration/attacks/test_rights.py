@@ -68,19 +68,9 @@ async def operating(world: World, kubeconfig: Path) -> AsyncIterator[Controller]
             yield controller
 
 
-@pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
-    return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
-
-
-@pytest.fixture(scope="module")
-def extra_flags(audit: AuditLog) -> dict[str, list[str]]:
-    return {"kube-apiserver": audit.flags}
-
-
 async def test_the_operator_lacks_a_right_or_has_one_too_many(
     alone: World,
-    audit: AuditLog,
+    own_audit: AuditLog,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -90,7 +80,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     grant_rights(world.cluster, "rbac.yaml")
     account = write_kubeconfig(world.cluster, token(world.cluster), tmp_path / "kubeconfig")
     await forget_former_lives(world)
-    audit.new()
+    own_audit.new()
     events: list[dict[str, Any]] = []
     labels = {"node.kubernetes.io/instance-type": "g5.xlarge"}
     room = {"cpu": "16", "memory": "64Gi"}
@@ -121,7 +111,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
         world.play("ends").may_finish.set()
 
         async def is_all_used() -> bool:
-            events.extend(audit.new())
+            events.extend(own_audit.new())
             return not (GRANTED - used(events) - NEVER_REQUESTED.keys())
 
         try:

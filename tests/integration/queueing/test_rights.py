@@ -17,18 +17,8 @@ GROUP = "kueue.x-k8s.io"
 RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
-@pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
-    return AuditLog(tmp_path_factory.mktemp("audit"), OPERATOR)
-
-
-@pytest.fixture(scope="module")
-def extra_flags(audit: AuditLog) -> dict[str, list[str]]:
-    return {"kube-apiserver": audit.flags}
-
-
 async def test_each_right_that_kueue_needs_is_granted_and_each_that_is_granted_is_used(
-    queued: World, audit: AuditLog, helm: Helm, tmp_path: Path
+    queued: World, own_audit: AuditLog, helm: Helm, tmp_path: Path
 ) -> None:
     rendered = helm.template(IMAGE, "--set=kueue.enabled=true")
     documents = [one for kind in RIGHTS for one in of_kind(rendered, kind)]
@@ -51,7 +41,7 @@ async def test_each_right_that_kueue_needs_is_granted_and_each_that_is_granted_i
         await queued.until_phase("Suspended")
 
         async def are_all_used() -> bool:
-            events.extend(audit.new())
+            events.extend(own_audit.new())
             return not unused(granted(documents), events)
 
         try:
