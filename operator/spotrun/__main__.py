@@ -8,6 +8,7 @@ from functools import partial
 from spotrun.cli.console import CommandLine
 from spotrun.cli.operator_process import cleanup_flags
 from spotrun.cli.operator_process import flags as operator_flags
+from spotrun.cli.operator_process.quick_imports import quick_imports
 from spotrun.cli.page import flags as page_flags
 from spotrun.cli.replay import simulate_flags
 from spotrun.cli.text import trainer_commands
@@ -43,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _prepare_operator(chosen: Namespace) -> Callable[[], int]:
     given = options.read(chosen)
-    from spotrun.cli.operator_process.command import run  # noqa: PLC0415
+    with quick_imports():
+        from spotrun.cli.operator_process.command import run  # noqa: PLC0415
 
     return partial(run, given)
 

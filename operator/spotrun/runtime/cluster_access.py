@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from spotrun.kube.rest.access import Load, from_kubeconfig, in_cluster
+from spotrun.kube.rest.access import Load, in_cluster
+from spotrun.kube.rest.kubeconfig import choose, files_named
 from spotrun.runtime.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
 
 
@@ -14,17 +15,18 @@ def is_in_pod(options: Options) -> bool:
 
 
 def access(options: Options) -> Load:
-    """Return how to reach the API server; raises ValueError that says what to do."""
+    """Return how to reach the API server; raises ValueError or AccessError that say what to do."""
     if is_in_pod(options):
         return in_cluster()
-    default = os.environ.get("KUBECONFIG") or Path.home() / ".kube/config"
-    file = options.kubeconfig or Path(default)
-    if not any(Path(part).is_file() for part in str(file).split(os.pathsep)):
+    given = str(options.kubeconfig) if options.kubeconfig else None
+    files = files_named(given, os.environ, Path.home())
+    if not files:
+        looked = given or os.environ.get("KUBECONFIG") or "~/.kube/config"
         raise ValueError(
-            f"there is no kubeconfig at {file}: name one with --kubeconfig or KUBECONFIG; in a pod "
-            "none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
+            f"there is no kubeconfig at {looked}: name one with --kubeconfig or KUBECONFIG; in a "
+            "pod none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
         )
-    return from_kubeconfig(file, options.context)
+    return choose(files, options.context).load
 
 
 def own_namespace(options: Options) -> str:

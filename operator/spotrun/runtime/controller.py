@@ -377,14 +377,18 @@ class Controller:
                 log.info("no longer leading")
 
     def _fill_queues(self) -> None:
-        """Queue all jobs, pools and orphans, and those of this replica's earlier term as leader."""
+        """Queue all jobs, pools and orphans, and those of this replica's earlier term as leader.
+
+        First the jobs that may have lost a worker while nobody led.
+        """
         self._feed.resume()
         self._queue.open()
         self._orphan_queue.open()
         keys = {*self._caches.all_keys(), *self._reconciler.remembered}
         self._board.expect(keys)
+        urgent = self._caches.jobs.with_ended_workers()
         for key in keys:
-            self._queue.add(key)
+            self._queue.add(key, urgent=key in urgent)
             self._orphan_queue.add(key)
         self._pool_queue.open()
         for name in self._caches.pools.names():

@@ -7,15 +7,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import aiohttp
+import pytest
 
+from devcluster.client import at
 from spotrun.api import names
 from spotrun.http.tls import OwnSecret
+from spotrun.kube.resource import Key
 from spotrun.kube.rest.access import Access, Credentials
 from spotrun.kube.rest.client import Client
 from spotrun.kube.rest.connector import Connector
 from spotrun.kube.rest.transport import Transport
 from spotrun.runtime.agent_server import Settings
 from spotrun.runtime.controller import Controller
+from spotrun.runtime.reconciler import Reconciler
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import FOR_EVER, Rule
 from tests.support.cluster.kopf_front import fronted
@@ -54,6 +58,36 @@ async def test_a_new_reign_does_not_say_what_the_former_one_knew(world: World) -
 
         assert set(statuses) == {503, 200}
         assert before == 503
+
+
+async def test_a_new_leader_begins_with_jobs_that_lost_a_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
+    jobs = [f"job-{number}" for number in range(8)]
+    async with world.operator():
+        for job in jobs:
+            await world.create_job(job, workers=ONE)
+        for job in jobs:
+            await world.until_phase("Running", job)
+    [pod] = await world.pods("job-5")
+    await world.kube.delete(at("pods", world.namespace, pod["metadata"]["name"]))
+    looked_at: list[str] = []
+    reconcile = Reconciler.reconcile
+
+    async def noted(self: Reconciler, key: Key, leading_since: float) -> float:
+        looked_at.append(key.name)
+        return await reconcile(self, key, leading_since)
+
+    async def all_looked_at() -> bool:
+        return set(looked_at) == set(jobs)
+
+    monkeypatch.setattr(Reconciler, "reconcile", noted)
+
+    async with world.operator(workers=1):
+        await world.until(all_looked_at)
+
+    assert looked_at[0] == "job-5"
 
 
 @asynccontextmanager

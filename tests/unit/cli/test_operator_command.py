@@ -1,6 +1,8 @@
 """`spotrun operator` where it cannot start: a sentence that says why, and an exit code."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,4 +39,17 @@ def test_a_kubeconfig_that_cannot_be_used_is_refused(
 
     assert operator_command.run(Options(kubeconfig=tmp_path / "config")) == 2
 
-    assert f"{tmp_path / 'config'} cannot be used" in capsys.readouterr().err
+    assert f"{tmp_path / 'config'} cannot be read as a kubeconfig" in capsys.readouterr().err
+
+
+def test_its_imports_need_no_kubernetes_client_and_leave_it_to_who_does() -> None:
+    program = """
+import gc, sys
+from spotrun.cli.operator_process.quick_imports import quick_imports
+with quick_imports():
+    import spotrun.cli.operator_process.command
+assert not [name for name in sys.modules if name.startswith("kubernetes")]
+assert gc.isenabled()
+import kubernetes.aio.config
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

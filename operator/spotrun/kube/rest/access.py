@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import hashlib
 import logging
+import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -68,22 +69,27 @@ def in_cluster(
     ca_file: str = str(_SERVICE_ACCOUNT / "ca.crt"),
 ) -> Load:
     """Access from within a pod: its service account's token and the environment."""
-    from kubernetes.aio.client import Configuration  # noqa: PLC0415
-    from kubernetes.aio.config import ConfigException  # noqa: PLC0415
-    from kubernetes.aio.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415
 
     async def load() -> Access:
-        configuration = Configuration()
-        loader = InClusterConfigLoader(token_file, ca_file, try_refresh_token=False)
         try:
-            loader.load_and_set(configuration)
-            return _access(configuration, FRESH_SECONDS)
-        except (ConfigException, OSError, ValueError) as error:
+            host, port = (os.environ[f"KUBERNETES_SERVICE_{name}"] for name in ("HOST", "PORT"))
+            address = f"[{host}]" if ":" in host else host
+            token = f"Bearer {_filled(token_file)}"
+            settings = Settings(f"https://{address}:{port}", token, ca_file=ca_file)
+            return access_of(settings, FRESH_SECONDS)
+        except (KeyError, OSError, ValueError) as error:
             raise AccessError(
                 f"this does not run in a pod, or its token is gone: {error}"
             ) from error
 
     return load
+
+
+def _filled(file: str) -> str:
+    text = Path(file).read_text().strip()
+    if not text:
+        raise ValueError(f"{file} is empty")
+    return text
 
 
 def from_kubeconfig(path: Path, context: str | None = None) -> Load:

@@ -12,7 +12,7 @@ from spotrun.kube.rest.client import Client, Selection
 from spotrun.kube.watch.reflector import Handler, Reflector
 from spotrun.kube.watch.reflector_owner import ReflectorOwner
 from spotrun.observe.jobs.orphans import is_orphan
-from spotrun.observe.jobs.pods import worker_id_in
+from spotrun.observe.jobs.pods import has_ended, worker_id_in
 from spotrun.observe.jobs.snapshot import Readings
 from spotrun.observe.kube_objects import (
     NODES,
@@ -76,6 +76,10 @@ class JobCaches(ReflectorOwner):
         """The names of all jobs, and of those that only have pods left."""
         of_pods = {_key_of(pod) for pod in self._pods.store}
         return sorted(self.objects.store.names() | of_pods)
+
+    def with_ended_workers(self) -> set[Key]:
+        """The names of jobs with a pod that has ended, or is being deleted."""
+        return {_key_of(pod) for pod in self._pods.store if has_ended(pod)}
 
     def get(self, key: Key) -> JobObject | None:
         """Return a job's object; None if there is none."""

@@ -24,6 +24,7 @@ from spotrun.wire import one_line, read_last_words
 
 _CAPACITIES = {capacity.value: capacity for capacity in Capacity}
 _PHASES = {phase.value: phase for phase in PodPhase}
+_ENDED = {PodPhase.SUCCEEDED, PodPhase.FAILED}
 
 _SLOT_DIGITS = 4  # of perReplica, which is at most 1024
 _WORKER_ID_DIGITS = 10
@@ -119,6 +120,11 @@ def _disrupted(pod: PodObject) -> str | None:
     )
 
 
+def has_ended(pod: PodObject) -> bool:
+    """Whether a pod has ended, or is being deleted."""
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in _ENDED
+
+
 def _is_disruption(kind: str, status: str) -> bool:
     return kind == "DisruptionTarget" and status == "True"
 
@@ -126,8 +132,7 @@ def _is_disruption(kind: str, status: str) -> bool:
 def _end(pod: PodObject) -> PodEnd | None:
     status = pod.status
     ended = trainer_end(pod)
-    is_over = status.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
-    if ended is None and not is_over:
+    if ended is None and status.phase not in _ENDED:
         return None
     message = one_line(status.message or _why_disrupted(pod))
     if ended is None:

@@ -3,12 +3,21 @@
 import asyncio
 import json
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spotrun.kube.rest.access import Access, AccessError, Credentials, from_kubeconfig
+from spotrun.http.certificates import make_authority
+from spotrun.kube.rest.access import (
+    FRESH_SECONDS,
+    Access,
+    AccessError,
+    Credentials,
+    from_kubeconfig,
+    in_cluster,
+)
 
 
 class Loads:
@@ -136,3 +145,44 @@ async def test_a_certificate_that_is_half_written_leaves_the_old_one(
 
     assert (await credentials.replace(old)).authorization == "Bearer old"
     assert "certificate authority" in caplog.text
+
+
+@pytest.fixture
+def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A pod's token, and the environment that says where the API server is."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    (tmp_path / "ca.crt").write_bytes(make_authority(datetime.now(UTC)).certificate)
+    token = tmp_path / "token"
+    token.write_text("t1\n")
+    return token
+
+
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
+def test_a_pod_reads_its_token_each_time(
+    pod: Path, monkeypatch: pytest.MonkeyPatch, host: str, server: str
+) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    load = in_cluster(str(pod), str(pod.with_name("ca.crt")))
+    found = asyncio.run(load())
+    assert (found.server, found.authorization) == (server, "Bearer t1")
+    assert found.fresh_seconds == FRESH_SECONDS
+    pod.write_text("t2")
+    assert asyncio.run(load()).authorization == "Bearer t2"
+
+
+def test_a_pod_without_its_token_or_its_environment_says_what_is_missing(
+    pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = in_cluster(str(pod), str(pod.with_name("ca.crt")))
+    pod.write_text("\n")
+    with pytest.raises(AccessError, match="token is empty"):
+        asyncio.run(load())
+    pod.unlink()
+    with pytest.raises(AccessError, match=r"its token is gone: .*No such file"):
+        asyncio.run(load())
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT")
+    with pytest.raises(AccessError, match=r"not run in a pod.*KUBERNETES_SERVICE_PORT"):
+        asyncio.run(load())

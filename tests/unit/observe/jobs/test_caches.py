@@ -10,7 +10,7 @@ from spotrun.api.names import FINALIZER_METERED, LABEL_JOB, LABEL_JOB_UID
 from spotrun.kube.resource import Key
 from spotrun.kube.rest.client import Client
 from spotrun.observe.jobs.caches import JobCaches
-from spotrun.observe.kube_objects import JobObject, PodObject
+from spotrun.observe.kube_objects import JobObject, PodObject, PodStatus
 from spotrun.state.job_state import JobState
 from spotrun.state.names import worker_name
 from tests.support.jobs.builders import a_spec
@@ -196,3 +196,21 @@ def test_a_job_that_another_controller_runs_has_no_status_of_ours_and_counts_for
     found = jobs.spec_and_state(Key("ns", "other"))
     assert found is not None
     assert found[1] == JobState()
+
+
+@pytest.mark.parametrize(
+    ("meta", "phase", "has_ended"),
+    [
+        ({}, "Running", False),
+        ({}, "Pending", False),
+        ({}, "Failed", True),
+        ({}, "Succeeded", True),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "Running", True),
+    ],
+)
+def test_a_job_has_an_ended_worker_once_its_pod_ends_or_is_deleted(
+    jobs: JobCaches, meta: dict[str, str], phase: str, has_ended: bool
+) -> None:
+    ends = msgspec.structs.replace(pod(0, **meta), status=PodStatus(phase=phase))
+    jobs._pods.store.put(ends)
+    assert jobs.with_ended_workers() == ({Key("ns", "job")} if has_ended else set())
