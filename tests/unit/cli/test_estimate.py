@@ -123,6 +123,15 @@ def test_what_is_not_known_of_checkpoints_is_said(say: Say) -> None:
     assert re.search(r"checkpoints, \$ .* beside that, for 3 kept, in us-east-1", said)
 
 
+def test_a_job_that_has_saved_says_how_large_its_checkpoints_are(say: Say) -> None:
+    flags = ("--work-hours", "6", "--starts", "1")
+    sums = {"storedBytes": 3 * 14 * 2**30, "checkpoints": 3, "region": "us-east-1"}
+    job = {**yaml.safe_load(a_manifest(**IN_S3)), "status": {"accumulators": {"storage": sums}}}
+    assert say(yaml.safe_dump(job), *flags) == say(
+        a_manifest(**IN_S3), *flags, "--checkpoint-gb", "14"
+    )
+
+
 def test_a_budget_stops_the_job_as_in_a_cluster(say: Say) -> None:
     manifest = a_manifest(budget={"maxCostUsd": "4", "onExceeded": "Fail"})
 
@@ -165,7 +174,7 @@ def test_what_a_job_has_spent_is_gone(say: Say) -> None:
     status = {
         "progress": {"step": 500, "totalSteps": 1000},
         "pace": {"stepSeconds": "36", "workers": 1},
-        "cost": {"usd": "19.50", "remainingUsd": "0.50"},
+        "cost": {"usd": "19.40", "storage": {"usd": "0.10"}, "remainingUsd": "0.50"},
     }
     spec = {**MANIFEST["spec"], "budget": {"maxCostUsd": "20"}}
     manifest = yaml.safe_dump({**MANIFEST, "spec": spec, "status": status})

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
 """More than the API server accepts of one object."""
-_KNOWN_FIELDS = ("progress", "pace", "cost", "batchChange")
+_KNOWN_FIELDS = ("progress", "pace", "batchChange")
+_KNOWN_INSIDE = {"cost": ("usd", "storage"), "accumulators": ("storage",)}
 """The fields of a status that are read: the rest may be of an operator that is newer than this."""
 _READ_OTHERWISE = ("int", "float", "timestamp", "value")
 """The types that PyYAML reads from texts and kubectl does not: `22:00` is a number to the base of
@@ -83,10 +84,17 @@ def _name(one: dict[str, Any]) -> object:
 
 
 def _known_status(status: dict[str, Any]) -> dict[str, Any]:
-    known = {key: status[key] for key in _KNOWN_FIELDS if key in status}
-    if isinstance(known.get("cost"), dict):
-        known["cost"] = {"usd": known["cost"].get("usd")}
-    return known
+    known = _only(status, (*_KNOWN_FIELDS, *_KNOWN_INSIDE))
+    inside = {
+        key: _only(known[key], names)
+        for key, names in _KNOWN_INSIDE.items()
+        if isinstance(known.get(key), dict)
+    }
+    return {**known, **inside}
+
+
+def _only(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}
 
 
 def _text(name: str) -> str:
