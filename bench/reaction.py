@@ -18,12 +18,14 @@ import msgspec
 import uvloop
 
 from bench.operator_bench import (
+    FIXED_WORK,
     JOBS,
     NAMESPACE,
     PODS,
     Child,
     Rig,
     cpu_seconds,
+    fixed_work_seconds,
     percentile,
     phases,
     rss_mb,
@@ -119,7 +121,7 @@ class Watches:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="5 jobs, 4 kills")
+    parser.add_argument("--quick", action="store_true", help="10 jobs, 10 kills")
     parser.add_argument("--jobs", type=how_many, default=1000)
     parser.add_argument("--kills", type=how_many, default=300)
     parser.add_argument(
@@ -135,7 +137,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.jobs, arguments.kills, arguments.suspended = 5, 4, 2
+        arguments.jobs, arguments.kills, arguments.suspended = 10, 10, 2
         arguments.idle_seconds = 2
     with Cluster() as cluster:
         uvloop.run(measure(cluster, arguments))
@@ -162,7 +164,9 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
         tell(watches, arguments.jobs)
         facts = {"jobs": arguments.jobs, "kills": arguments.kills}
         all_jobs = {"jobs": arguments.jobs, "suspended": arguments.suspended}
-        say("reaction_cpu_per_kill", cpu / arguments.kills * 1e3, "ms", **facts)
+        per_kill = cpu / arguments.kills
+        say("reaction_cpu_per_kill", per_kill * 1e3, "ms", **facts)
+        say("reaction_cpu_ratio", per_kill / fixed_work_seconds(), FIXED_WORK, **facts)
         say("reaction_status_writes_per_kill", watches.num_writes / arguments.kills, "writes")
         say("reaction_idle_cores", idle_cores, "cores", **all_jobs)
         say("reaction_rss_mb", rss_mb(operator.pid), "MB", **all_jobs)

@@ -19,11 +19,13 @@ from contextlib import aclosing
 import uvloop
 
 from bench.operator_bench import (
+    FIXED_WORK,
     JOBS,
     NAMESPACE,
     PODS,
     Rig,
     cpu_seconds,
+    fixed_work_seconds,
     peak_rss_mb,
     phases,
     rss_mb,
@@ -63,6 +65,7 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
         found = [await restart(rig) | await look_inside(rig) for _ in range(arguments.repeats)]
         for figure, unit in UNITS.items():
             say(figure, [one[figure] for one in found], unit, **facts)
+        say("restart_cpu_ratio", [one["cpu_ratio"] for one in found], FIXED_WORK, **facts)
         if not arguments.quick:
             say("restart_after_kill_seconds", await after_kill(rig), "s", **facts, lease="15 s")
 
@@ -123,7 +126,8 @@ async def look_inside(rig: Rig) -> dict[str, float]:
         }
         cpu = cpu_seconds(operator.pid)
         await operator.quit()
-    return figures | {"restart_inside_cpu_seconds": cpu}
+    ratio = cpu / fixed_work_seconds()
+    return figures | {"restart_inside_cpu_seconds": cpu, "cpu_ratio": ratio}
 
 
 async def lose_a_worker(rig: Rig) -> str:

@@ -28,7 +28,6 @@ from spotrun.search.pruning import (
     NoPruning,
     Pruning,
     Stop,
-    promotable,
 )
 from spotrun.search.space import (
     Categorical,
@@ -79,7 +78,6 @@ __all__ = [
     "When",
     "needs_process",
     "placeholders",
-    "promotable",
     "replace_params",
     "stages_with_params",
     "suggest",

@@ -132,43 +132,49 @@ class Judge:
         """
         if isinstance(self._pruning, Median):
             return self._below_median(self._pruning, trial)
-        if isinstance(self._pruning, Asha):
-            return self._below_rung(self._pruning, trial, 0)
+        halving = self._halving(trial)
+        return self._below_rung(halving, trial) if halving is not None else None
+
+    def rung_of(self, trial: Trial) -> int:
+        """Return the step of the highest rung that a trial has reached; 0 if there is none."""
+        halving = self._halving(trial)
+        return _rung_of(halving, trial) if halving is not None else 0
+
+    def _halving(self, trial: Trial) -> Asha | None:
         if isinstance(self._pruning, Hyperband):
-            bracket = self._pruning.bracket_of(trial.number)
-            halving = self._pruning.brackets[bracket]
-            if isinstance(halving, Asha):
-                return self._below_rung(halving, trial, bracket)
-        return None
+            halving = self._pruning.brackets[self._pruning.bracket_of(trial.number)]
+            return halving if isinstance(halving, Asha) else None
+        return self._pruning if isinstance(self._pruning, Asha) else None
 
-    def _below_rung(self, asha: Asha, trial: Trial, bracket: int) -> Stop | None:
-        """Judge at the highest rung that the trial has reached, anew when others come to it.
+    def _below_rung(self, asha: Asha, trial: Trial) -> Stop | None:
+        """Judge a trial once at each rung, among those that have come there before it.
 
-        While fewer than `reduction` trials have come there the best of them goes on, so that a
-        search of a few trials ends with one that was trained to its end.
+        Judged again and again, as others come, nearly all would be stopped between two rungs. The
+        share is rounded up, so the best one goes on however few have come.
         """
-        reached = [step for step in asha.rungs if step <= trial.step]
-        if not reached:
+        rung = _rung_of(asha, trial)
+        if rung <= trial.rung:
             return None
-        first = trial.first_from(reached[-1])
+        first = trial.first_from(rung)
         assert first is not None, "it has come there"
-        losses = self._at_rung(bracket, reached[-1])
+        losses = self._at_rung(trial, rung)
         count = len(losses)
-        room = max(1, count // asha.reduction)
+        room = -(-count // asha.reduction)
         if bisect_left(losses, self._direction.loss(first.value)) < room:
             return None
         return Stop(
             first.step,
-            f"at step {reached[-1]} it had {first.value:.5g}, not among the best {room} of "
+            f"at step {rung} it had {first.value:.5g}, not among the best {room} of "
             f"{count} trials that have come so far",
         )
 
-    def _at_rung(self, bracket: int, step: int) -> list[float]:
-        """Return the losses of all who have come to a rung of a bracket, the best first."""
+    def _at_rung(self, trial: Trial, step: int) -> list[float]:
+        """Return the losses of all who have come to a rung of a trial's bracket, the best first."""
+        rule, among = self._pruning, self._trials
+        bracket = rule.bracket_of(trial.number) if isinstance(rule, Hyperband) else 0
         known = self._rungs.get((bracket, step))
         if known is None:
-            among = self._trials
-            if isinstance(rule := self._pruning, Hyperband):
+            if isinstance(rule, Hyperband):
                 among = tuple(one for one in among if rule.bracket_of(one.number) == bracket)
             reports = (one.first_from(step) for one in among if one.step >= step)
             loss = self._direction.loss
@@ -201,33 +207,5 @@ class Judge:
         )
 
 
-def promotable(
-    asha: Asha, trials: Iterable[Trial], direction: Direction
-) -> tuple[tuple[int, int], ...]:
-    """Return which trials may go on beyond their rung, as numbers and rungs, highest rung first.
-
-    This is what is published: of those that have come to a rung the best `1/reduction`, rounded
-    down, less those that have gone on already. A stopped trial that is among them can be resumed
-    from its checkpoint, for more is known now than when it was stopped.
-    """
-    known = list(trials)
-    found = []
-    for rung, step in reversed(list(enumerate(asha.rungs))):
-        ranked = _at_rung(known, step, direction)
-        best = ranked[: len(ranked) // asha.reduction]
-        further = [trial.number for loss, trial in best if loss < math.inf]
-        beyond = {trial.number for trial in known if _has_left(trial, asha, rung)}
-        found += [(number, rung) for number in further if number not in beyond]
-    return tuple(found)
-
-
-def _has_left(trial: Trial, asha: Asha, rung: int) -> bool:
-    following = (*asha.rungs[rung + 1 :], asha.max_steps)[0]
-    return trial.outcome in (Outcome.COMPLETE, Outcome.FAILED) or trial.step >= following
-
-
-def _at_rung(trials: Iterable[Trial], step: int, direction: Direction) -> list[tuple[float, Trial]]:
-    """Return losses and trials, the best first; the value is the first from the rung's step on."""
-    reports = ((trial, trial.first_from(step)) for trial in trials)
-    losses = [(direction.loss(one.value), trial) for trial, one in reports if one is not None]
-    return sorted(losses, key=lambda entry: (entry[0], entry[1].number))
+def _rung_of(asha: Asha, trial: Trial) -> int:
+    return max((step for step in asha.rungs if step <= trial.step), default=0)

@@ -64,6 +64,7 @@ class Trial:
     reports: tuple[Report, ...] = ()  # by step, each step once
     cost_usd: float | None = None  # in all; None: that is not known yet
     parent: int | None = None  # the trial from whose checkpoint it began
+    rung: int = 0  # the step of the last rung at which it was compared and went on
 
     @property
     def step(self) -> int:

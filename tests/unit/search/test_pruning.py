@@ -15,7 +15,6 @@ from spotrun.search import (
     Pruning,
     Report,
     Trial,
-    promotable,
     pruning,
     without_repeats,
 )
@@ -95,6 +94,8 @@ def test_the_rungs_are_at_powers_of_the_reduction() -> None:
         ((6.0,), 5.0, False),
         ((1.0, 2.0, 6.0, 7.0, 8.0), 2.0, False),  # two of six go on
         ((1.0, 2.0, 6.0, 7.0, 8.0), 2.1, True),
+        ((1.0, 6.0, 7.0), 2.0, False),  # and two of four
+        ((1.0, 1.5, 7.0), 2.0, True),
         ((math.nan, math.nan, math.nan), 9.0, False),
         ((1.0, 2.0), math.nan, True),
     ],
@@ -117,24 +118,23 @@ def test_between_rungs_the_first_report_from_the_rung_on_counts() -> None:
     assert is_stopped(ASHA, late, running(1, 4.0))
 
 
-def test_asha_promotes_as_published() -> None:
-    """Algorithm 2 of Li et al. 2020: top |rung| / reduction, from the highest rung down."""
-    losses = (0.9, 0.1, 0.5, 0.7, 0.2, 0.8, 0.3, 0.6, 0.4)
-    trials = [a_trial(n, loss, outcome=Outcome.PRUNED) for n, loss in enumerate(losses)]
-    assert promotable(ASHA, trials[:2], DOWN) == ()  # two of three have come: nobody yet
-    assert promotable(ASHA, trials[:3], DOWN) == ((1, 0),)
-    assert promotable(ASHA, trials, DOWN) == ((1, 0), (4, 0), (6, 0))
-    # Those that have gone on are not promoted again, and a rung above comes first.
-    for number, loss in ((1, 0.11), (4, 0.12), (6, 0.05)):
-        further = Report(300, loss)
-        trials[number] = replace(trials[number], reports=(Report(100, losses[number]), further))
-    assert promotable(ASHA, trials, DOWN) == ((6, 1),)
-    assert promotable(ASHA, trials, UP) == ((4, 1), (0, 0), (5, 0), (3, 0))
+def test_a_trial_is_judged_once_at_each_rung() -> None:
+    better = [running(n, 1.0) for n in range(5)]
+    went_on = replace(running(9, 5.0), rung=100)
+    assert not is_stopped(ASHA, went_on, *better)
+    at_the_next = replace(running(9, 5.0, 4.0, 3.0), rung=100)
+    assert is_stopped(ASHA, at_the_next, *(running(n, 1.0, 1.0, 1.0) for n in range(5)))
 
 
-def test_a_trial_that_diverged_is_never_promoted() -> None:
-    trials = [a_trial(n, math.nan, outcome=Outcome.PRUNED) for n in range(9)]
-    assert promotable(ASHA, trials, DOWN) == ()
+@pytest.mark.parametrize(
+    ("rule", "values", "rung"),
+    [(ASHA, (), 0), (ASHA, (1.0,), 100), (ASHA, (1.0,) * 4, 300), (Median(), (1.0,), 0)],
+)
+def test_the_rung_of_a_trial_is_the_highest_that_it_has_reached(
+    rule: Pruning, values: tuple[float, ...], rung: int
+) -> None:
+    trial = running(9, *values)
+    assert Judge(rule, [trial], DOWN).rung_of(trial) == rung
 
 
 def test_hyperband_compares_within_brackets_of_the_published_sizes() -> None:

@@ -96,6 +96,11 @@ class Trial(Model):
         description='Values at earlier steps, e.g. "100:2.31 200:2.07": pruning compares them. '
         "Where there are many, some in between are left out.",
     )
+    rung: Long | None = Field(
+        None,
+        description="The step of the last rung at which pruning compared the trial and let it "
+        "continue.",
+    )
     usd: Amount | None = Field(None, description="Spent by it so far, in USD.")
     cap_usd: Amount | None = Field(
         None, description="The most that it may cost, in USD: reserved before it began."

@@ -23,9 +23,10 @@ def prune(search: TuningSnapshot, status: TuningState) -> TuningState:
     def judged(trial: Trial) -> Trial:
         if trial.phase is not TrialPhase.RUNNING:
             return trial
-        stop = judge.why_stopped(compared(trial))
+        seen = compared(trial)
+        stop = judge.why_stopped(seen)
         if stop is None:
-            return trial
+            return replace(trial, rung=judge.rung_of(seen) or None)
         return stopping(trial, TrialPhase.PRUNED, TuningReason.TRIAL_PRUNED, stop.why)
 
     return replace(status, trials=tuple(map(judged, status.trials)))

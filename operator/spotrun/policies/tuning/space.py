@@ -123,6 +123,7 @@ def compared(trial: Trial) -> SearchTrial:
         values=trial.values,
         outcome=Outcome.COMPLETE if trial.is_complete else _OUTCOMES[trial.phase],
         reports=trial.course,
+        rung=trial.rung or 0,
     )
 
 

@@ -25,6 +25,7 @@ class Trial:
     value: float | None = None  # NaN and infinities stay what they are
     step: int | None = None
     course: tuple[Report, ...] = ()  # by step, each step once
+    rung: int | None = None  # the step of the last one at which it was compared and went on
     usd: Usd = NO_USD
     cap_usd: Usd | None = None
     expected_usd: Usd | None = None

@@ -58,4 +58,13 @@ def _stage(trial: Trial) -> Trial:
         trial = replace(trial, phase=TrialPhase.RUNNING, outcome=None, reason=None, message=None)
     if trial.reason in WAITS:
         trial = replace(trial, message=None)
-    return replace(trial, value=None, step=None, course=(), usd=Trial(0, {}).usd, checkpoint=None)
+    reported = Trial(0, {})
+    return replace(
+        trial,
+        value=reported.value,
+        step=reported.step,
+        course=reported.course,
+        rung=reported.rung,  # one that is not written is judged again
+        usd=reported.usd,
+        checkpoint=reported.checkpoint,
+    )

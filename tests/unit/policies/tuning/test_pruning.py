@@ -43,3 +43,14 @@ def test_a_trial_that_is_stopped_already_keeps_its_reason() -> None:
         TrialPhase.STOPPING, outcome=TrialPhase.STOPPED, reason=TuningReason.TRIAL_STOPPED
     )
     assert search.with_job(0).trials()[0].reason is TuningReason.TRIAL_STOPPED
+
+
+def test_who_went_on_at_a_rung_is_not_stopped_there_when_better_ones_come() -> None:
+    search = with_courses(a_search(trials={"max": 9, "parallel": 3}, pruning=ASHA), 0.5)
+    [first] = search.trials()[:1]
+    assert (first.phase, first.rung) == (TrialPhase.RUNNING, 100)
+    search = a_search(trials={"max": 9, "parallel": 3}, pruning=ASHA)
+    search = search.with_trial(value=0.5, step=100, course={100: 0.5}, rung=100).with_job(0)
+    for number in (1, 2, 3):
+        search = search.with_trial(value=0.1, step=100, course={100: 0.1}).with_job(number)
+    assert search.trials()[0].phase is TrialPhase.RUNNING
