@@ -30,13 +30,20 @@ def main() -> int:
     options = _options()
     logging.disable(logging.CRITICAL)  # an operator under fire has much to say
     journal = Journal(options.journal)
+    is_interrupted = False
     with Cluster() as cluster:
         install_crds(cluster)
-        asyncio.run(_run(Campaign(cluster, journal, options.width), options))
+        try:
+            asyncio.run(_run(Campaign(cluster, journal, options.width), options))
+        except KeyboardInterrupt:
+            is_interrupted = True
+            print("interrupted: the same command goes on from there", file=sys.stderr)
     lines = journal.lines()
     if options.table:
         options.table.write_text(json.dumps(table(lines), indent=1) + "\n")
     print(json.dumps(summary(lines)))
+    if is_interrupted:
+        return 130
     return 1 if any(not line["ok"] for line in lines) else 0
 
 

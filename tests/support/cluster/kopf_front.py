@@ -6,8 +6,10 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
 
 import kopf
@@ -38,13 +40,14 @@ async def following(registry: kopf.OperatorRegistry) -> None:
     """Have kopf call the handlers of a registry until cancelled, or until kopf breaks."""
     settings = kopf.OperatorSettings()
     kopf_handlers.configure(settings)
-    tasks = await kopf.spawn_tasks(
-        registry=registry,
-        settings=settings,
-        identity=cast("Any", "test"),
-        standalone=True,
-        clusterwide=True,
-    )
+    with _signals_kept():
+        tasks = await kopf.spawn_tasks(
+            registry=registry,
+            settings=settings,
+            identity=cast("Any", "test"),
+            standalone=True,
+            clusterwide=True,
+        )
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -54,3 +57,16 @@ async def following(registry: kopf.OperatorRegistry) -> None:
     for end in ends:
         if isinstance(end, Exception):
             raise end
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Take signals back from kopf: Ctrl-C is for the whole process, not for one operator in it."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    kept = {number: signal.getsignal(number) for number in numbers}
+    yield
+    if threading.current_thread() is threading.main_thread():
+        loop = asyncio.get_running_loop()
+        for number, handler in kept.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
