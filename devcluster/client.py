@@ -213,6 +213,8 @@ class Client:
                         if not error.may_pass:
                             raise
                         await asyncio.sleep(_longer(0.0))
+                    except aiohttp.ClientError:  # it has ended, and may begin again
+                        await asyncio.sleep(_longer(0.0))
         except TimeoutError:
             seen = json.dumps(last and {k: v for k, v in last.items() if k != "metadata"}, indent=1)
             message = f"{path}/{name} is not as expected after {timeout_seconds:g} s: {seen}"

@@ -1,5 +1,6 @@
 """The life of clusters: started, used side by side, killed in every way, and gone."""
 
+import asyncio
 import json
 import os
 import select
@@ -15,6 +16,7 @@ import pytest
 
 from devcluster import reaper, supervisor
 from devcluster.__main__ import extra_flags
+from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
 from devcluster.controlplane import COMPONENTS, ControlPlaneError
 
@@ -88,6 +90,26 @@ def test_a_component_can_be_killed_and_started_again() -> None:
             cluster.control.start(component)
         cluster.control.wait_ready()
         assert "kept" in cluster.kubectl("get", "namespaces", "-o", "name").stdout
+
+
+async def test_who_waits_for_an_object_outlives_its_api_server() -> None:
+    with Cluster(progress=quiet) as cluster:
+        async with Client(cluster.admin) as client:
+            is_waiting = asyncio.Event()
+
+            def holds(seen: Manifest | None) -> bool:
+                is_waiting.set()
+                return seen is not None
+
+            waits = asyncio.create_task(client.until(at("namespaces"), "late", holds))
+            await is_waiting.wait()
+            cluster.control.kill("kube-apiserver")
+            cluster.control.start("kube-apiserver")
+            await asyncio.to_thread(cluster.control.wait_ready)
+            await client.create(at("namespaces"), {"metadata": {"name": "late"}})
+            found = await waits
+    assert found is not None
+    assert found["metadata"]["name"] == "late"
 
 
 def test_kill_9_of_the_owner_leaves_nothing(tmp_path: Path) -> None:
