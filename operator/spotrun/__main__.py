@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cleanup_flags.describe(
         line.add(
             "cleanup",
-            "let go of all pods, before or after the operator is removed",
+            "remove the operator's finalizers, before or after the operator is removed",
             _prepare_cleanup,
         )
     )

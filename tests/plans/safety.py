@@ -67,8 +67,8 @@ def violations(
 
 
 def _job_rules(_: State, old: Manifest | None, event: Event) -> Iterator[str]:
-    if old is None:
-        return
+    if old is None or (event.type == "DELETED" and event.missed_since is not None):
+        return  # of a deletion that a list found nothing but the name is known
     before, after = old.get("status", {}), event.object.get("status", {})
     if after.get("nextWorkerId", 0) < before.get("nextWorkerId", 0):
         yield f"nextWorkerId fell from {before['nextWorkerId']} to {after.get('nextWorkerId')}"

@@ -1,4 +1,4 @@
-"""The CapacityPool: a line of the market, and the facts learned about it."""
+"""The CapacityPool: one offer of the market, and what the operator has observed of it."""
 
 from typing import Annotated, Literal
 
@@ -54,7 +54,9 @@ class Toleration(Model):
         None, description=f"The taint's effect. Default: every effect. {Effect.explained()}"
     )
     toleration_seconds: Count | None = Field(
-        None, description="Seconds for which it is tolerated, for NoExecute. Default: for ever."
+        None,
+        description="Seconds for which the taint is tolerated, with effect NoExecute. Default: "
+        "forever.",
     )
 
     rules = (
@@ -77,39 +79,40 @@ class Toleration(Model):
 
 
 class CapacityPoolSpec(Model):
-    """The nodes that this pool is, or would be."""
+    """The nodes that belong to the pool, whether or not any exist now."""
 
     instance_types: Annotated[tuple[_Name, ...], Field(max_length=64)] | None = Field(
         None,
-        description="Instance types, any of which will do, e.g. [g5.xlarge, g6.xlarge]. Default: "
-        "any.",
+        description="Instance types of the pool's nodes: a node may have any of them, e.g. "
+        "[g5.xlarge, g6.xlarge]. Default: any.",
         json_schema_extra=_SET,
     )
     zones: Annotated[tuple[_Name, ...], Field(max_length=64)] | None = Field(
-        None, description="Zones, any of which will do. Default: any.", json_schema_extra=_SET
+        None,
+        description="Zones of the pool's nodes: a node may be in any of them. Default: any.",
+        json_schema_extra=_SET,
     )
     region: Annotated[str, Field(min_length=1, max_length=128)] | None = Field(
-        None, description="The cloud's region, which prices depend on. Default: unknown."
+        None, description="The cloud's region; prices depend on it. Default: unknown."
     )
     capacity: Capacity = Field(
         description=f"The capacity type of the nodes. {Capacity.explained()}"
     )
     node_selector: Labels | None = Field(
-        None, description="Labels that the pool's nodes have. Default: none asked for."
+        None, description="Labels that a node of the pool must have. Default: none."
     )
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] | None = Field(
         None,
-        description="Taints that workers tolerate in this pool, besides the known ones of spot and "
-        "GPU nodes. Default: none.",
+        description="Taints that workers tolerate in this pool, in addition to the usual taints "
+        "of spot and GPU nodes. Default: none.",
     )
     namespace_selector: LabelSelector | None = Field(
         None, description="Namespaces whose jobs may use the pool. Default: all."
     )
     usd_per_hour: Amount | None = Field(
         None,
-        description="Price of one node, in USD per hour. Default: from the price tables; where "
-        "those "
-        "do not know it either, the price is unknown.",
+        description="Price of one node, in USD per hour. Default: from the price tables; if they "
+        "have no price either, the price is unknown.",
     )
     own_nodes: OwnNodes | None = Field(
         None,
@@ -118,22 +121,23 @@ class CapacityPoolSpec(Model):
     )
     max_workers: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
-        description="The most workers in this pool, of all jobs that one operator serves together. "
-        "Default: no limit.",
+        description="The maximum number of workers in this pool, over all jobs that one operator "
+        "serves. Default: no limit.",
     )
 
     rules = (
         Rule(
             cel="(has(self.instanceTypes) && self.instanceTypes.size() > 0)"
             " || (has(self.nodeSelector) && self.nodeSelector.size() > 0)",
-            message="a pool must say which nodes it is: give instanceTypes, nodeSelector or both",
+            message="a pool must say which nodes belong to it: give instanceTypes, nodeSelector "
+            "or both",
             holds=lambda p: bool(p.instance_types or p.node_selector),
         ),
         *(
             Rule(
                 cel=f"!has(self.{alias}) || self.{alias}.all(a, self.{alias}.exists_one(b, a == "
                 "b))",
-                message=f"{alias} must name each of them once",
+                message=f"{alias} must not name a value twice",
                 holds=holds,
             )
             for alias, holds in (
@@ -148,8 +152,8 @@ class CapacityPoolSpec(Model):
         ),
         Rule(
             cel="!has(self.ownNodes) || self.capacity != 'Spot'",
-            message="nobody takes nodes away that you own: ownNodes needs capacity: Reserved or "
-            "OnDemand",
+            message="a cloud cannot take your own nodes away: ownNodes needs capacity: Reserved "
+            "or OnDemand",
             holds=lambda p: p.own_nodes is None or p.capacity is not Capacity.SPOT,
         ),
     )
@@ -160,9 +164,9 @@ def _each_once(names: tuple[str, ...] | None) -> bool:
 
 
 class PriceChange(Model):
-    """A price from a time on."""
+    """A price, and the time from which it was valid."""
 
-    time: Time = Field(description="The moment from which it held.")
+    time: Time = Field(description="Time from which the price was valid.")
     usd_per_hour: Amount = Field(description="The price of one node, in USD per hour.")
 
 
@@ -173,7 +177,7 @@ class Price(Model):
         None, description="Price of one node now, in USD per hour; absent while unknown."
     )
     on_demand_usd_per_hour: Amount | None = Field(
-        None, description="Price of the same node on demand, in USD per hour; absent while unknown."
+        None, description="On-demand price of the same node, in USD per hour; absent while unknown."
     )
     source: ShortText | None = Field(
         None,
@@ -181,99 +185,118 @@ class Price(Model):
     )
     as_of: Time | None = Field(
         None,
-        description="Time at which the source said so; while it repeats itself, to ten minutes.",
+        description="Time at which the source last gave this price; accurate to ten minutes while "
+        "the price does not change.",
     )
     stale: bool | None = Field(
-        None, description="True while a live source has said nothing for long: the price counts on."
+        None,
+        description="True if a live source has given no price for long; the last price is still "
+        "used.",
     )
     recent: Annotated[tuple[PriceChange, ...], Field(max_length=256)] | None = Field(
         None,
-        description="Past price changes, oldest first: what a worker cost is computed from them.",
+        description="Past price changes, oldest first. The cost of workers is computed from them.",
     )
 
 
 class PoolNode(Model):
     """The resources of one node of the pool."""
 
-    cpu: Amount = Field(description="Cores that pods can have.")
-    memory: Amount = Field(description="Memory that pods can have, in bytes.")
-    gpus: Count = Field(description="GPUs that pods can have.")
+    cpu: Amount = Field(description="CPU cores that pods can use.")
+    memory: Amount = Field(description="Memory that pods can use, in bytes.")
+    gpus: Count = Field(description="GPUs that pods can use.")
     accelerator: ShortText | None = Field(
-        None, description="The GPU's model in the platform's words, e.g. a10g."
+        None, description="The GPU model as the platform names it, e.g. a10g."
     )
 
 
 class PoolInterruption(Model):
     """Nodes that were taken away together."""
 
-    time: Time = Field(description="Time at which the first of them announced it, or was missed.")
-    nodes: Count = Field(description="Number of nodes that were taken within a few minutes.")
+    time: Time = Field(
+        description="Time at which the first of these nodes announced its end, or was found "
+        "missing."
+    )
+    nodes: Count = Field(description="Number of nodes that were taken away within a few minutes.")
     node_hours: Amount = Field(
-        description="Hours for which those nodes were there in the 24 hours before, all together."
+        description="Hours that these nodes existed in the 24 hours before, added up over the "
+        "nodes."
     )
 
 
 class CapacityPoolStatus(Model):
-    """The facts learned about the pool; only the operator writes here."""
+    """The observed state of the pool; only the operator writes here."""
 
     types: ShortText | None = Field(None, description="The instance types in one line, for tables.")
     zones: ShortText | None = Field(None, description="The zones in one line, for tables.")
     nodes: Count | None = Field(None, description="Nodes in the pool now.")
     workers: Count | None = Field(
         None,
-        description="Workers of all jobs in the pool now; absent where operators serve single "
-        "namespaces, for none of them sees all.",
+        description="Workers of all jobs in the pool now. Absent if operators serve single "
+        "namespaces, because none of them sees all jobs.",
     )
     node: PoolNode | None = Field(
-        None, description="The resources of one node, as last seen; absent until a node was there."
+        None,
+        description="The resources of one node, as last seen. Absent until the pool has had a "
+        "node.",
     )
     empty_since: Time | None = Field(
         None,
-        description="Since when there is no node. A discovered pool that nobody has changed is "
-        "deleted after a week of that.",
+        description="Time since which the pool has no node. A discovered pool that nobody has "
+        "changed is deleted after a week without nodes.",
     )
     price: Price | None = Field(None, description="The price of a node, and its history.")
     unpriced: LongText | None = Field(
         None,
-        description="The command by which you say what a node costs; absent while its price is "
-        "known.",
+        description="The command with which you can set the price of a node. Absent while the "
+        "price is known.",
     )
     available: ConditionStatus | None = Field(
-        None, description="Whether more can be had: True, False (it was dry when asked) or Unknown."
+        None,
+        description="Whether the pool can provide more nodes: True, False (it had none when "
+        "asked) or Unknown.",
     )
-    retry_at: Time | None = Field(None, description="Time at which a dry pool is asked again.")
+    retry_at: Time | None = Field(
+        None, description="Time at which the operator asks a dry pool again."
+    )
     provision_seconds: Amount | None = Field(
-        None, description="Time that a new node took, the 95th percentile, in seconds."
+        None, description="Time until a new node is there, 95th percentile, in seconds."
     )
     interruptions_24h: Count | None = Field(
         None,
         alias="interruptions24h",
-        description="Number of interruptions in the last 24 hours; a bulk loss counts once.",
+        description="Number of interruptions in the last 24 hours; nodes that were lost together "
+        "count once.",
     )
     interruptions: Annotated[tuple[PoolInterruption, ...], Field(max_length=64)] | None = Field(
-        None, description="These, oldest first, and the last one before them."
+        None,
+        description="The interruptions of the last 24 hours and the last one before them, oldest "
+        "first.",
     )
     interruptions_per_hour: Amount | None = Field(
         None,
-        description="The rate at which a node is expected to be taken away, by what this pool and "
-        "those like it have shown; written anew when it has changed by a quarter.",
+        description="Expected interruptions of a node per hour, from what this pool and similar "
+        "ones have shown. Updated when it has changed by a quarter.",
     )
     lifetimes: LongText | None = Field(
         None,
-        description="Lifetimes of nodes before they are taken away: for each age how many were "
-        "taken before the next one, of how many that reached it, e.g. 0m 3/12, 15m 1/9. Nodes "
-        "that went away otherwise count as long as they were there; the oldest fade out.",
+        description="Age of nodes when they were taken away. For each age: how many nodes were "
+        "taken away before the next age, of how many that reached it, e.g. 0m 3/12, 15m 1/9. "
+        "Nodes that left for other reasons count for the time that they existed. The oldest nodes "
+        "fade out.",
     )
-    as_of: Time | None = Field(None, description="Up to when all this was learned.")
+    as_of: Time | None = Field(None, description="Time up to which this status counts.")
 
 
 class CapacityPool(Model):
-    """A line of the market: nodes of some types in some zones with one capacity type."""
+    """One offer of the market: nodes of some types, in some zones, of one capacity type."""
 
     api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
     kind: Literal["CapacityPool"] = Field(description="The kind of object.")
     metadata: ObjectMeta = Field(description="Name, labels and annotations.")
-    spec: CapacityPoolSpec = Field(description="The nodes that this pool is, or would be.")
+    spec: CapacityPoolSpec = Field(
+        description="The nodes that belong to the pool, whether or not any exist now."
+    )
     status: CapacityPoolStatus | None = Field(
-        None, description="The facts learned about the pool; only the operator writes here."
+        None, description="The observed state of the pool; only the operator writes here."
     )

@@ -16,15 +16,21 @@ class ObjectMeta(Model):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 
     name: DnsName | None = Field(None, description="Unique in its namespace.")
-    generate_name: str | None = Field(None, description="A prefix for a name made by the server.")
+    generate_name: str | None = Field(
+        None, description="A prefix from which the server makes a unique name."
+    )
     namespace: str | None = Field(None, description="The namespace.")
     labels: dict[str, str] | None = Field(None, description="Labels.")
     annotations: dict[str, str] | None = Field(None, description="Annotations.")
     uid: str | None = Field(None, description="Unique in time and space.")
     resource_version: str | None = Field(None, description="Changes with every write.")
     generation: Count | None = Field(None, description="Changes with every write to the spec.")
-    creation_timestamp: str | None = Field(None, description="When the server stored it first.")
-    deletion_timestamp: str | None = Field(None, description="When it was asked to go.")
+    creation_timestamp: str | None = Field(
+        None, description="Time at which the server first stored it."
+    )
+    deletion_timestamp: str | None = Field(
+        None, description="Time at which its deletion was requested."
+    )
 
 
 class ConditionStatus(StrEnum):
@@ -48,16 +54,16 @@ class Condition(Model):
     """One aspect of an object's state."""
 
     type: Annotated[ReasonText, Field(max_length=316)] = Field(
-        description="The aspect, e.g. Running or WithinBudget."
+        description="The type of the condition, e.g. Running or WithinBudget."
     )
-    status: ConditionStatus = Field(description="Whether it holds: True, False or Unknown.")
+    status: ConditionStatus = Field(description="Whether the condition is True, False or Unknown.")
     observed_generation: Long | None = Field(
-        None, description="The metadata.generation that this was concluded from."
+        None, description="The metadata.generation for which the condition was determined."
     )
-    last_transition_time: Time = Field(description="Time of the last change of status.")
+    last_transition_time: Time = Field(description="Time of the last change of the status.")
     reason: ReasonText = Field(
-        description="The cause of the phase, in one CamelCase word for machines."
+        description="The reason for the status, as one CamelCase word for programs."
     )
     message: Annotated[str, Field(max_length=32768)] = Field(
-        description="Why, in words for people."
+        description="The reason for the status, in words for people."
     )

@@ -26,16 +26,16 @@ class Allowed(Model):
     """The largest size the job may have now."""
 
     size: Count = Field(
-        description="The number of workers that market, budget and deadline allow at present."
+        description="The number of workers that market, budget and deadline allow now."
     )
-    reason: ShortText = Field(description="The cause of this limit, in one CamelCase word.")
+    reason: ShortText = Field(description="The reason for this limit, as one CamelCase word.")
 
 
 class WorkersStatus(Model):
-    """The workers there are."""
+    """The numbers of workers."""
 
     summary: ShortText | None = Field(
-        None, description='Workers that run of workers wanted, e.g. "6/8".'
+        None, description='Running workers out of wanted workers, e.g. "6/8".'
     )
     running: Count | None = Field(None, description="Workers whose containers run.")
     spot: Count | None = Field(None, description="Running workers on spot capacity.")
@@ -49,10 +49,13 @@ class WorkersStatus(Model):
 
 
 class Entry(Choice):
-    """The way in which a world is entered."""
+    """The way in which the members enter a world."""
 
-    BOUNDARY = "Boundary", "all ranks agree on a step, and go on in process"
-    ABORT = "Abort", "a member is gone or the group broke; the rest go on from the last common step"
+    BOUNDARY = "Boundary", "all ranks agree on a step, and continue in the same processes"
+    ABORT = (
+        "Abort",
+        "a member is gone or the group broke; the others continue from the last common step",
+    )
     RESTART = "Restart", "the processes start again from the acknowledged checkpoint"
 
 
@@ -61,59 +64,64 @@ class World(Model):
 
     model_config = reading(old_names.WORLD)
 
-    number: Count = Field(description="Counts the worlds of the job; the newest one is this.")
+    number: Count = Field(
+        description="The number of this world; each new world of the job has a higher one."
+    )
     members: WorkerIds = Field(
         description='Ids of the workers in rank order, as intervals, e.g. "0-2,7".'
     )
     active: bool = Field(
-        description="False while the world is prepared, true once its members are to enter it."
+        description="False while the world is prepared, true once its members are told to enter it."
     )
-    entry: Entry = Field(description=f"The way in which it is entered. {Entry.explained()}")
+    entry: Entry = Field(
+        description=f"The way in which the members enter the world. {Entry.explained()}"
+    )
     store: ShortText | None = Field(
-        None, description="The members' meeting point: host:port of their store."
+        None, description="The host:port of the TCPStore through which the members find each other."
     )
     state_holders: WorkerIds | None = Field(
         None,
-        description="Members of the last world that trained: only they have the state, and while "
-        "active is false they go on training.",
+        description="Members of the last world that trained. Only they have the state; while "
+        "active is false they continue to train.",
     )
     used_stores: Annotated[tuple[ShortText, ...], Field(max_length=16)] | None = Field(
         None,
-        description="The stores of the last worlds, newest last: each store serves one world only.",
+        description="The stores of the last worlds, newest last. A store serves one world only.",
     )
     restore: ShortText | None = Field(
-        None, description="The checkpoint it starts from where no worker has newer state."
+        None, description="The checkpoint from which the world starts if no worker has newer state."
     )
     formed_at: Time | None = Field(
-        None, description="Time at which it was published, or its members were told to enter it."
+        None,
+        description="Time at which the world was published, or its members were told to enter it.",
     )
     training_number: Count | None = Field(
         None, description="While active is false: the number of the world that trains meanwhile."
     )
     late_workers: WorkerIds | None = Field(
         None,
-        description="Workers that were left out because they did not arrive in time, once for each "
-        "time; one that is late twice is replaced. One that failed on a node that is blamed "
-        "twice is named twice at once.",
+        description="Workers that were left out because they did not arrive in time, listed once "
+        "for each time. A worker that is late twice is replaced. A worker that failed on a node "
+        "that is blamed twice is listed twice at once.",
     )
     planned: bool | None = Field(
         None,
-        description="True where processes are ended, or started again, though nobody was lost: a "
-        "script that saves when it is told to end (SIGTERM) has the pod's grace period to do so.",
+        description="True if processes are ended or restarted although no worker was lost. A "
+        "script that saves when it gets SIGTERM then has the pod's grace period to do so.",
     )
     stage: Count | None = Field(
-        None, description="The place in spec.stages of the stage that it trains; absent for 0."
+        None, description="Index in spec.stages of the stage that the world trains; absent for 0."
     )
     joining_workers: WorkerIds | None = Field(
         None,
-        description="Members that did not train before it. If one fails before it has made a step "
-        "the others go on as before.",
+        description="Members that did not train before this world. If one of them fails before "
+        "its first step, the others continue as before.",
     )
     breaks: Count | None = Field(
         None,
-        description="Number of worlds in a row, each of the same members, that were followed by "
-        "another one because their connections broke though no worker was lost. After three it "
-        "counts as a failure; a world that trains for two minutes begins the count anew.",
+        description="Number of worlds in a row, with the same members, that ended because their "
+        "connections broke although no worker was lost. After three this counts as a failure. A "
+        "world that trains for two minutes resets the count.",
     )
 
 
@@ -122,46 +130,48 @@ class Progress(Model):
 
     step: Long | None = Field(None, description="The last step that every rank committed.")
     total_steps: Long | None = Field(
-        None, description="Steps in all; absent while the trainer does not say."
+        None, description="Total number of steps; absent while the trainer does not give it."
     )
-    percent: Percent | None = Field(None, description='Steps done of steps in all, e.g. "42%".')
+    percent: Percent | None = Field(
+        None, description='Share of the steps that is done, e.g. "42%".'
+    )
     samples_per_second: Amount | None = Field(
         None, description="Samples trained per second, over the recent window."
     )
     eta: Time | None = Field(
         None,
-        description="The end of the training at the present pace, to within a tenth of what is "
-        "left; absent while that is not known.",
+        description="Expected end of the training at the present pace, to within a tenth of the "
+        "remaining time; absent while unknown.",
     )
 
 
 class Metric(Model):
-    """The newest value of something that the training script measures."""
+    """The newest value of one metric of the training script."""
 
     value: Measured = Field(
         description='The value, such as "0.31"; NaN and infinities are "NaN", "Infinity" and '
         '"-Infinity".'
     )
-    step: Long = Field(description="The step that it is of.")
+    step: Long = Field(description="The step to which the value belongs.")
 
 
 class CheckpointStatus(Model):
     """The newest checkpoint that the operator acknowledged; a world restores this one."""
 
     name: ShortText = Field(description="The name of its directory, e.g. step-4200.g7.")
-    step: Long = Field(description="The step it holds.")
+    step: Long = Field(description="The step that it contains.")
     time: Time = Field(description="Time at which it was acknowledged.")
     orders: Count | None = Field(
         None,
-        description="Value of orders.checkpoint when it was begun: it answers these requests; "
-        "absent where its trainer does not say.",
+        description="Value of orders.checkpoint when this checkpoint was begun: it answers the "
+        "requests up to that one. Absent if the trainer does not report it.",
     )
 
 
 class Interruption(Model):
-    """One worker taken away by its platform."""
+    """One worker that the platform took away."""
 
-    time: Time = Field(description="Time at which it was noticed.")
+    time: Time = Field(description="Time at which the operator noticed it.")
     worker: Count = Field(description="The worker's id.")
     reason: ShortText = Field(description="Reclaimed, NodeLost, Drained or Preempted.")
     pool: ShortText | None = Field(None, description="The CapacityPool it ran in.")
@@ -169,11 +179,13 @@ class Interruption(Model):
 
 
 class Interruptions(Model):
-    """Workers taken away, which is nobody's failure."""
+    """Workers that the platform took away; these never count as failures."""
 
     count: Count | None = Field(None, description="Number of interruptions so far.")
-    lost_steps: Long | None = Field(None, description="Steps done again because of them.")
-    last: Interruption | None = Field(None, description="The most recent one.")
+    lost_steps: Long | None = Field(
+        None, description="Steps that were done again because of interruptions."
+    )
+    last: Interruption | None = Field(None, description="The most recent interruption.")
 
 
 class HeldBack(Model):
@@ -184,8 +196,8 @@ class HeldBack(Model):
     workers: ListedWorkerIds = Field(description='Worker ids, e.g. "0-2,7".')
     world_number: Count | None = Field(
         None,
-        description="The number of the world that they were in, or got ready for; absent if it "
-        "was none.",
+        description="The number of the world in which they were, or for which they prepared; "
+        "absent if there was none.",
     )
 
 
@@ -194,17 +206,17 @@ MOST_HELD_WORLDS = 15
 
 
 class JoiningWorkers(Model):
-    """Workers that failed before they trained, while others did: that ends no job."""
+    """Joining workers that failed while others trained; this never ends the job."""
 
     failures: Count = Field(
-        description="Number of failures in a row, those within a pause counted once: until one of "
-        "them trains, or nobody else is wanted."
+        description="Number of failures in a row; failures during one pause count once. Reset "
+        "when one of these workers, or its replacement, trains, or when no other worker is wanted."
     )
-    retry_at: Time = Field(description="Time at which they are tried again.")
+    retry_at: Time = Field(description="Time at which the operator tries joining workers again.")
     held: Annotated[tuple[HeldBack, ...], Field(max_length=MOST_HELD_WORLDS + 1)] | None = Field(
         None,
-        description="Failed joining workers that are still there, by the last worlds in which they "
-        "failed; until then no world waits for them.",
+        description="Failed joining workers that still exist, grouped by the world in which they "
+        "last failed. Until retryAt no world waits for them.",
     )
 
 
@@ -217,34 +229,39 @@ MOST_BLAMED_ONCE = 128
 
 
 class TriedSizes(Model):
-    """Sizes of a script that trains without `Run`; it may work at some of them only."""
+    """Numbers of workers with which a script without `Run` trains or fails to start."""
 
     trained: Annotated[tuple[Count, ...], Field(max_length=MOST_TRIED_SIZES)] | None = Field(
-        None, description="Numbers of workers with which it was seen to train, the newest last."
+        None, description="Numbers of workers with which the script was seen to train, newest last."
     )
     suspect: Count | None = Field(
         None,
-        description="A number of workers with which it never trained, and with which its last "
-        "start failed before the first step.",
+        description="A number of workers with which the script never trained, and with which its "
+        "last start failed before the first step.",
     )
     error: LongText | None = Field(
-        None, description="What it said there, without numbers; the same again is a refusal."
+        None,
+        description="The error of that start, without numbers. If the same error comes again, the "
+        "script refuses this size.",
     )
     held: Count | None = Field(
-        None, description="The number of workers that the job keeps to, since it refuses another."
+        None,
+        description="The number of workers that the job keeps because the script refuses another "
+        "number.",
     )
     template: ShortText | None = Field(
         None,
-        description="The hash of the template for which this is known; of another one nothing is.",
+        description="The hash of the template for which this is known; it says nothing about "
+        "other templates.",
     )
 
 
 class BatchChange(Model):
-    """The last change of size of a script without `Run`, and what it means to its batches."""
+    """The last change of size of a script without `Run`, and its effect on the batches."""
 
     time: Time = Field(description="Time of the first step at the new size.")
     from_workers: Count = Field(description="Number of workers that trained before.")
-    to_workers: Count = Field(description="Number of workers that train since.")
+    to_workers: Count = Field(description="Number of workers that train since then.")
     message: LongText = Field(
         description="What changes: the samples of a step, the steps of an epoch, and their order."
     )
@@ -259,82 +276,86 @@ class Restarts(Model):
         None, description="Failures counted against failures.maxRestarts."
     )
     counted_since: Time | None = Field(
-        None, description="Time at which the count started afresh, after an hour of progress."
+        None, description="Time at which the count was reset, after an hour of progress."
     )
-    retry_at: Time | None = Field(None, description="Time of the next attempt, if one waits.")
+    retry_at: Time | None = Field(
+        None, description="Time of the next attempt, if the job waits for one."
+    )
     last_world_number: Count | None = Field(
         None,
-        description="The number of the world in which the last one happened; reports of its peers "
-        "are not counted.",
+        description="The number of the world in which the last failure happened. Further reports "
+        "from that world's members are not counted.",
     )
     last_reason: ShortText | None = Field(
-        None, description="Why the last one failed, in one CamelCase word."
+        None, description="The reason for the last failure, as one CamelCase word."
     )
     last_exit_code: Annotated[int, Field(ge=0, le=255)] | None = Field(
-        None, description="The exit code of the last one, if there was one."
+        None, description="The exit code of the last failure, if there was one."
     )
-    last_message: LongText | None = Field(None, description="The message of the last one.")
+    last_message: LongText | None = Field(None, description="The message of the last failure.")
     last_follows: bool | None = Field(
         None,
-        description="Whether the last one was of a process that noticed the end or the silence of "
-        "another, which has not said why.",
+        description="True if the process of the last failure only noticed that another process "
+        "ended or was silent, and that process has not reported the cause.",
     )
     blamed: (
         Annotated[tuple[ShortText, ...], Field(max_length=2 * MOST_AVOIDED + MOST_BLAMED_ONCE)]
         | None
     ) = Field(
         None,
-        description="The nodes of the last failures, newest last; one that is named twice gets no "
-        f"new workers of this job. At most {MOST_AVOIDED} are named twice, the last ones, and "
-        f"{MOST_BLAMED_ONCE} once.",
+        description="The nodes of the last failures, newest last. A node that is listed twice "
+        f"gets no new workers of this job. At most the last {MOST_AVOIDED} nodes are listed "
+        f"twice, and {MOST_BLAMED_ONCE} once.",
     )
     joining_workers: JoiningWorkers | None = Field(
-        None, description="Workers that failed before they trained, while others did."
+        None, description="Joining workers that failed while others trained."
     )
     sizes: TriedSizes | None = Field(
-        None, description="Sizes at which a script without `Run` has trained, or fails to start."
+        None,
+        description="Numbers of workers with which a script without `Run` has trained, or fails "
+        "to start.",
     )
 
 
 class Rejections(Model):
-    """Workers that were bound to a node and not taken there, which is nobody's failure."""
+    """Workers that a node did not accept; these never count as failures."""
 
     count: Count = Field(
-        description="Number of rejections in a row: until a worker that came later is taken by its "
-        "node."
+        description="Number of rejections in a row. Reset when a node accepts a later worker."
     )
-    worker: Count = Field(description="The id of the last one.")
-    retry_at: Time = Field(description="Time at which workers are made again.")
+    worker: Count = Field(description="The id of the last rejected worker.")
+    retry_at: Time = Field(description="Time at which workers are created again.")
     nodes: Annotated[tuple[ShortText, ...], Field(max_length=MOST_AVOIDED)] | None = Field(
         None,
-        description="The host names of the last nodes that did so, newest last; new workers keep "
-        "away from them until two minutes after retryAt.",
+        description="Host names of the last nodes that rejected workers, newest last. New workers "
+        "avoid them until two minutes after retryAt.",
     )
-    message: LongText = Field(description="The message of the last node's kubelet.")
+    message: LongText = Field(description="The message of the kubelet of the last node.")
 
 
 class Unused(Model):
-    """Nodes that no allowed size could use, since others did not come: they were given back."""
+    """Nodes that were given back: no allowed size could use them, as other nodes did not come."""
 
-    count: Count = Field(description="Number of times in a row.")
-    size: Count = Field(description="Number of workers that the job keeps to until retryAt.")
+    count: Count = Field(description="Number of times in a row that nodes were given back.")
+    size: Count = Field(description="Number of workers to which the job is limited until retryAt.")
     room: Count = Field(
-        description="Number of further workers for which nodes seemed to have room: more room is "
-        "asked for at once."
+        description="Number of further workers for which nodes seemed to have room. If there is "
+        "room for more, the job does not wait for retryAt."
     )
     retry_at: Time | None = Field(
-        None, description="Time at which all wanted workers are asked for again."
+        None, description="Time at which the operator asks for all wanted workers again."
     )
     retried_at: Time | None = Field(
-        None, description="Time at which they were asked for again last."
+        None, description="Time at which the operator last asked for all wanted workers again."
     )
 
 
 class Orders(Model):
-    """Requests to the workers beside training."""
+    """Requests from the operator to the workers."""
 
     checkpoint: Count = Field(
-        description="Number of checkpoints that were asked for out of turn; it only grows."
+        description="Number of checkpoints requested in addition to the regular ones; it only "
+        "grows."
     )
     time: Time = Field(description="Time of the last request.")
 
@@ -343,25 +364,27 @@ class Pace(Model):
     """Measurements of the job: the duration of its steps and of its changeovers."""
 
     step_seconds: Amount | None = Field(None, description="Duration of a step, in seconds.")
-    workers: Count | None = Field(None, description="The size of the world with this duration.")
+    workers: Count | None = Field(
+        None, description="The size of the world in which this duration was measured."
+    )
     changeovers: Annotated[tuple[Count, ...], Field(max_length=10)] | None = Field(
         None,
-        description="Times from the launch of the last new workers until they trained, in seconds, "
-        "newest last.",
+        description="Times from the launch of a new worker until it trained, of the last new "
+        "workers, in seconds, newest last.",
     )
     measured: Count | None = Field(
-        None, description="The highest id of a worker that is among them."
+        None, description="The highest worker id that is included in changeovers."
     )
 
 
 class Decision(Model):
-    """A decision of the operator; one to change nothing is listed as well."""
+    """A decision of the operator, also one to change nothing."""
 
     time: Time = Field(description="Time of the decision.")
     what: ShortText = Field(description="The decision, e.g. Grow, Shrink, Stay or Replace.")
-    why: LongText = Field(description="Why, in words.")
+    why: LongText = Field(description="The reason for the decision, in words.")
     numbers: Annotated[dict[str, ShortText], Field(max_length=32)] | None = Field(
-        None, description="The numbers it was decided on, by name."
+        None, description="The numbers on which the decision is based, by name."
     )
 
 
@@ -374,21 +397,21 @@ class TrainingJobStatus(Model):
         None, description=f"The stage of the job's life. {Phase.explained()}"
     )
     reason: ShortText | None = Field(
-        None, description="The cause of the phase, in one CamelCase word for machines."
+        None, description="The reason for the phase, as one CamelCase word for programs."
     )
     message: LongText | None = Field(
-        None, description="The cause of the phase, in one line that a person can act on."
+        None, description="The reason for the phase, in one line that a person can act on."
     )
     observed_generation: Long | None = Field(
-        None, description="The metadata.generation that this status was concluded from."
+        None, description="The metadata.generation for which this status was determined."
     )
     suspended_by: Annotated[tuple[SuspendedBy, ...], Field(max_length=7)] | None = Field(
         None,
-        description="The causes of the suspension; each is cleared by its own rule. "
+        description="The causes of the suspension; each ends by its own rule. "
         f"{SuspendedBy.explained()}",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
-    workers: WorkersStatus | None = Field(None, description="The workers there are.")
+    workers: WorkersStatus | None = Field(None, description="The numbers of workers.")
     world: World | None = Field(
         None,
         description="The workers that train together, in rank order. See "
@@ -397,76 +420,84 @@ class TrainingJobStatus(Model):
     progress: Progress | None = Field(None, description="The progress of the training.")
     metrics: Annotated[dict[str, Metric], Field(max_length=MOST_METRICS)] | None = Field(
         None,
-        description="The newest values of what the script measures, by name: rank 0's run.log, or "
-        "spotrun_trainer.report. A step that is done again after a loss counts once.",
+        description="The newest values of the script's metrics, by name, from rank 0's run.log or "
+        "from spotrun_trainer.report. A step that is repeated after a loss counts once.",
     )
-    stage: StageStatus | None = Field(None, description="The stage of spec.stages that trains.")
+    stage: StageStatus | None = Field(None, description="The stage of spec.stages that trains now.")
     stop_when: MetricCourse | None = Field(
-        None, description="The course of the metric of spec.stopWhen, and whether it was reached."
+        None,
+        description="The best and newest values of the metric of spec.stopWhen, and whether it "
+        "ends the training.",
     )
     checkpoint: CheckpointStatus | None = Field(
-        None, description="The newest checkpoint the operator acknowledged; a world restores it."
+        None,
+        description="The newest checkpoint that the operator acknowledged; a world restores this "
+        "one.",
     )
     local_checkpoint: LocalCheckpoint | None = Field(
         None,
-        description="The newest step in the local tier (spec.checkpoint.local); a loss of one node "
-        "goes back to it.",
+        description="The newest step in the local tier (spec.checkpoint.local). After the loss of "
+        "one node the job restores it.",
     )
     saving: SavingPlan | None = Field(
-        None, description="How often is saved and how much is kept within checkpoint.budgetUsd."
+        None,
+        description="The interval between checkpoints and the number kept, chosen within "
+        "checkpoint.budgetUsd.",
     )
     pace: Pace | None = Field(None, description="Measurements of the job's steps and changeovers.")
     scaling: ScalingStatus | None = Field(
-        None, description="Why the job has the size it has; in mode Auto only."
+        None, description="Why the job has its present size; only in mode Auto."
     )
-    orders: Orders | None = Field(None, description="Requests to the workers beside training.")
-    interruptions: Interruptions | None = Field(None, description="Workers that were taken away.")
+    orders: Orders | None = Field(None, description="Requests from the operator to the workers.")
+    interruptions: Interruptions | None = Field(
+        None, description="Workers that the platform took away."
+    )
     restarts: Restarts | None = Field(None, description="Failures, and the restarts that followed.")
     batch_change: BatchChange | None = Field(
         None,
-        description="The last change of size of a script without `Run`: its global batch is "
-        "another one since.",
+        description="The last change of size of a script without `Run`; since then its global "
+        "batch is a different one.",
     )
-    rejections: Rejections | None = Field(None, description="Workers that nodes did not take.")
+    rejections: Rejections | None = Field(None, description="Workers that a node did not accept.")
     unused: Unused | None = Field(
-        None, description="Nodes that no allowed size of the job could use."
+        None, description="Nodes that were given back because no allowed size could use them."
     )
     gives_way: GivesWay | None = Field(
-        None, description="The room that the job gave to one of higher priority."
+        None, description="Nodes that the job gave up for a job of higher priority."
     )
     cost: Cost | None = Field(
         None,
-        description="The cost and the savings of the job, in USD, written at most once a minute.",
+        description="The cost and the savings of the job, in USD, updated at most once a minute.",
     )
     decisions: Annotated[tuple[Decision, ...], Field(max_length=10)] | None = Field(
         None, description="The last ten decisions, newest last, each with its numbers."
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=32)] | None = Field(
         None,
-        description="Aspects of the job's state for machines and `kubectl wait`.",
+        description="Conditions of the job, for programs and `kubectl wait`.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
         },
     )
     next_worker_id: Count | None = Field(
-        None, description="The id that the next worker gets; stored before its pod is made."
+        None, description="The id of the next worker; stored before its pod is created."
     )
     settled: Intervals | None = Field(
         None,
-        description='Ids of workers whose cost is in the sums, e.g. "0-41,43". This and '
-        "the other lists of worker ids begin with + where they are long: then each number is "
-        "the distance from the one before.",
+        description='Ids of workers whose cost is in the sums, e.g. "0-41,43". Long lists of '
+        "worker ids, here and elsewhere, begin with +: then each number is the distance from the "
+        "one before.",
     )
     lost: WorkerIds | None = Field(
         None,
-        description="Ids of workers that were given up, though their containers may "
-        "still run; new workers keep away from their nodes until something is heard from there.",
+        description="Ids of workers that the operator has given up, although their containers may "
+        "still run. New workers avoid their nodes until something is heard from there.",
     )
     failed: WorkerIds | None = Field(
         None,
-        description="Ids of workers that have failed, while containers beside their "
-        "trainer still run: that end is seen again and again, and counts once.",
+        description="Ids of workers that have failed while other containers of their pods still "
+        "run. The failure is seen repeatedly, and counts once.",
     )
     accumulators: Accumulators | None = Field(
         None, description="Exact sums that the operator continues after a restart."

@@ -52,24 +52,24 @@ class TrainingJobSpec(Model):
 
     suspend: bool = Field(
         False,
-        description="Default false. True takes all workers away, after a checkpoint if there is a "
-        "place for one. Only users write here; in trials of a "
-        "TuningJob the operator does.",
+        description="Default false. True removes all workers, after a checkpoint if the job has a "
+        "place for one. Only users write this field; in trials of a TuningJob the operator does.",
     )
     priority: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] = Field(
         0,
-        description="Default 0. Among TrainingJobs that wait for the same capacity the higher "
-        "one is "
-        "first. The priority of pods is something else: see template.spec.priorityClassName.",
+        description="Default 0. Of the TrainingJobs that wait for the same capacity, the one with "
+        "the highest priority is first. This is not the priority of pods: for that see "
+        "workers.template.spec.priorityClassName.",
     )
     managed_by: ControllerName | None = Field(
         None,
         description="The controller that runs the job. Default: this operator. With "
-        "kueue.x-k8s.io/multikueue it asks a queue for the job's workers here, and Kueue has the "
-        "job run in another cluster; with any other name it leaves the job alone. Cannot change.",
+        "kueue.x-k8s.io/multikueue this operator only asks a queue for the job's workers, and "
+        "Kueue has the job run in another cluster. With any other name this operator ignores the "
+        "job. Cannot change.",
     )
     workers: Workers = Field(
-        description="The number of workers, and the template that each is made from."
+        description="The number of workers, and the pod template of each worker."
     )
     scaling: Scaling = Field(
         Scaling(), description="The way in which the number of workers follows their utilization."
@@ -82,26 +82,28 @@ class TrainingJobSpec(Model):
         None, description="The time by which the job should be finished. Default: no deadline."
     )
     budget: Budget | None = Field(
-        None, description="The money that the job may cost. Default: no limit."
+        None, description="The maximum cost of the job. Default: no limit."
     )
     schedule: Schedule | None = Field(
         None, description="The hours in which the job may run. Default: always."
     )
     idle: Idle | None = Field(
         None,
-        description="The reaction to workers that are paid and do next to nothing. Default: the "
-        "condition Idle says so, and they go on.",
+        description="What happens when workers are paid for but do almost nothing. Default: the "
+        "condition Idle reports it, and the workers continue.",
     )
     checkpoint: Checkpoint | None = Field(
         None,
-        description="The place of checkpoints. Default: none, so a job that loses all its workers "
-        "begins again. Changes only while the job is suspended.",
+        description="The place for checkpoints, and their interval. Default: none; a job that "
+        "loses all its workers then starts from the beginning. Can be changed only while the job "
+        "is suspended.",
     )
-    failures: Failures = Field(Failures(), description="The reaction to failures of the training.")
+    failures: Failures = Field(Failures(), description="What happens when the training fails.")
     stages: Stages | None = Field(
         None,
-        description="The stages of the training, each with its own values, from the last one's "
-        "checkpoint on, in the same pods. Default: none. Changes only while the job is suspended.",
+        description="The stages of the training. Each has its own args and params, and continues "
+        "from the checkpoint of the stage before in the same pods. Default: none. Can be changed "
+        "only while the job is suspended.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["name"],
@@ -109,11 +111,11 @@ class TrainingJobSpec(Model):
     )
     stop_when: MetricStop | None = Field(
         None,
-        description="The metric by which the training ends early, well and with a checkpoint. "
-        "Default: it goes on to its end.",
+        description="The metric that ends the training early. The job then succeeds, with a "
+        "checkpoint. Default: the training runs to its end.",
     )
     finished: Finished | None = Field(
-        None, description="The clean-up of the job after its end. Default: it is kept."
+        None, description="What happens to the job after its end. Default: it is kept."
     )
 
     rules = (
@@ -189,7 +191,7 @@ def _optional_unchanged(path: str) -> str:
 
 
 class TrainingJob(Model):
-    """One PyTorch training run: on spot capacity, sized by utilization, metered to the cent."""
+    """One PyTorch training run on spot capacity, sized by utilization and metered in USD."""
 
     api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
     kind: Literal["TrainingJob"] = Field(description="The kind of object.")
@@ -207,13 +209,13 @@ class TrainingJob(Model):
     rules = (
         Rule(
             cel="size(self.metadata.name) <= 50 && !self.metadata.name.contains('.')",
-            message="metadata.name must be at most 50 characters and without dots, "
-            "for the names of the workers' pods begin with it",
+            message="metadata.name must be at most 50 characters and without dots, because the "
+            "names of the workers' pods begin with it",
             holds=lambda j: len(j.metadata.name or "") <= 50 and "." not in (j.metadata.name or ""),
         ),
         Rule(
             cel=_optional_unchanged("managedBy"),
-            message="spec.managedBy cannot change: delete the job, and create it anew",
+            message="spec.managedBy cannot change: delete the job, and create it again",
             holds=None,
         ),
         _only_while_suspended(

@@ -43,7 +43,7 @@ VERBS = {
         takes_arguments=True,
     ),
     "list": Verb(
-        "the jobs, those that need somebody first, with their dollars",
+        "the jobs with their cost, first those that need attention",
         job_flags.describe_list,
         "spotrun.cli.jobs.commands",
         "run_list",
@@ -55,12 +55,12 @@ VERBS = {
         "run_show",
     ),
     "watch": Verb(
-        "the same, drawn anew as it changes",
+        "the same as show, updated as the job changes",
         job_flags.describe_watch,
         "spotrun.cli.jobs.watch",
     ),
     "why": Verb(
-        "why it waits, why this size, why these nodes, why this price",
+        "why a job waits, and the reasons for its size, nodes and price",
         job_flags.describe_why,
         "spotrun.cli.jobs.commands",
         "run_why",
@@ -71,7 +71,7 @@ VERBS = {
         "spotrun.cli.jobs.logs.command",
     ),
     "cost": Verb(
-        "what a job has cost and saved, or all of them by team, project or pool",
+        "what a job has cost and saved, or all jobs by team, project or pool",
         job_flags.describe_cost,
         "spotrun.cli.jobs.commands",
         "run_cost",
@@ -82,13 +82,13 @@ VERBS = {
         "spotrun.cli.report.bills.command",
     ),
     "breakeven": Verb(
-        "when nodes that are bought or reserved cost less than rented ones, by your bills",
+        "when bought or reserved nodes cost less than rented ones, computed from your bills",
         break_even_flags.describe,
         "spotrun.cli.report.break_even.command",
         is_understood_first=True,
     ),
     "idle": Verb(
-        "nodes that hold no pod of anybody, with what they cost and why they stay",
+        "nodes that no workload uses, with their cost and the reason why they stay",
         idle_flags.describe,
         "spotrun.cli.report.unused_nodes.command",
     ),
@@ -103,18 +103,18 @@ VERBS = {
         "spotrun.cli.page.command",
     ),
     "nodepools": Verb(
-        "what Karpenter should know of your CapacityPools: its NodePools, and prices with losses",
+        "Karpenter's objects for your CapacityPools: NodePools, and prices that include lost work",
         nodepools_flags.describe,
         "spotrun.cli.nodepools.command",
     ),
     "suspend": Verb(
-        "save, and give all workers back",
+        "save a checkpoint, and give all workers back",
         job_flags.describe_suspend,
         "spotrun.cli.jobs.acting",
         "run_suspend",
     ),
     "resume": Verb(
-        "let a suspended job go on",
+        "let a suspended job continue",
         job_flags.describe_resume,
         "spotrun.cli.jobs.acting",
         "run_resume",
@@ -126,7 +126,7 @@ VERBS = {
         "run_scale",
     ),
     "checkpoint": Verb(
-        "save now, and wait until that is durable",
+        "save a checkpoint now, and wait until it is durable",
         job_flags.describe_checkpoint,
         "spotrun.cli.jobs.acting",
         "run_checkpoint",
@@ -155,13 +155,13 @@ VERBS = {
         is_understood_first=True,
     ),
     "tune": Verb(
-        "the trials of a search, with what each costs and is worth",
+        "the trials of a search, with the cost and the result of each",
         tune_flags.describe,
         "spotrun.cli.jobs.tune.command",
         is_understood_first=True,
     ),
     "doctor": Verb(
-        "what is wrong with the installation, or with a job, and the mend of each",
+        "what is wrong with the installation, or with a job, and how to fix it",
         doctor_flags.describe,
         "spotrun.cli.doctor.command",
         is_understood_first=True,

@@ -74,7 +74,7 @@ async def flood(
 async def test_ten_thousand_connections_come_from_one_address(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """harmless: 256 are let in, and who comes from elsewhere is served meanwhile"""
+    """harmless: 256 connections are accepted, and other addresses are served meanwhile"""
     number = most_connections()
     record_property("connections", number)
     limits = Limits(arrivals_per_address=FREELY)
@@ -90,7 +90,7 @@ async def test_ten_thousand_connections_come_from_one_address(
 async def test_ten_thousand_connections_come_from_a_hundred_addresses(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """harmless: strangers are kept few, and if many they give way to a joining worker"""
+    """harmless: unauthenticated connections are limited, and give way to a joining worker"""
     number = most_connections()
     record_property("connections", number)
     # Where it takes longer for all of them to come, the first ones would be gone by then.
@@ -110,7 +110,7 @@ async def test_ten_thousand_connections_come_from_a_hundred_addresses(
 
 
 async def test_a_connection_stops_in_the_middle_of_its_handshake() -> None:
-    """hung up on: a handshake has its time"""
+    """closed: a handshake has a time limit"""
     async with replica(limits=Limits(authentication_seconds=1)) as there:
         there.board.publish(job(world("0-2")), version=1)
         reader, writer = await asyncio.open_connection(HOST, there.server.port)
@@ -125,7 +125,7 @@ async def test_a_connection_stops_in_the_middle_of_its_handshake() -> None:
 
 
 async def test_a_worker_pipelines_requests_while_its_poll_is_held(there: Replica) -> None:
-    """harmless: what is not read yet is not taken off the line"""
+    """harmless: requests that the operator does not read yet stay in the socket's buffers"""
     async with Caller(there) as caller:
         seen = (await caller.poll(worker(0), TOKEN)).content["version"]
     polls = head(what="world", method="GET", query=f"?seen={seen}")
@@ -134,7 +134,7 @@ async def test_a_worker_pipelines_requests_while_its_poll_is_held(there: Replica
 
 
 async def test_a_worker_turns_its_connection_into_another_protocol(there: Replica) -> None:
-    """harmless: nobody keeps what comes then"""
+    """harmless: the operator does not keep what is sent after that"""
     async with Caller(there) as caller:
         seen = (await caller.poll(worker(0), TOKEN)).content["version"]
     polls = head(what="world", method="GET", query=f"?seen={seen}")
@@ -158,28 +158,28 @@ async def test_a_worker_asks_for_a_tunnel(there: Replica) -> None:
 
 LENGTHS = {
     "of forty digits": "9" * 40,
-    "of a float": "1e9",
+    "that is a float": "1e9",
     "in hexadecimal": "0x10",
     "with a sign": "+1",
-    "of another script": "\u0663",
+    "in another script": "\u0663",
 }
 
 
 @pytest.mark.parametrize("length", LENGTHS.values(), ids=LENGTHS)
-async def test_a_report_has_a_length(there: Replica, length: str) -> None:
+async def test_a_report_has_a_content_length(there: Replica, length: str) -> None:
     """refused"""
     answer, _ = await flood(there, head(f"Content-Length: {length}"), b"{}", most_bytes=2)
     assert b" 400 " in answer
 
 
 async def test_a_report_promises_eight_exabytes_and_sends_two_bytes(there: Replica) -> None:
-    """refused when its time is over: nothing is set aside for what is promised"""
+    """refused after a timeout: no memory is reserved for what is promised"""
     answer, _ = await flood(there, head(f"Content-Length: {2**63 - 1}"), b"{}", most_bytes=2)
     assert answer.startswith(b"HTTP/1.1 408")
 
 
 async def test_a_report_dribbles_in_chunks_of_one_byte(there: Replica) -> None:
-    """refused when its time is over: each byte buys none"""
+    """refused after a timeout: single bytes do not extend it"""
     async with raw(there) as (reader, writer):
         writer.write(head("Transfer-Encoding: chunked"))
         answer = asyncio.create_task(rest(reader, seconds=20))
@@ -199,7 +199,7 @@ async def test_a_report_has_trailers_without_end(there: Replica) -> None:
 
 
 async def test_a_chunk_of_a_report_has_an_extension_without_end(there: Replica) -> None:
-    """refused when its time is over: what is no content is not kept"""
+    """refused after a timeout: what is no content is not kept"""
     first = head("Transfer-Encoding: chunked") + b"2;"
     answer, _ = await flood(there, first, b"x" * 65_536)
     assert answer.startswith(b"HTTP/1.1 408") or answer == b""
@@ -210,8 +210,8 @@ BOMB = zlib.compress(b"0" * 10 * MIB, level=9)  # ten kilobytes
 
 
 @pytest.mark.parametrize("coding", ["deflate", "gzip", "br", "zstd", "gzip, gzip"])
-async def test_a_report_is_a_bomb_of_compressed_nothing(there: Replica, coding: str) -> None:
-    """refused: nothing is unpacked, whatever it is said to be"""
+async def test_a_report_is_a_compression_bomb(there: Replica, coding: str) -> None:
+    """refused: the operator decompresses nothing, whatever the header says"""
     lines = (f"Content-Encoding: {coding}", f"Content-Length: {len(BOMB)}")
     answer, _ = await flood(there, head(*lines), BOMB, most_bytes=len(BOMB))
     assert b" 400 " in answer
@@ -219,7 +219,7 @@ async def test_a_report_is_a_bomb_of_compressed_nothing(there: Replica, coding: 
     assert there.heard.reports == []
 
 
-async def test_a_report_is_packed_for_the_way(there: Replica) -> None:
+async def test_a_report_has_a_compressed_transfer_encoding(there: Replica) -> None:
     """refused"""
     answer, _ = await flood(there, head("Transfer-Encoding: gzip, chunked"), BOMB, most_bytes=1)
     assert b" 400 " in answer or b" 408 " in answer
@@ -227,23 +227,23 @@ async def test_a_report_is_packed_for_the_way(there: Replica) -> None:
 
 
 HEADERS = {
-    "a line without an end": b"GET /" + b"x" * MIB,
-    "a name without an end": b"GET / HTTP/1.1\r\nX-" + b"x" * MIB,
-    "a value without an end": b"GET / HTTP/1.1\r\nX: " + b"x" * MIB,
+    "an endless request line": b"GET /" + b"x" * MIB,
+    "an endless header name": b"GET / HTTP/1.1\r\nX-" + b"x" * MIB,
+    "an endless header value": b"GET / HTTP/1.1\r\nX: " + b"x" * MIB,
     "folded lines": b"GET / HTTP/1.1\r\nX: a\r\n" + b" b\r\n" * 100_000,
     "a zero byte": b"GET / HTTP/1.1\r\nX: a\x00b\r\n\r\n",
-    "a blank before the colon": b"GET / HTTP/1.1\r\nContent-Length : 5\r\n\r\n",
+    "a space before the colon": b"GET / HTTP/1.1\r\nContent-Length : 5\r\n\r\n",
     "two hosts": b"GET /v1 HTTP/1.1\r\nHost: a\r\nHost: b\r\nX: \xff\r\n\r\n\r\n",
-    "no version": b"GET /\r\n\r\n",
-    "a version of the future": b"GET / HTTP/9.9\r\n\r\n",
+    "no HTTP version": b"GET /\r\n\r\n",
+    "an unknown HTTP version": b"GET / HTTP/9.9\r\n\r\n",
 }
 
 
 @pytest.mark.parametrize("sent", HEADERS.values(), ids=HEADERS)
-async def test_a_request_has_headers_that_are_none(
+async def test_a_request_is_malformed(
     there: Replica, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """refused, and nothing is logged of it; strangers are not told what they talk to"""
+    """refused without a log line; the answer does not reveal which server it is"""
     answer, _ = await flood(there, sent, b"", most_bytes=0)
     assert b" 400 " in answer or b" 404 " in answer
     assert b"aiohttp" not in answer

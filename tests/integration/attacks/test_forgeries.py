@@ -75,7 +75,7 @@ async def pod_of(world: World, name: str) -> Manifest:
 
 
 async def test_a_pod_has_our_labels_and_another_owner(world: World) -> None:
-    """harmless: it is counted as nobody's worker, and left alone"""
+    """harmless: the operator counts it as nobody's worker, and leaves it alone"""
     await world.nodes.add("a", capacity=ROOM, annotations={PRICE: "4"})
     await world.create_job(workers=sized(1))
     async with world.operator():
@@ -89,7 +89,8 @@ async def test_a_pod_has_our_labels_and_another_owner(world: World) -> None:
 
 
 async def test_a_pod_forges_owner_name_and_number_of_a_worker(world: World) -> None:
-    """harmless: its number was never given out, so it costs the job nothing and is told nothing"""
+    """harmless: the operator never assigned that number, so the pod adds no cost, and its reports
+    are refused"""
     await world.nodes.add("a", capacity=ROOM, annotations={PRICE: "4"})
     await world.create_job(workers=sized(1))
     async with world.operator():
@@ -111,8 +112,8 @@ async def test_a_pod_forges_owner_name_and_number_of_a_worker(world: World) -> N
         assert (answer.status, "is no worker of a job" in answer.message) == (404, True)
 
 
-async def test_a_pod_takes_the_name_of_the_worker_to_come(world: World) -> None:
-    """told: the operator takes nobody's pod away, and says what to do"""
+async def test_a_pod_takes_the_name_of_the_next_worker(world: World) -> None:
+    """reported: the operator deletes no pod of others, and the job's status says what to do"""
     await world.nodes.add("a", capacity=ROOM)
     job = await world.create_job(workers=sized(1), suspend=True)
     name = worker_name("job", job["metadata"]["uid"], 0)
@@ -151,7 +152,7 @@ COSTS = ("NaN", "-Infinity", "1e999999999", "0.0001 USD", "999999999999")
 
 @pytest.mark.parametrize("cost", COSTS)
 async def test_a_tenant_writes_what_a_job_has_cost(world: World, cost: str) -> None:
-    """harmless: it is written over, and nothing is computed from it"""
+    """harmless: the operator overwrites it, and computes nothing from it"""
     await world.nodes.add("a", capacity=ROOM, annotations={PRICE: "3600"})
     await world.create_job(workers=sized(1))
     async with world.operator():
@@ -168,7 +169,7 @@ async def test_a_tenant_writes_what_a_job_has_cost(world: World, cost: str) -> N
 
 
 async def test_a_tenant_puts_a_price_on_a_job_and_on_its_pods(world: World) -> None:
-    """harmless: prices are read from nodes, pools and tables"""
+    """harmless: the operator reads prices only from nodes, pools and tables"""
     await world.nodes.add("a", capacity=ROOM, annotations={PRICE: "4"})
     await world.create_job(workers=sized(1))
     free = {"metadata": {"annotations": {PRICE: "0"}}}
@@ -181,8 +182,8 @@ async def test_a_tenant_puts_a_price_on_a_job_and_on_its_pods(world: World) -> N
         assert Decimal(job["status"]["cost"]["usdPerHour"]) == 1
 
 
-async def test_a_job_is_nested_so_deep_that_no_reader_follows(world: World) -> None:
-    """harmless to others, who are read and served; the job itself is told"""
+async def test_a_job_is_nested_too_deeply_for_json_decoders(world: World) -> None:
+    """harmless to other jobs, which are read and served; the problem is reported for this job"""
     await world.nodes.add("a", capacity=ROOM)
     deep = '{"a":' * DEEPEST + "1" + "}" * DEEPEST
     text = (
@@ -225,7 +226,8 @@ ODD: dict[str, Manifest] = {
 
 
 async def test_a_job_is_made_of_a_template_that_makes_no_sense(world: World) -> None:
-    """told, one by one; others are served, also by an operator that has just begun to lead"""
+    """reported for each such job; other jobs are served, also by an operator that has just become
+    the leader"""
     await world.nodes.add("a", capacity=ROOM)
     for number, (_, spec) in enumerate(ODD.items()):
         template = {"spec": {"containers": [{"name": "trainer", "image": "i"}], **spec}}
@@ -244,7 +246,7 @@ CLAIMS = ("../../secrets/spotrun-agents", "..", "x?watch=true", "%2e%2e", "a" * 
 
 
 async def test_the_volumes_of_a_job_name_claims_that_are_paths(world: World) -> None:
-    """harmless: a name never leaves its place in a path; no worker starts, others do"""
+    """harmless: a name stays one segment of a path; this job gets no worker, other jobs do"""
     await world.nodes.add("a", capacity=ROOM)
     volumes = [
         {"name": f"v{number}", "persistentVolumeClaim": {"claimName": claim}}
@@ -260,7 +262,7 @@ async def test_the_volumes_of_a_job_name_claims_that_are_paths(world: World) -> 
 
 
 async def test_a_job_asks_for_a_billionth_of_a_billionth_of_a_byte(world: World) -> None:
-    """harmless: it is rounded as Kubernetes rounds it"""
+    """harmless: the operator rounds it as Kubernetes does"""
     await world.nodes.add("a", capacity=ROOM, labels={"node.kubernetes.io/instance-type": "g5.xl"})
     tiny = {"requests": {"memory": "0.000000001n"}}
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "resources": tiny}

@@ -34,8 +34,8 @@ async def crowded(world: World) -> AsyncIterator[str]:
 
 
 async def test_a_tenant_creates_jobs_without_end(world: World, crowded: str) -> None:
-    """harmless: namespaces take turns in the operator's queue, so jobs of others do not wait for
-    all of these"""
+    """harmless: namespaces take turns in the operator's queue, so jobs of other namespaces need not
+    wait for all of these"""
     await world.create_job()
     async with world.operator(watch_namespace=None, workers=4):
         [mine] = await world.until(lambda: _begun(world, world.namespace))
@@ -44,7 +44,7 @@ async def test_a_tenant_creates_jobs_without_end(world: World, crowded: str) -> 
 
 
 async def test_a_tenant_has_its_jobs_paid_by_another_team(world: World) -> None:
-    """harmless where the namespace has a label team: that comes before the job's in bills"""
+    """harmless if the namespace has a label team: bills use it instead of the job's label"""
     named = {"metadata": {"labels": {"team": "mine"}}}
     await world.kube.patch(at("namespaces", None, world.namespace), named)
     await add_node(world, "a", "36")
@@ -57,7 +57,7 @@ async def test_a_tenant_has_its_jobs_paid_by_another_team(world: World) -> None:
 
 
 async def test_a_tenant_makes_a_job_as_large_as_objects_may_be(world: World) -> None:
-    """harmless to others: their jobs start, and the large one is looked at as any other"""
+    """harmless to others: their jobs start, and the large one is handled like any other"""
     env = [{"name": "A", "value": "x" * GIANT_BYTES}]
     containers = [{"name": "trainer", "image": "x", "args": ["train.py"], "env": env}]
     await world.create_job("giant", workers={"template": {"spec": {"containers": containers}}})

@@ -40,7 +40,7 @@ def probed(limits: Limits) -> Listener:
 async def test_ten_thousand_connections_come_to_a_port_of_probes(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """harmless: 50 of an address are let in, and the kubelet is answered meanwhile"""
+    """harmless: 50 connections of an address are accepted, and the kubelet is answered meanwhile"""
     number = most_connections()
     record_property("connections", number)
     async with probed(FREELY) as there:
@@ -52,7 +52,7 @@ async def test_ten_thousand_connections_come_to_a_port_of_probes(
 
 
 async def test_connections_from_sixty_addresses_fill_a_port_of_probes() -> None:
-    """harmless: they are kept few, and who has many gives way to the kubelet"""
+    """harmless: connections are limited, and addresses with many give way to the kubelet"""
     most = min(most_connections(), FREELY.unauthenticated)
     async with probed(FREELY) as there:
         async with crowd(there.port) as strangers:
@@ -66,13 +66,13 @@ async def test_connections_from_sixty_addresses_fill_a_port_of_probes() -> None:
 BEGINNINGS = {
     "nothing": b"",
     "half a request": b"GET /healthz HTTP/1.1\r\nHost: x\r\n",
-    "a body that does not come": b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+    "a request without its body": b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
 }
 
 
 @pytest.mark.parametrize("sent", BEGINNINGS.values(), ids=BEGINNINGS)
-async def test_who_connects_to_a_port_of_probes_sends(sent: bytes) -> None:
-    """hung up on: a connection has its time"""
+async def test_a_connection_to_a_port_of_probes_sends(sent: bytes) -> None:
+    """closed: a connection has a time limit"""
     async with probed(HURRIED) as there:
         reader, writer = await asyncio.open_connection(HOST, there.port)
         writer.write(sent)
@@ -82,7 +82,7 @@ async def test_who_connects_to_a_port_of_probes_sends(sent: bytes) -> None:
 
 
 async def test_a_request_to_a_port_of_probes_comes_one_byte_at_a_time() -> None:
-    """hung up on: each byte buys none"""
+    """closed: single bytes do not extend the time limit"""
     async with probed(HURRIED) as there:
         reader, writer = await asyncio.open_connection(HOST, there.port)
         answer = asyncio.create_task(rest(reader))
@@ -95,8 +95,8 @@ async def test_a_request_to_a_port_of_probes_comes_one_byte_at_a_time() -> None:
         assert await answer == b""
 
 
-async def test_a_port_of_probes_is_asked_for_more_on_the_same_connection() -> None:
-    """answered once: another answer is another connection, and those are counted"""
+async def test_a_port_of_probes_is_asked_again_on_the_same_connection() -> None:
+    """answered once: each answer needs a new connection, and connections are limited"""
     async with probed(LIMITS) as there:
         reader, writer = await asyncio.open_connection(HOST, there.port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 100)

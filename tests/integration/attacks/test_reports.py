@@ -117,29 +117,29 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "NaN": (PROGRESS % b"NaN", "NaN is not a number"),
     "infinity": (PROGRESS % b"-Infinity", "-Infinity is not a number"),
     "1e308 steps": (PROGRESS % b"1e308", "step is a whole number"),
-    "beyond any float": (PROGRESS % b"1e999", "step is a whole number"),
-    "fewer steps than none": (PROGRESS % b"-1", "step is a whole number"),
+    "a number beyond any float": (PROGRESS % b"1e999", "step is a whole number"),
+    "a negative step": (PROGRESS % b"-1", "step is a whole number"),
     "half a step": (PROGRESS % b"0.5", "step is a whole number"),
-    "a step that is true": (PROGRESS % b"true", "step is a whole number"),
-    "a step in words": (PROGRESS % b'"100"', "step is a whole number"),
+    "a step that is a boolean": (PROGRESS % b"true", "step is a whole number"),
+    "a step that is a text": (PROGRESS % b'"100"', "step is a whole number"),
     "more steps than can be stored": (PROGRESS % b"9007199254740992", "from 0 to"),
     "a step of 10,000 digits": (PROGRESS % (b"9" * 10_000), "this is not JSON"),
-    "lists in lists": (PROGRESS % (b"[" * 7_000 + b"]" * 7_000), "not "),
-    "objects in objects": (PROGRESS % (b'{"a":' * 2_000 + b"1" + b"}" * 2_000), "not "),
+    "deeply nested lists": (PROGRESS % (b"[" * 7_000 + b"]" * 7_000), "not "),
+    "deeply nested objects": (PROGRESS % (b'{"a":' * 2_000 + b"1" + b"}" * 2_000), "not "),
     "UTF-16": (PROGRESS.decode().encode("utf-16") + b"\xff", "this is not JSON"),
-    "seconds that are below none": (
+    "negative seconds": (
         b'{"wire": 1, "progress": {"step": 1, "stepSeconds": -1e-9}}',
         "stepSeconds is a number from 0",
     ),
-    "a year for a step": (
+    "a step that takes a year": (
         b'{"wire": 1, "progress": {"step": 1, "stepSeconds": 31536000}}',
         "stepSeconds is a number from 0",
     ),
-    "a century of saving": (
+    "a checkpoint that takes a century": (
         b'{"wire": 1, "progress": {"step": 1, "checkpointSeconds": 3.2e9}}',
         "checkpointSeconds is a number from 0",
     ),
-    "more of a GPU than there is": (
+    "more than 100% of a GPU": (
         b'{"wire": 1, "utilization": {"gpu": 1.5}}',
         "gpu is a number from 0 to 1",
     ),
@@ -147,7 +147,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
         b'{"wire": 1, "storePort": "198.51.100.1:22"}',
         "storePort is a whole number",
     ),
-    "an exit code that is none": (
+    "a negative exit code": (
         b'{"wire": 1, "failed": {"worldNumber": 1, "exitCode": -9}}',
         "exitCode is a whole number",
     ),
@@ -156,7 +156,7 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize(("body", "words"), MALFORMED.values(), ids=MALFORMED)
 async def test_a_worker_reports(stage: Stage, body: bytes, words: str) -> None:
-    """refused in a sentence"""
+    """refused with a message that names the field or the mistake"""
     told = await stage.send(body)
     assert (told.status, words in told.message) == (400, True)
 
@@ -164,19 +164,19 @@ async def test_a_worker_reports(stage: Stage, body: bytes, words: str) -> None:
 LARGE = {
     "a step of a million digits": PROGRESS % (b"9" * 1_000_000),
     "four megabytes of text": b'{"wire": 1, "failed": {"message": "' + b"x" * 4_000_000 + b'"}}',
-    "one byte more than a report has": b" " * (REPORT_BYTES + 1),
+    "one byte more than the limit": b" " * (REPORT_BYTES + 1),
 }
 
 
 @pytest.mark.parametrize("body", LARGE.values(), ids=LARGE)
-async def test_a_worker_reports_at_length(stage: Stage, body: bytes) -> None:
-    """refused, and hung up on: what is more than a report has is not even read"""
+async def test_a_worker_sends_a_report_that_is_too_long(stage: Stage, body: bytes) -> None:
+    """refused, and the connection is closed: the operator does not read beyond the limit"""
     told = await stage.send(body)
     assert told in {HUNG_UP, Told(413, f"a report has at most {REPORT_BYTES} bytes")}
 
 
-async def test_a_worker_has_done_more_than_there_is_time_for(stage: Stage) -> None:
-    """harmless: what is beyond belief is neither shown as speed nor counted as saved"""
+async def test_a_worker_reports_more_steps_than_its_time_allows(stage: Stage) -> None:
+    """harmless: implausible progress is neither shown as speed nor counted as savings"""
     job = await stage.progress(
         MOST_STEPS - 1, total=MOST_STEPS, samples=MOST_STEPS, step_seconds=86_400.0
     )
@@ -184,8 +184,8 @@ async def test_a_worker_has_done_more_than_there_is_time_for(stage: Stage) -> No
     assert abs(saved) < 10
 
 
-async def test_the_steps_of_a_worker_take_no_time_at_all(stage: Stage) -> None:
-    """harmless: a speed has a limit"""
+async def test_a_worker_reports_steps_that_take_no_time(stage: Stage) -> None:
+    """harmless: the speed that is shown has an upper limit"""
     job = await stage.progress(
         MOST_STEPS, total=MOST_STEPS, samples=MOST_STEPS, step_seconds=5e-324
     )
@@ -195,7 +195,7 @@ async def test_the_steps_of_a_worker_take_no_time_at_all(stage: Stage) -> None:
 
 
 async def test_a_worker_loses_all_its_steps_again_and_again(stage: Stage) -> None:
-    """harmless: no count grows beyond what can be stored, and no more is lost than was paid"""
+    """harmless: no counter exceeds what can be stored, and no more is lost than was paid"""
     for step in (MOST_STEPS - 2, 201, MOST_STEPS - 3, 202, MOST_STEPS - 4, 203):  # its peer has 100
         job = await stage.progress(step, step_seconds=86_400.0)
     status = job["status"]
@@ -203,23 +203,23 @@ async def test_a_worker_loses_all_its_steps_again_and_again(stage: Stage) -> Non
     assert Decimal(status["cost"].get("lostWorkUsd", "0")) <= Decimal(status["cost"]["usd"])
 
 
-async def test_a_worker_has_saved_a_checkpoint_of_the_last_step_there_is(stage: Stage) -> None:
-    """harmless to others: it is its own job's to restore"""
+async def test_a_worker_reports_a_checkpoint_of_the_largest_step(stage: Stage) -> None:
+    """harmless to others: only its own job restores it"""
     name = f"step-{MOST_STEPS}.g1"
     await stage.say(committed=Checkpoint(name, MOST_STEPS))
     job = await stage.world.until_job(lambda s: s.get("checkpoint", {}).get("name") == name)
     assert job["status"]["checkpoint"]["step"] == MOST_STEPS
 
 
-async def test_a_worker_trains_in_a_world_that_is_yet_to_come(stage: Stage) -> None:
-    """harmless: worlds are counted by the operator"""
+async def test_a_worker_reports_a_world_that_does_not_exist_yet(stage: Stage) -> None:
+    """harmless: only the operator numbers worlds"""
     told = await stage.send({"wire": 1, "ready": True, "arrived": MOST_STEPS})
     assert told.status == 200
     assert (await stage.job())["status"]["world"]["number"] < 100
 
 
 async def test_a_worker_accuses_all_its_peers(stage: Stage) -> None:
-    """harmless: who is accused and answers is not lost"""
+    """harmless: a peer that still answers is not counted as lost"""
     before = [pod["metadata"]["uid"] for pod in await stage.world.pods()]
     for _ in range(3):
         told = await stage.send({"wire": 1, "ready": True, "arrived": 1, "suspects": [0] * 8})
@@ -228,7 +228,7 @@ async def test_a_worker_accuses_all_its_peers(stage: Stage) -> None:
 
 
 async def test_a_worker_reports_without_a_pause(stage: Stage) -> None:
-    """refused after the first: it is asked to come again later"""
+    """refused after the first ones: the worker has to wait before it reports again"""
     liar = (await stage.world.pods())[1]
     async with taken_over(stage.world, liar) as traitor:
         told = [await traitor.report({"wire": 1, "ready": True})]

@@ -74,7 +74,7 @@ async def test_the_operator_lacks_a_right_or_has_one_too_many(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """neither: all that is granted is used, and nothing that is asked for is denied"""
+    """neither: the operator uses every right that it is granted, and no request of it is denied"""
     world = alone
     monkeypatch.setattr(metrics_server, "IGNORED_SECONDS", 0.2)
     grant_rights(world.cluster, "rbac.yaml")

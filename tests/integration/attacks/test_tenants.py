@@ -32,7 +32,7 @@ def forbidden(answer: Answer, what: str) -> bool:
 
 
 def test_a_tenant_has_the_operator_make_a_pod(tenant: Tenant) -> None:
-    """refused: who may not create pods may not have any made"""
+    """refused: a user who may not create pods may not have the operator create them"""
     assert refused(tenant.try_to("POST", tenant.jobs(), a_job()), NO_PODS)
 
 
@@ -51,7 +51,7 @@ def test_a_tenant_makes_a_pod_that_looks_like_a_worker(tenant: Tenant) -> None:
 def test_a_tenant_has_the_job_of_somebody_else_run_another_program(
     tenant: Tenant, made: str
 ) -> None:
-    """refused: a template is judged again when it changes"""
+    """refused: the guard judges a template again when it changes"""
     containers = [{"name": "trainer", "image": "i", "args": ["steal.py"]}]
     patch = {"spec": {"workers": {"template": {"spec": {"containers": containers}}}}}
     assert refused(
@@ -60,7 +60,7 @@ def test_a_tenant_has_the_job_of_somebody_else_run_another_program(
 
 
 def test_a_tenant_changes_a_template_by_server_side_apply(tenant: Tenant, made: str) -> None:
-    """refused: whichever way it is written"""
+    """refused: the guard judges a change whichever way it is written"""
     body = a_job({"suspend": True, f"{CONTAINERS}.0.image": "other"})
     query = "fieldManager=tenant&force=true"
     path = tenant.jobs(made, query)
@@ -68,7 +68,7 @@ def test_a_tenant_changes_a_template_by_server_side_apply(tenant: Tenant, made: 
 
 
 def test_a_tenant_changes_a_template_by_json_patch(tenant: Tenant, made: str) -> None:
-    """refused: whichever way it is written"""
+    """refused: the guard judges a change whichever way it is written"""
     patch: Any = [
         {"op": "add", "path": "/spec/workers/template/spec/hostNetwork", "value": True},
     ]
@@ -76,17 +76,15 @@ def test_a_tenant_changes_a_template_by_json_patch(tenant: Tenant, made: str) ->
     assert refused(tenant.try_to("PATCH", path, patch, kind="json-patch+json"), NO_PODS)
 
 
-def test_a_tenant_leads_the_checkpoints_of_somebody_else_elsewhere(
-    tenant: Tenant, made: str
-) -> None:
-    """refused: the place of checkpoints is judged as the template is"""
+def test_a_tenant_redirects_the_checkpoints_of_somebody_else(tenant: Tenant, made: str) -> None:
+    """refused: the guard also judges the place of checkpoints when it changes"""
     patch = {"spec": {"checkpoint": {"uri": "s3://thief/loot"}}}
     path = tenant.jobs(made)
     assert refused(tenant.try_to("PATCH", path, patch, kind="merge-patch+json"), NO_PODS)
 
 
 def test_a_tenant_writes_into_the_status_of_a_job(tenant: Tenant, made: str) -> None:
-    """refused by RBAC: nobody but the operator writes there, so no world can be led astray"""
+    """refused by RBAC: only the operator may write it, so nobody else can misdirect a world"""
     path = f"{JOBS}/namespaces/{tenant.namespace}/trainingjobs/{made}/status"
     patch = {"status": {"world": {"store": "198.51.100.1:1"}, "phase": "Running"}}
     answer = tenant.try_to("PATCH", path, patch, kind="merge-patch+json")
@@ -108,21 +106,21 @@ def test_a_tenant_asks_for_a_token_of_an_account(tenant: Tenant) -> None:
     assert forbidden(tenant.try_to("POST", path, body), "create resource")
 
 
-def test_a_tenant_speaks_as_the_operator(tenant: Tenant) -> None:
-    """refused by RBAC: impersonation is a right of its own"""
+def test_a_tenant_impersonates_the_operator(tenant: Tenant) -> None:
+    """refused by RBAC: impersonation needs a right of its own"""
     operator = "system:serviceaccount:spotrun-system:spotrun"
     answer = tenant.try_to("GET", "api/v1/nodes", Impersonate_User=operator)
     assert forbidden(answer, "impersonate")
 
 
 def test_a_tenant_reads_the_key_of_all_worlds(tenant: Tenant) -> None:
-    """refused by RBAC: it is in the operator's own namespace"""
+    """refused by RBAC: the key is in the operator's own namespace"""
     path = "api/v1/namespaces/spotrun-system/secrets/spotrun-agents"
     assert forbidden(tenant.try_to("GET", path), "get resource")
 
 
 def test_a_tenant_takes_the_lease_of_the_operator(tenant: Tenant) -> None:
-    """refused by RBAC: or a stranger would lead"""
+    """refused by RBAC: otherwise a stranger would become the leader"""
     path = "apis/coordination.k8s.io/v1/namespaces/spotrun-system/leases/spotrun"
     patch = {"spec": {"holderIdentity": "198.51.100.1:1/x"}}
     answer = tenant.try_to("PATCH", path, patch, kind="merge-patch+json")
@@ -130,7 +128,7 @@ def test_a_tenant_takes_the_lease_of_the_operator(tenant: Tenant) -> None:
 
 
 def test_a_tenant_declares_a_pool_that_costs_nothing(tenant: Tenant) -> None:
-    """refused by RBAC: pools are the admins'"""
+    """refused by RBAC: only admins may write pools"""
     pool = {
         "apiVersion": "spotrun.dev/v1alpha1",
         "kind": "CapacityPool",
@@ -141,7 +139,7 @@ def test_a_tenant_declares_a_pool_that_costs_nothing(tenant: Tenant) -> None:
 
 
 def test_a_tenant_writes_a_price_on_a_node(tenant: Tenant) -> None:
-    """refused by RBAC: nodes are the admins'"""
+    """refused by RBAC: only admins may write nodes"""
     patch = {"metadata": {"annotations": {"spotrun.dev/usd-per-hour": "0"}}}
     answer = tenant.try_to("PATCH", "api/v1/nodes/a", patch, kind="merge-patch+json")
     assert forbidden(answer, "patch resource")
@@ -188,15 +186,15 @@ def test_an_editor_keeps_checkpoints_where_they_should_not_be(
     ["spotrun", "system:serviceaccount:spotrun-system:spotrun", "spotrun-system/spotrun"],
 )
 def test_an_editor_trains_with_the_account_of_the_operator(editor: Tenant, account: str) -> None:
-    """refused: an account must be one's own to use, however it is spelled"""
+    """refused: the editor has no right to use it, however its name is spelled"""
     body = a_job({f"{TEMPLATE}.spec.serviceAccountName": account})
     assert refused(
         editor.try_to("POST", editor.jobs(), body), f"you may not use the service account {account}"
     )
 
 
-def test_an_editor_first_makes_a_good_job_and_then_a_bad_one_of_it(editor: Tenant) -> None:
-    """refused: the guard looks again, suspended or not"""
+def test_an_editor_makes_a_good_job_and_changes_it_into_a_bad_one(editor: Tenant) -> None:
+    """refused: the guard judges the job again, suspended or not"""
     good = changed(a_job({"suspend": True}), {"/metadata.name": MINE})
     assert editor.try_to("POST", editor.jobs(), good).accepted
     patch = {"spec": {"workers": {"template": {"spec": {"hostPID": True}}}}}
@@ -221,7 +219,7 @@ METADATA: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("metadata", "words"), METADATA.values(), ids=METADATA)
-def test_an_editor_gives_workers_metadata_that_is_not_theirs_to_give(
+def test_an_editor_gives_workers_metadata_that_users_may_not_set(
     editor: Tenant, metadata: dict[str, Any], words: str
 ) -> None:
     """refused by the schema"""
@@ -236,7 +234,7 @@ def test_an_editor_runs_another_program_in_the_place_of_torchrun(editor: Tenant)
 
 
 def test_an_editor_asks_for_two_billion_workers(editor: Tenant) -> None:
-    """refused by the schema, by way of the scale, too"""
+    """refused by the schema, also through the subresource scale"""
     body = a_job({"workers.min": 2**31 - 1, "workers.max": 2**31 - 1})
     assert refused(editor.try_to("POST", editor.jobs(), body), "less than or equal to 10000")
     scaled = changed(a_job({"suspend": True}), {"/metadata.name": "scaled"})
@@ -252,20 +250,20 @@ NAMES = {
     "a label of a metric": 'x",phase="Running"} 1\nspotrun_leader{x="',
     "too long": "a" * 51,
     "with dots": "a.b",
-    "a line": "a\nb",
+    "a line break": "a\nb",
 }
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_job_is_called_what_would_do_harm_elsewhere(editor: Tenant, name: str) -> None:
-    """refused: names are short and plain"""
+def test_a_job_has_a_name_that_would_do_harm_elsewhere(editor: Tenant, name: str) -> None:
+    """refused: names are short and have only plain characters"""
     body = changed(a_job(), {"/metadata.name": name})
     answer = editor.try_to("POST", editor.jobs(), body)
     assert refused(answer, "metadata.name")
 
 
 @pytest.mark.parametrize("key", ["team", "cost-center", "project"])
-def test_a_job_is_labelled_with_what_would_be_a_label_of_a_metric(editor: Tenant, key: str) -> None:
-    """refused by the API server: values of labels are short and plain"""
+def test_a_job_has_a_label_whose_value_would_forge_a_metric(editor: Tenant, key: str) -> None:
+    """refused by the API server: values of labels are short and have only plain characters"""
     body = changed(a_job(), {"/metadata.labels": {key: 'x"} 1\nspotrun_leader 1'}})
     assert refused(editor.try_to("POST", editor.jobs(), body), "metadata.labels")

@@ -69,20 +69,20 @@ async def stage(direct: Client, pods: Pods) -> AsyncIterator[Stage]:
 
 
 async def test_a_worker_reports_in_the_name_of_its_neighbour(stage: Stage) -> None:
-    """refused: a token is good for the very pod that it was made for"""
+    """refused: a token is valid only for the pod for which it was made"""
     said = await stage.caller.report(stage.worker(OTHER), stage.token, {"wire": 1, "ready": True})
     assert said.status == 403
     assert f"does not belong to the pod {stage.pods.namespace}/{OTHER}" in said.content["message"]
 
 
 async def test_a_worker_asks_for_the_world_of_another_job(stage: Stage) -> None:
-    """refused: the secret of a world is for its members"""
+    """refused: only members of a world get its secret"""
     status, message = await stage.status(stage.token, stage.worker("second-abcde-0", of="second"))
     assert (status, "does not belong" in message) == (403, True)
 
 
 async def test_a_worker_enters_another_job_under_its_own_name(stage: Stage) -> None:
-    """refused: it is no worker there"""
+    """refused: the pod is no worker of that job"""
     status, message = await stage.status(stage.token, stage.worker(of="second"))
     assert (status, "is no worker of a job" in message) == (404, True)
 
@@ -94,7 +94,7 @@ async def test_a_worker_asks_for_a_pod_of_its_name_in_another_namespace(stage: S
 
 
 async def test_a_token_is_used_when_its_pod_is_gone(stage: Stage) -> None:
-    """refused at once, though its review is remembered until it expires"""
+    """refused at once, although the token's review is cached until it expires"""
     await stage.pods.delete(stage.mine)
     left = job(world("1"), namespace=stage.pods.namespace, pods={1: Peer(OTHER, "uid-of-another")})
     stage.there.board.publish(left, version=2)
@@ -103,14 +103,14 @@ async def test_a_token_is_used_when_its_pod_is_gone(stage: Stage) -> None:
 
 
 async def test_a_token_is_used_when_its_job_is_gone(stage: Stage) -> None:
-    """refused: who trains is told to end"""
+    """refused: a worker that still trains is told to end"""
     stage.there.board.withdraw(Key(stage.pods.namespace, "job"), version=2)
     status, message = await stage.status(stage.token)
     assert (status, "was deleted" in message) == (410, True)
 
 
 async def test_a_token_has_expired(direct: Client, pods: Pods) -> None:
-    """refused, also where its review is remembered"""
+    """refused, also if its review is cached"""
     ahead = [0.0]
     tokens = Tokens(review_by(direct), wall=lambda: time.time() + ahead[0])
     async with replica(tokens) as there, Caller(there) as caller:
@@ -129,7 +129,7 @@ async def test_a_token_has_expired(direct: Client, pods: Pods) -> None:
 async def test_the_token_of_an_agent_is_shown_to_the_api_server(
     stage: Stage, tenant: Tenant
 ) -> None:
-    """refused by the API server: its audience is the operator alone"""
+    """refused by the API server: the token's only audience is the operator"""
     answer = tenant.showing(stage.token).try_to("GET", "api/v1/pods")
     assert answer.status == 401
 
@@ -153,7 +153,7 @@ def plain(content: bytes) -> str:
 
 
 async def test_the_claims_of_a_token_are_rewritten(stage: Stage) -> None:
-    """refused by the API server: the signature is of other claims"""
+    """refused by the API server: the signature does not match the claims"""
     head, claims, signature = parts_of(stage.token)
     claims["kubernetes.io"]["pod"]["name"] = OTHER
     forged = f"{written(head, claims)}.{signature}"
@@ -169,7 +169,7 @@ async def test_a_token_says_that_it_needs_no_signature(stage: Stage) -> None:
 
 
 async def test_a_token_is_signed_by_the_attacker(stage: Stage) -> None:
-    """refused by the API server: it knows its own keys"""
+    """refused by the API server: the key is not one of its own"""
     head, claims, _ = parts_of(stage.token)
     text = written(head, claims)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -179,7 +179,7 @@ async def test_a_token_is_signed_by_the_attacker(stage: Stage) -> None:
 
 
 async def test_a_token_expires_in_the_year_10000(stage: Stage) -> None:
-    """refused by the API server; nothing is remembered for ever"""
+    """refused by the API server; nothing is cached for ever"""
     head, claims, signature = parts_of(stage.token)
     claims["exp"] = 1e308
     status, message = await stage.status(f"{written(head, claims)}.{signature}")
@@ -189,29 +189,29 @@ async def test_a_token_expires_in_the_year_10000(stage: Stage) -> None:
 NO_TOKENS = {
     "too long": "a" * (TOKEN_BYTES - 3) + ".b.c" + "d" * 100,
     "nested": "e30." + plain(b"[" * 2_000) + ".x",
-    "a number without end": "e30." + plain(b'{"exp":' + b"9" * 2_000 + b"}") + ".x",
-    "no base64": "~.~.~",
-    "another scheme": "Basic YTpi",
+    "a very long number": "e30." + plain(b'{"exp":' + b"9" * 2_000 + b"}") + ".x",
+    "invalid base64": "~.~.~",
+    "another authentication scheme": "Basic YTpi",
 }
 
 
 @pytest.mark.parametrize("token", NO_TOKENS.values(), ids=NO_TOKENS)
-async def test_what_is_shown_is_no_token_at_all(stage: Stage, token: str) -> None:
+async def test_a_worker_shows_something_that_is_no_token(stage: Stage, token: str) -> None:
     """refused before the API server is asked"""
     status, message = await stage.status(token)
     assert status in {400, 401}
     assert len(message) > 10
 
 
-async def test_a_token_is_put_into_the_address(stage: Stage) -> None:
-    """refused: an address ends in logs, a header does not"""
+async def test_a_token_is_put_into_the_url(stage: Stage) -> None:
+    """refused: URLs are written into logs, headers are not"""
     where = path(stage.worker(), "world") + f"?access_token={stage.token}"
     said = await stage.caller.send("GET", where, None)
     assert (said.status, "Authorization" in said.content["message"]) == (401, True)
 
 
 async def test_tokens_are_guessed_without_end(stage: Stage) -> None:
-    """refused, and after a few not even reviewed; who was known is served as before"""
+    """refused, after a few without asking the API server; known workers are served as before"""
     head, claims, _ = parts_of(stage.token)
     guesses = [f"{written(head, {**claims, 'jti': str(number)})}.AAAA" for number in range(8)]
     statuses = [(await stage.status(guess))[0] for guess in guesses]

@@ -78,8 +78,10 @@ async def notes(world: World) -> list[str]:
     return [str(event.get("note", "")) for event in events if event["regarding"]["name"] == "job"]
 
 
-async def test_a_worker_fails_with_words_for_the_log(world: World, books: Books) -> None:
-    """harmless: they are one line, in the log as in status and events"""
+async def test_a_worker_fails_with_a_message_that_forges_log_lines(
+    world: World, books: Books
+) -> None:
+    """harmless: the message becomes one line in the log, in the status and in events"""
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 1, "max": 1, "replicas": 1})
     async with world.operator():
@@ -108,8 +110,10 @@ class Liar(Play):
         return end
 
 
-async def test_a_container_ends_with_words_for_the_log(world: World, books: Books) -> None:
-    """harmless: what a container leaves behind is made one line, too"""
+async def test_a_container_ends_with_a_message_that_forges_log_lines(
+    world: World, books: Books
+) -> None:
+    """harmless: the termination message becomes one line, too"""
     world.plays["job"] = Liar()
     await world.nodes.add("a", capacity={"cpu": "64", "memory": "64Gi"})
     await world.create_job(workers={"min": 1, "max": 1, "replicas": 1})
@@ -120,8 +124,10 @@ async def test_a_container_ends_with_words_for_the_log(world: World, books: Book
     books.assert_clean()
 
 
-async def test_a_template_is_refused_with_words_of_the_tenant(world: World, books: Books) -> None:
-    """harmless: Kubernetes quotes them, and so does the log"""
+async def test_a_refused_template_contains_text_that_forges_log_lines(
+    world: World, books: Books
+) -> None:
+    """harmless: Kubernetes quotes the text, and so does the log"""
     variable = {"name": HOSTILE, "value": HOSTILE}
     container = {"name": "trainer", "image": "x", "args": ["train.py"], "env": [variable]}
     template: Manifest = {"spec": {"containers": [container]}}
@@ -132,10 +138,10 @@ async def test_a_template_is_refused_with_words_of_the_tenant(world: World, book
     books.assert_clean()
 
 
-async def test_a_template_that_cannot_be_read_has_words_for_the_log(
+async def test_an_unreadable_template_contains_text_that_forges_log_lines(
     world: World, books: Books
 ) -> None:
-    """harmless: the job says what is wrong with it"""
+    """harmless: the job's status says what is wrong with the template"""
     template: Manifest = {
         "spec": {
             "containers": [{"name": "trainer", "image": "x"}],

@@ -204,7 +204,7 @@ async def test_limits_may_change_and_nothing_else(world: World) -> None:
         {"template": {"spec": {"priority": 3}}},
     )
     for change in changes:
-        with pytest.raises(ApiError, match="cannot change, for earlier trials would not compare"):
+        with pytest.raises(ApiError, match="cannot change, because earlier and later trials"):
             await world.kube.patch(path, {"spec": change})
 
 

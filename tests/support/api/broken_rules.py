@@ -178,7 +178,7 @@ RULES = (
     ),
     Case(
         "a budget for a volume",
-        "checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
+        "checkpoint.budgetUsd limits the cost of the store of uri: give uri, or leave",
         {"checkpoint.budgetUsd": "20"},
     ),
     Case(
@@ -228,7 +228,7 @@ RULES = (
     ),
     Case(
         "a command",
-        "the container that trains takes no command, for the operator runs torchrun",
+        "the container that trains takes no command, because the operator runs torchrun",
         {f"{CONTAINERS}.0.command": ["python"]},
     ),
     Case(
@@ -272,17 +272,17 @@ RULES = (
     ),
     Case(
         "a pool of nothing",
-        "a pool must say which nodes it is: give instanceTypes, nodeSelector or both",
+        "a pool must say which nodes belong to it: give instanceTypes, nodeSelector or both",
         {"instanceTypes": []},
         pool(),
     ),
     Case(
         "a type twice",
-        "instanceTypes must name each of them once",
+        "instanceTypes must not name a value twice",
         {"instanceTypes": ["a", "a"]},
         pool(),
     ),
-    Case("a zone twice", "zones must name each of them once", {"zones": ["a", "a"]}, pool()),
+    Case("a zone twice", "zones must not name a value twice", {"zones": ["a", "a"]}, pool()),
     Case(
         "a toleration of nothing",
         "a toleration without a key needs operator: Exists",
@@ -309,7 +309,7 @@ RULES = (
     ),
     Case(
         "own nodes that are taken away",
-        "nobody takes nodes away that you own: ownNodes needs capacity: Reserved or OnDemand",
+        "a cloud cannot take your own nodes away: ownNodes needs capacity: Reserved or OnDemand",
         {"capacity": "Spot"},
         OWN_POOL,
     ),

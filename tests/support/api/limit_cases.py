@@ -39,7 +39,7 @@ BAD_LIMITS = (
     ),
     Case(
         "a long name of a limit",
-        "metadata.name must be at most 63 characters, for the messages of jobs name it",
+        "metadata.name must be at most 63 characters, because messages of jobs contain it",
         {"/metadata.name": "a" * 64},
         spend_limit(),
     ),

@@ -100,7 +100,7 @@ BAD_SEARCHES = (
     ),
     _case(
         "a grid over a range",
-        "a grid has no end over uniform and logUniform: list the values as categorical choices",
+        "a grid over uniform or logUniform would have no end: list the values as categorical",
         {"search": {"grid": {}}},
     ),
     _case(

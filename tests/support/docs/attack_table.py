@@ -28,9 +28,9 @@ TOPICS = {
     "test_rights": "The operator itself",
 }
 _INTRODUCTION = """\
-{number} attempts, each of which is refused in a sentence or does no harm. Each line is a test in
-[{folder}](../{folder}), in the words of its name, and what follows a colon
-are the ways in which it is tried. The API server is a real one.
+{number} attempts. Each is refused with a message, or does no harm. Each line is a test in
+[{folder}](../{folder}) and repeats its name; after a colon it lists
+the variants that are tried. The API server is a real one.
 """
 
 
@@ -62,7 +62,7 @@ def section() -> str:
     parts = [TITLE, _INTRODUCTION.format(folder=FOLDER, number=number).rstrip()]
     for topic, several in found.items():
         rows = "\n".join(one.row for one in several)
-        parts.append(f"### {topic}\n\n| Attempt | What comes of it |\n|---|---|\n{rows}")
+        parts.append(f"### {topic}\n\n| Attempt | Result |\n|---|---|\n{rows}")
     return "\n\n".join(parts) + "\n"
 
 

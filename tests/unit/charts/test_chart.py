@@ -92,7 +92,7 @@ def test_the_reference_shows_what_values_say() -> None:
     rows = reference.values_table()
 
     assert "| `log.format` | `json` | `text` for people, `json` for machines. |" in rows
-    assert any(row.startswith("| `pools` |  | CapacityPools: for each a `name`") for row in rows)
+    assert any(row.startswith("| `pools` |  | CapacityPools to create: each has") for row in rows)
 
 
 def test_the_chart_is_of_this_version() -> None:

@@ -23,7 +23,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("words", "found", "directive"),
     [
-        (["sus"], ["suspend\tsave, and give all workers back"], ":4"),
+        (["sus"], ["suspend\tsave a checkpoint, and give all workers back"], ":4"),
         (["show", ""], ["bert\tPending", "gpt\tRunning"], ":4"),
         (["show", "-n", "ml", "g"], ["gpt\tRunning"], ":4"),
         (["show", "-n", ""], ["ml", "web"], ":4"),

@@ -193,3 +193,9 @@ def test_the_operator_may_delete_what_is_not_wanted(before: Event) -> None:
 def test_a_deletion_that_a_list_found_is_that_of_the_worker_in_the_name() -> None:
     found_gone = {"metadata": {"name": "job-abcde-7", "uid": "uid-7"}}
     assert worker_id_of(found_gone) == 7
+
+
+def test_a_job_whose_deletion_a_list_found_has_lost_nothing() -> None:
+    gone = a_job(9, "DELETED")
+    assert found(*BEGINNING, TRAINS, replace(gone, missed_since=5)) == []
+    assert found(*BEGINNING, TRAINS, gone) != []

@@ -14,11 +14,11 @@ class BeginFrom(Model):
     """The checkpoint of another job in this namespace, in the same volume or store."""
 
     job: DnsName = Field(
-        description="The TrainingJob that saved it; it may have ended, or be deleted by now."
+        description="The TrainingJob that saved the checkpoint. It may have ended or been deleted."
     )
     checkpoint: Annotated[str, Field(pattern=_NAME, max_length=40)] | None = Field(
         None,
-        description="Its name, such as step-300.g1, as status.checkpoint.name of that job has it. "
-        "Default: the newest that is complete when this job begins. A job that still runs deletes "
-        "its older ones: see checkpoint.keep.",
+        description="The checkpoint's name, such as step-300.g1, as in status.checkpoint.name of "
+        "that job. Default: the newest complete checkpoint when this job begins. A running job "
+        "deletes its older checkpoints: see checkpoint.keep.",
     )

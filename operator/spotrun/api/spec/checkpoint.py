@@ -98,13 +98,13 @@ class Medium(Choice):
 
 
 class EmptyDir(Model):
-    """A directory that lives and dies with its pod."""
+    """A directory that is deleted with its pod."""
 
     medium: Medium | None = Field(
         None, description='The storage: "" for the node\'s disk, which is the default, or Memory.'
     )
     size_limit: Quantity | None = Field(
-        None, description="The most it may hold, e.g. 20Gi. Default: what the node has."
+        None, description="The maximum size, e.g. 20Gi. Default: what the node has."
     )
 
 
@@ -118,9 +118,8 @@ class Volume(Model):
     csi: Csi | None = Field(None, description="A volume that a CSI driver provides with the pod.")
     empty_dir: EmptyDir | None = Field(
         None,
-        description="A directory that ends with its pod: good for restarts on the same worker "
-        "and for "
-        "trying things out, no protection against a lost node.",
+        description="A directory that is deleted with its pod. It is useful for restarts on the "
+        "same worker and for tests, but gives no protection against a lost node.",
     )
 
     rules = (
@@ -139,18 +138,19 @@ class LocalTier(Model):
 
     medium: Medium = Field(
         Medium.MEMORY,
-        description="Default Memory, which counts as the worker's memory. Or an empty text: the "
-        "node's disk.",
+        description="Default Memory, which counts as the worker's memory. An empty string means "
+        "the node's disk.",
     )
     size_limit: Quantity | None = Field(
         None,
-        description="The most it may hold on a worker, e.g. 20Gi. It takes four times a worker's "
-        "part of the state: two steps, and as much of a neighbour. Default: what the node has.",
+        description="The maximum size on a worker, e.g. 20Gi. The tier needs four times a "
+        "worker's part of the state: two steps, and the same for a neighbour. Default: what the "
+        "node has.",
     )
     every: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
-        description="Default Auto: the interval that pays off by the measured cost of such a save. "
-        "Or a duration, e.g. 30s.",
+        description="Default Auto: the interval that pays off, given the measured cost of such a "
+        "save. Or a duration, e.g. 30s.",
     )
 
 
@@ -159,52 +159,54 @@ class Checkpoint(Model):
 
     volume: Volume | None = Field(
         None,
-        description="A volume that every worker mounts. Each job saves in a folder of its own "
-        "there, namespace/name. Give this or uri, not both.",
+        description="A volume that every worker mounts. Each job saves in its own folder there, "
+        "namespace/name. Give either volume or uri.",
     )
     uri: ObjectStoreUri | None = Field(
         None,
-        description="A place in an object store: s3://bucket/prefix of any store that speaks "
-        "S3, gs://bucket/prefix or az://account/container/prefix. Each job saves below "
-        "namespace/name there. Workers come by their rights through the template's "
-        "serviceAccountName or envFrom. Give this or volume, not both.",
+        description="A place in an object store: s3://bucket/prefix of any store that speaks S3, "
+        "gs://bucket/prefix or az://account/container/prefix. Each job saves below namespace/name "
+        "there. Workers get access through serviceAccountName or envFrom of the template. Give "
+        "either uri or volume.",
     )
     every: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
-        description="Default Auto: the interval that pays off against the interruptions measured. "
+        description="Default Auto: the interval that pays off, given the measured interruptions. "
         "Or a duration, e.g. 10m.",
     )
     keep: Annotated[int, Field(ge=1, le=1000)] = Field(
-        3, description="Default 3. The number of checkpoints that are kept; older ones are deleted."
+        3, description="Default 3. The number of checkpoints to keep; older ones are deleted."
     )
 
     begin_from: BeginFrom | None = Field(
         None,
-        description="A checkpoint of another job to begin from, while this job has none of its "
-        "own: model, optimizer, step and place in the data go on from there. What the script says "
-        "of its optimizers differently, such as another learning rate, counts. For scripts with "
-        "Run. Default: none.",
+        description="A checkpoint of another job from which this job begins while it has none of "
+        "its own. Model, optimizer, step and position in the data are restored. Optimizer "
+        "settings that the script gives differently, such as the learning rate, replace the "
+        "restored ones. Only for scripts with Run. Default: none.",
     )
 
     local: LocalTier | None = Field(
         None,
-        description="Keeps the newest steps in the workers' own memory or disks too, each part on "
-        "two nodes, so that a start of all processes after the loss of one node goes on from "
-        "seconds ago. For scripts with Run. Default: none.",
+        description="Also keeps the newest steps in the workers' memory or on their disks, each "
+        "part on two nodes. If one node is lost, a start of all processes then continues from "
+        "seconds before the loss. Only for scripts with Run. Default: none.",
     )
 
     budget_usd: PositiveAmount | None = Field(
         None,
-        description="The most that the store of uri may cost per month, in USD: bytes kept and "
-        "requests. Within it the interval (where every is Auto) and the number kept (at most keep) "
-        "are chosen by what they cost and what losses would; status.saving says which. Training "
-        "goes on and saves even if no choice is so cheap. Default: no limit.",
+        description="The maximum cost of the store of uri per month, in USD: stored bytes and "
+        "requests. Within it the operator chooses the interval (if every is Auto) and the number "
+        "kept (at most keep) by their cost and the expected cost of losses; status.saving shows "
+        "the choice. If no choice is cheap enough, the training still continues and saves. "
+        "Default: no limit.",
     )
 
     rules = (
         Rule(
             cel="!has(self.budgetUsd) || has(self.uri)",
-            message="checkpoint.budgetUsd is about the store of uri; give uri, or leave it out",
+            message="checkpoint.budgetUsd limits the cost of the store of uri: give uri, or leave "
+            "budgetUsd out",
             holds=lambda c: c.budget_usd is None or c.uri is not None,
         ),
         Rule(

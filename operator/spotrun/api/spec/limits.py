@@ -15,9 +15,12 @@ from spotrun.api.names import Choice
 class OnMissed(Choice):
     """The reaction to a deadline that cannot be met."""
 
-    AUTO = "Auto", "on-demand while the projected miss is below 10 percent, else as Cheapest"
-    CHEAPEST = "Cheapest", "go on the cheapest way"
-    ON_DEMAND = "OnDemand", "go on with on-demand capacity, to miss it by as little as possible"
+    AUTO = (
+        "Auto",
+        "use on-demand while the projected miss is below 10 percent, else act as Cheapest",
+    )
+    CHEAPEST = "Cheapest", "continue in the cheapest way"
+    ON_DEMAND = "OnDemand", "continue with on-demand capacity, to be as little late as possible"
     FAIL = "Fail", "end the job when the deadline has passed"
 
 
@@ -26,17 +29,18 @@ class Deadline(Model):
 
     finish_within: PositiveDuration | None = Field(
         None,
-        description="Time from the job's creation to its end, time suspended included, e.g. 60h. "
-        "Give this or finishBefore.",
+        description="Time from the job's creation to its end, including suspended time, e.g. 60h. "
+        "Give either finishWithin or finishBefore.",
     )
     finish_before: Time | None = Field(
         None,
-        description="The moment by which the job should be finished, e.g. 2026-03-01T08:00:00Z. "
-        "Give this or finishWithin.",
+        description="Time by which the job should be finished, e.g. 2026-03-01T08:00:00Z. Give "
+        "either finishBefore or finishWithin.",
     )
     on_missed: OnMissed = Field(
         OnMissed.AUTO,
-        description=f"Default Auto: the reaction if it cannot be met. {OnMissed.explained()}",
+        description="Default Auto: what happens if the deadline cannot be met. "
+        f"{OnMissed.explained()}",
     )
 
     rules = (
@@ -53,43 +57,43 @@ class OnExceeded(Choice):
 
     SUSPEND = "Suspend", "save a checkpoint, then hold the job until the budget is raised"
     FAIL = "Fail", "save a checkpoint if there is a place for one, then end the job"
-    WARN = "Warn", "say so, and go on"
+    WARN = "Warn", "report it, and continue"
 
 
 class Unpriced(Choice):
     """The reaction to capacity of unknown price."""
 
-    REFUSE = "Refuse", "do not use it, for the budget could not be kept"
-    ALLOW = "Allow", "use it and count it as nothing"
+    REFUSE = "Refuse", "do not use such capacity, because the budget could not be kept"
+    ALLOW = "Allow", "use it, and count its cost as zero"
 
 
 class Budget(Model):
-    """The money that the job may cost."""
+    """The maximum cost of the job."""
 
     max_cost_usd: PositiveAmount | None = Field(
         None,
-        description="The most the job may cost in all, in USD, the last checkpoint included. "
+        description="The maximum total cost of the job, in USD, including the last checkpoint. "
         "Default: no limit.",
     )
     max_usd_per_hour: PositiveAmount | None = Field(
         None,
-        description="The most the job may cost at any time, in USD per hour; it limits the number "
-        "of workers, and how many of them are on demand. Default: no limit.",
+        description="The maximum cost of the job at any time, in USD per hour. It limits the "
+        "number of workers, and how many of them are on demand. Default: no limit.",
     )
     warn_at_percent: Annotated[tuple[PercentOf, ...], Field(max_length=10)] = Field(
         (50, 80),
-        description="Default [50, 80]. Shares of maxCostUsd, in percent and ascending, at which an "
-        "event says what was spent.",
+        description="Default [50, 80]. Shares of maxCostUsd, in percent and ascending, at which "
+        "an event reports what was spent.",
     )
     on_exceeded: OnExceeded = Field(
         OnExceeded.SUSPEND,
-        description="Default Suspend: the reaction when maxCostUsd is used up. "
-        f"{OnExceeded.explained()} "
-        "Suspend needs a checkpoint that outlives pods.",
+        description="Default Suspend: what happens when maxCostUsd is used up. "
+        f"{OnExceeded.explained()} Suspend needs a checkpoint that outlives the pods.",
     )
     unpriced: Unpriced = Field(
         Unpriced.REFUSE,
-        description=f"Default Refuse: the reaction to unknown prices. {Unpriced.explained()}",
+        description="Default Refuse: what happens with capacity of unknown price. "
+        f"{Unpriced.explained()}",
     )
 
     rules = (
@@ -124,12 +128,12 @@ class IdleDuration(Duration):
 
 
 class Idle(Model):
-    """The reaction to workers that are paid and do next to nothing."""
+    """The reaction to workers that are paid for but do almost nothing."""
 
     suspend_after: IdleDuration = Field(
-        description="The time for which all workers may use next to nothing, or make no step, e.g. "
-        "2h; at least 15m. Then a checkpoint is saved and the job suspended, until somebody sets "
-        "suspend to true and to false again."
+        description="Time for which all workers may use almost nothing, or make no step, e.g. 2h; "
+        "at least 15m. Then a checkpoint is saved and the job is suspended until somebody sets "
+        "suspend to true and back to false."
     )
 
 
@@ -138,8 +142,8 @@ class Failures(Model):
 
     max_restarts: Annotated[int, Field(ge=0, le=10_000)] = Field(
         3,
-        description="Default 3. The number of failures that are answered with a restart; the next "
-        "one ends the job. The count starts afresh after an hour of progress.",
+        description="Default 3. The number of failures after which the training is restarted; the "
+        "next failure ends the job. The count is reset after an hour of progress.",
     )
     fatal_exit_codes: (
         Annotated[
@@ -148,15 +152,15 @@ class Failures(Model):
         | None
     ) = Field(
         None,
-        description="Exit codes of the training script after which no restart is tried. Default: "
+        description="Exit codes of the training script after which there is no restart. Default: "
         "none.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     hang_after: AutoOrDuration = Field(
         AutoOrDuration("Auto"),
         description="Default Auto: 20 times the median step, and at least 10 minutes; at least an "
-        "hour for a script that does not train through Run. A step that takes longer counts as a "
-        "failure. Or a duration, e.g. 30m.",
+        "hour for a script that does not train through Run. Or a duration, e.g. 30m. A step that "
+        "takes longer counts as a failure.",
     )
 
     rules = (
@@ -170,16 +174,16 @@ class Failures(Model):
 
 
 class Finished(Model):
-    """The end of the job's life after the training."""
+    """The clean-up of the job after its end."""
 
     delete_after: Duration | None = Field(
         None,
-        description="The time from its end until the TrainingJob is deleted, e.g. 24h. Default: it "
-        "is kept.",
+        description="Time from the job's end until the TrainingJob is deleted, e.g. 24h. Default: "
+        "it is kept.",
     )
     report: bool = Field(
         False,
-        description="Default false. True keeps a report of the job in a ConfigMap of its namespace "
-        "once its workers are gone and its cost is final. The ConfigMap outlives the job, and "
-        "`kubectl tjob report NAME` reads it. deleteAfter waits for it.",
+        description="Default false. True keeps a report of the job in a ConfigMap of its "
+        "namespace once its workers are gone and its cost is final. The ConfigMap outlives the "
+        "job, and `kubectl tjob report NAME` reads it. deleteAfter waits until the report is kept.",
     )

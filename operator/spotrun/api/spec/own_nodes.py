@@ -44,13 +44,13 @@ class UsdPerKwh(Amount):
 
 
 class PowerUsageEffectiveness(Amount):
-    """The power of a data center by that of its computers."""
+    """The power of a data center divided by that of its computers."""
 
     __slots__ = ()
     further_cel = "double(self) >= 1.0 && double(self) <= 5.0"
     hint = (
         'must be a power usage effectiveness from 1 to 5 in quotes, like "1.3": the power of the '
-        "data center by that of its computers"
+        "data center divided by that of its computers"
     )
 
     @override
@@ -62,31 +62,32 @@ class OwnNodes(Model):
     """The costs of one node of a pool to its owner; all amounts are of one node."""
 
     purchase_usd: PositiveAmount = Field(
-        description="Purchase price of one node, in USD, with its part of network and racks."
+        description="Purchase price of one node, in USD, including its share of network and racks."
     )
     years: YearsOfUse = Field(
-        description="Years of use: the purchase price is spread evenly over them."
+        description="Years of use; the purchase price is spread evenly over them."
     )
     power_kw: Kilowatts | None = Field(
         None,
         description="Mean power of one node over all hours, busy or not, in kW. Default: none.",
     )
     usd_per_kwh: UsdPerKwh | None = Field(
-        None, description="Price of electricity, in USD per kWh. Goes with powerKw."
+        None, description="Price of electricity, in USD per kWh. Required with powerKw."
     )
     pue: PowerUsageEffectiveness = Field(
         PowerUsageEffectiveness("1"),
-        description="Default 1: power usage effectiveness, by which the power of the node is "
-        "multiplied for cooling and losses.",
+        description="Default 1: power usage effectiveness. The node's power is multiplied by it, "
+        "for cooling and losses.",
     )
     usd_per_month: Amount = Field(
         Amount("0"),
-        description="Default 0: staff, hosting, support and interest for one node, in USD a month.",
+        description="Default 0: staff, hosting, support and interest for one node, in USD per "
+        "month.",
     )
     utilization: Ratio = Field(
         Ratio("1"),
-        description="Default 1: the share of all hours in which jobs use a node. The hours that "
-        "are used pay for the others.",
+        description="Default 1: the share of all hours in which jobs use a node. The used hours "
+        "also pay for the unused ones.",
     )
 
     rules = (

@@ -17,22 +17,25 @@ class CapacityPolicy(Choice):
 
     SPOT = "Spot", "only capacity that can be taken away"
     ON_DEMAND = "OnDemand", "only capacity that stays"
-    MIXED = "Mixed", "spot first, on-demand where the rules ask for it"
+    MIXED = (
+        "Mixed",
+        "spot first; on-demand where onDemandBase, fallbackAfter or a deadline needs it",
+    )
 
 
 class Homogeneous(Choice):
     """The properties that the workers of a world have in common."""
 
-    ACCELERATOR = "Accelerator", "one GPU model, for a step runs at its slowest worker"
+    ACCELERATOR = "Accelerator", "one GPU model, because the slowest worker sets the pace of a step"
     NONE = "None", "nothing; different GPU models may work together"
 
 
 class Zones(Choice):
     """The number of zones that a world may span."""
 
-    AUTO = "Auto", "several only when that is cheaper with traffic between zones counted"
-    SINGLE = "Single", "one"
-    ANY = "Any", "as many as come"
+    AUTO = "Auto", "several zones only if that is cheaper, with the traffic between zones counted"
+    SINGLE = "Single", "one zone"
+    ANY = "Any", "any number of zones"
 
 
 class ReplicaTopology(Model):
@@ -40,14 +43,14 @@ class ReplicaTopology(Model):
 
     preferred: LabelKey | None = Field(
         None,
-        description="Nodes of one value of this label are asked for first. Where they have no "
-        "capacity the whole replica moves, or its missing workers come from elsewhere if that "
-        "costs less.",
+        description="A label of nodes. Nodes with the same value of it are requested first. If "
+        "they have no capacity, the whole replica moves, or its missing workers come from "
+        "elsewhere if that costs less.",
     )
     required: LabelKey | None = Field(
         None,
-        description="Only nodes of one value of this label will do. Where they have no capacity "
-        "the whole replica moves.",
+        description="A label of nodes. Only nodes with the same value of it are used. If they "
+        "have no capacity, the whole replica moves.",
     )
 
     rules = (
@@ -75,15 +78,15 @@ ONE_ZONE = ReplicaTopology(preferred=LabelKey(ZONE_LABELS[0]))
 
 
 class Lend(Model):
-    """The workers that give their place to pods of higher priority, and come back after them."""
+    """The workers that lend their place to pods of higher priority, and return after them."""
 
     priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        description="The PriorityClass of workers that are lent: lower than that of the pods that "
-        "may take their place. The scheduler takes it for them."
+        description="The PriorityClass of lent workers. It must be lower than that of the pods "
+        "that may take their place: the scheduler then preempts lent workers for these pods."
     )
     at_least: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
         None,
-        description="The number of workers that are not lent; they have the PriorityClass of "
+        description="The number of workers that are not lent. They keep the PriorityClass of "
         "workers.template. Default: workers.min.",
     )
 
@@ -97,7 +100,7 @@ class Placement(Model):
     on_demand_base: Annotated[int, Field(ge=0, le=10_000)] = Field(
         0,
         description="Default 0. The number of workers that always run on on-demand capacity; rank "
-        "0 is one.",
+        "0 is one of them.",
     )
     homogeneous: Homogeneous = Field(
         Homogeneous.ACCELERATOR,
@@ -105,45 +108,48 @@ class Placement(Model):
         f"{Homogeneous.explained()}",
     )
     zones: Zones = Field(
-        Zones.AUTO, description=f"Default Auto: zones a world spans. {Zones.explained()}"
+        Zones.AUTO,
+        description=f"Default Auto: the zones that a world may span. {Zones.explained()}",
     )
     replica_topology: ReplicaTopology | None = Field(
         None,
-        description="The nodes that the workers of one replica share, where workers.perReplica is "
-        "above 1. Default: preferred topology.kubernetes.io/zone.",
+        description="The topology domain that the workers of one replica share, if "
+        "workers.perReplica is above 1. Default: preferred topology.kubernetes.io/zone.",
     )
     max_price_percent: PercentOf | None = Field(
         None,
-        description="The most to pay for spot, in percent of the same pool's on-demand price. "
-        "Default: no limit. Pools of unknown price are not excluded by it.",
+        description="The maximum price of spot, in percent of the on-demand price of the same "
+        "pool. Default: no limit. It does not exclude pools of unknown price.",
     )
     max_percent_per_pool: PercentOf | None = Field(
         None,
-        description="The largest share of the workers in one pool, in percent. Default: no limit. "
+        description="The maximum share of the workers in one pool, in percent. Default: no limit. "
         "It never keeps a job below workers.min.",
     )
     max_percent_per_zone: PercentOf | None = Field(
         None,
-        description="The largest share of the workers in one zone, in percent. Default: no limit. "
+        description="The maximum share of the workers in one zone, in percent. Default: no limit. "
         "It never keeps a job below workers.min.",
     )
     fallback_after: Duration = Field(
         Duration("10m"),
-        description="Default 10m. The time without available spot after which on-demand is used, "
-        "with capacity Mixed; at once when no spot pool is known or declared. A deadline decides "
-        "by itself once it is known how many steps there are.",
+        description="Default 10m. With capacity Mixed, the time without available spot after "
+        "which on-demand is used. On-demand is used at once if no spot pool is known or declared. "
+        "With a deadline this field counts only until the number of steps is known; then the "
+        "deadline decides.",
     )
     give_back_after: Duration = Field(
         Duration("20m"),
-        description="Default 20m. Nodes that no allowed size can use, for others do not come, are "
-        "given back when none has come for so long; later where nodes usually take longer, or work "
-        "would have to be done again. All are asked for again as soon as enough nodes of the "
-        "cluster are free, or after 10 min, and while that is in vain after up to 80.",
+        description="Default 20m. Nodes that no allowed size can use, because others do not come, "
+        "are given back when no node has come for this time; later if nodes usually take longer, "
+        "or if work would have to be done again. The operator asks for all nodes again as soon as "
+        "enough nodes of the cluster are free, or after 10 min; after repeated failures, after up "
+        "to 80 min.",
     )
     lend: Lend | None = Field(
         None,
-        description="Workers beyond a number are lent to pods of higher priority. Default: none. "
-        "A change counts for workers that are made from then on.",
+        description="Lends all workers above a number to pods of higher priority. Default: none. "
+        "A change applies to workers that are created afterwards.",
     )
     pool_selector: LabelSelector | None = Field(
         None, description="Use only CapacityPools with these labels. Default: all that fit."
@@ -151,8 +157,9 @@ class Placement(Model):
 
     preempts: Preempts = Field(
         Preempts.NEVER,
-        description="Default Never: what the job may take while its smallest world lacks nodes. "
-        f"{Preempts.explained()} Jobs of Kueue's queues neither take nor give.",
+        description="Default Never: what the job takes from other jobs while it lacks nodes for "
+        f"its smallest world. {Preempts.explained()} Jobs in queues of Kueue neither preempt nor "
+        "give way.",
     )
 
     rules = (

@@ -59,7 +59,7 @@ class TimeZone(Text):
 
 
 class Window(Model):
-    """A stretch of time that recurs every week."""
+    """A time window that recurs every week."""
 
     days: Annotated[tuple[Days, ...], Field(min_length=1, max_length=7)] | None = Field(
         None,
@@ -70,8 +70,8 @@ class Window(Model):
         alias="from", description='The time of day at which it begins, e.g. "20:00".'
     )
     to: EndTime = Field(
-        description='The time of day at which it ends, e.g. "06:00"; earlier than from means on '
-        'the next day, "24:00" is the end of the day.'
+        description='The time of day at which it ends, e.g. "06:00". If it is earlier than from, '
+        'the window ends on the next day. "24:00" is the end of the day.'
     )
     time_zone: TimeZone = Field(
         TimeZone("UTC"),
@@ -98,6 +98,6 @@ class Schedule(Model):
     """The hours in which the job may run."""
 
     windows: Annotated[tuple[Window, ...], Field(min_length=1, max_length=32)] = Field(
-        description="The job runs only inside these; outside it saves a checkpoint and is "
-        "suspended."
+        description="The job runs only inside these windows. Outside them it saves a checkpoint "
+        "and is suspended."
     )

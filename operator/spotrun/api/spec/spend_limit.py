@@ -20,22 +20,22 @@ class SpendPeriod(Choice):
 
     MONTH = "Month", "a calendar month, in UTC"
     WEEK = "Week", "a week that begins on Monday, in UTC"
-    TOTAL = "Total", "all the time"
+    TOTAL = "Total", "all time, without periods"
 
 
 class OnLimit(Choice):
     """The reaction to a limit that is used up."""
 
-    WARN = "Warn", "say so, and go on"
-    HOLD = "Hold", "start no job for which too little is left; those that run go on"
+    WARN = "Warn", "report it, and continue"
+    HOLD = "Hold", "do not start a job for which too little is left; running jobs continue"
     SUSPEND = (
         "Suspend",
-        "the same, and suspend running jobs, each after a checkpoint, so that the limit is kept",
+        "as Hold, and suspend running jobs, each after a checkpoint, so that the limit is kept",
     )
 
 
 class SpendSelector(Model):
-    """The jobs that a limit is about."""
+    """The jobs to which a limit applies."""
 
     match_labels: Labels = Field(
         description="Labels a TrainingJob must have, each with exactly this value: team, "
@@ -56,25 +56,28 @@ class SpendLimitSpec(Model):
     """The wanted limit."""
 
     limit_usd: PositiveAmount = Field(
-        description="The most that these jobs may spend in a period, in USD: nodes and checkpoint "
-        "storage, as in status.cost of each job."
+        description="The maximum that these jobs may spend in a period, in USD: nodes and "
+        "checkpoint storage, as in status.cost of each job."
     )
     period: SpendPeriod = Field(
         SpendPeriod.MONTH,
-        description=f"Default Month: the time over which is added up. {SpendPeriod.explained()}",
+        description="Default Month: the time over which spending is added up. "
+        f"{SpendPeriod.explained()}",
     )
     selector: SpendSelector | None = Field(
-        None, description="The jobs that count. Default: all TrainingJobs of the namespace."
+        None,
+        description="The jobs to which the limit applies. Default: all TrainingJobs of the "
+        "namespace.",
     )
     on_exceeded: OnLimit = Field(
         OnLimit.HOLD,
-        description="Default Hold: the reaction when the limit is, or is about to be, used up. "
+        description="Default Hold: what happens when the limit is, or is about to be, used up. "
         f"{OnLimit.explained()}",
     )
     warn_at_percent: PercentOf = Field(
         80,
-        description="Default 80. The share of limitUsd, in percent, from which on the condition "
-        "BelowWarning is False, and an alert of the chart fires.",
+        description="Default 80. The share of limitUsd, in percent, from which the condition "
+        "BelowWarning is False and an alert of the chart fires.",
     )
 
 
@@ -86,19 +89,20 @@ class SpendLimit(Model):
     metadata: ObjectMeta = Field(description="Name, namespace, labels and annotations.")
     spec: SpendLimitSpec = Field(description="The wanted limit.")
     status: SpendLimitStatus | None = Field(
-        None, description="What is spent and held; only the operator writes here."
+        None, description="The observed state of the limit; only the operator writes here."
     )
 
     rules = (
         Rule(
             cel="size(self.metadata.name) <= 63",
-            message="metadata.name must be at most 63 characters, for the messages of jobs name it",
+            message="metadata.name must be at most 63 characters, because messages of jobs "
+            "contain it",
             holds=lambda one: len(one.metadata.name or "") <= 63,
         ),
         Rule(
             cel="self.spec.period == oldSelf.spec.period",
-            message="spec.period cannot change, for what deleted jobs have spent is known of one "
-            "period only: make another SpendLimit",
+            message="spec.period cannot change, because the spending of deleted jobs is known for "
+            "one period only: create another SpendLimit",
             holds=None,
         ),
     )

@@ -15,26 +15,26 @@ _Value = Annotated[str, Field(max_length=256)]
 
 
 class Stage(Model):
-    """A stage: the training goes on from the last one's checkpoint, with these values."""
+    """A stage: it continues from the checkpoint of the stage before, with its own values."""
 
     name: DnsLabel = Field(description="The name, which scripts read as `run.stage.name`.")
     args: Annotated[tuple[_Argument, ...], Field(max_length=64)] | None = Field(
         None,
-        description="Arguments that follow those of the template in this stage: where a script "
-        "reads one twice, as argparse does, the last one counts.",
+        description="Arguments that this stage adds after those of the template. If the same "
+        "argument is in both, a parser such as argparse takes the last one.",
     )
     params: Annotated[dict[str, _Value], Field(max_length=32)] | None = Field(
         None,
-        description="Values by name for `spotrun_trainer.params()`, in quotes: what is a number or "
-        "true or false there is read as that. They replace a TuningJob's values of the same name.",
+        description="Values by name for `spotrun_trainer.params()`, in quotes. A number, true or "
+        "false is read as such. They replace a TuningJob's values of the same name.",
     )
     until_step: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = Field(
         None,
         description="The last step of this stage, counted from the beginning of the training. "
-        "Default: until stopWhen, or in the last stage until the script ends.",
+        "Default: the stage ends by stopWhen; the last stage ends with the script.",
     )
     stop_when: MetricStop | None = Field(
-        None, description="The metric by which this stage ends, before untilStep if that is given."
+        None, description="The metric that ends this stage, before untilStep if that is given."
     )
 
     rules = (

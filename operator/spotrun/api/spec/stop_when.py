@@ -10,50 +10,50 @@ from spotrun.api.names import Choice
 
 
 class Direction(Choice):
-    """The better direction of the metric."""
+    """Whether a lower or a higher value of the metric is better."""
 
-    MINIMIZE = "Minimize", "less is better, as of a loss"
-    MAXIMIZE = "Maximize", "more is better, as of an accuracy"
+    MINIMIZE = "Minimize", "lower is better, e.g. a loss"
+    MAXIMIZE = "Maximize", "higher is better, e.g. an accuracy"
 
 
 IMPROVEMENT_IS_POSITIVE = Rule(
     cel="!has(self.minImprovement) || !self.minImprovement.startsWith('-')",
-    message="stopWhen.minImprovement must not be negative: give the least difference that counts, "
-    "whatever the direction",
+    message="stopWhen.minImprovement must not be negative: give the smallest difference that "
+    "counts, for either direction",
     holds=lambda s: not s.min_improvement.startswith("-"),
 )
 """The rule of every `stopWhen`."""
 
 
 class MetricStop(Model):
-    """The point from which more steps are not worth their money; the first that is reached."""
+    """The metric that ends a training, by whichever of these limits is reached first."""
 
     metric: Annotated[str, Field(min_length=1, max_length=64)] = Field(
-        description="The name under which the script reports it: `run.log(val_loss=...)` or "
-        "`report(val_loss=...)`."
+        description="The name under which the script reports the metric: `run.log(val_loss=...)` "
+        "or `report(val_loss=...)`."
     )
     direction: Direction = Field(
         Direction.MINIMIZE,
-        description=f"Default Minimize: the better direction. {Direction.explained()}",
+        description=f"Default Minimize: which direction is better. {Direction.explained()}",
     )
     goal: Real | None = Field(
-        None, description="A value that is good enough. Default: no value is."
+        None, description="A value that is good enough to end. Default: none."
     )
     no_better_reports: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
-        description="The number of reported values in a row without a better one than the best "
-        "before them. Values that follow each other within 5 s may count as one; those of steps "
-        "that are done again count once; NaN is one without. Default: any number.",
+        description="End after this number of reported values in a row that are not better than "
+        "the best one before them. Values less than 5 s apart may count as one; values of "
+        "repeated steps count once; NaN counts as not better. Default: no limit.",
     )
     no_better_steps: Annotated[int, Field(ge=1, le=1_000_000_000_000)] | None = Field(
         None,
-        description="The number of steps from the best value to the newest one, if none between "
-        "them was better. Default: any number.",
+        description="End when the newest value is this number of steps after the best one. "
+        "Default: no limit.",
     )
     min_improvement: Real = Field(
         Real("0"),
-        description='Default "0". A value is better only by more than this, in the metric\'s own '
-        "unit.",
+        description='Default "0". A value counts as better only if the difference is more than '
+        "this, in the unit of the metric.",
     )
 
     rules = (

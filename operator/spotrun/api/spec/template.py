@@ -22,10 +22,11 @@ class TemplateMetadata(Model):
     """Labels and annotations for every worker's pod."""
 
     labels: _Metadata | None = Field(
-        None, description="Labels put on every worker's pod, besides those of the operator."
+        None, description="Labels put on every worker's pod, in addition to those of the operator."
     )
     annotations: _Metadata | None = Field(
-        None, description="Annotations put on every worker's pod, besides those of the operator."
+        None,
+        description="Annotations put on every worker's pod, in addition to those of the operator.",
     )
 
     rules = (
@@ -48,21 +49,22 @@ class Container(Model):
     model_config: ClassVar[ConfigDict] = _PASS_THROUGH
 
     name: DnsLabel = Field(
-        description="The container's name. The one that trains is called `trainer`, unless it is "
-        "alone."
+        description="The container's name. The container that trains is called `trainer`, unless "
+        "it is the only one."
     )
     image: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
-        description="The image. The one that trains needs Python and PyTorch; the operator "
-        "brings spotrun_trainer, unless workers.inject is Never."
+        description="The image. The image of the container that trains needs Python and PyTorch; "
+        "the operator adds spotrun_trainer, unless workers.inject is Never."
     )
     command: Annotated[_Arguments, Field(max_length=256)] | None = Field(
         None,
-        description="The program of a side container. Not for the one that trains: "
-        "there the operator runs torchrun.",
+        description="The program of a side container. Not allowed for the container that trains, "
+        "where the operator runs torchrun.",
     )
     args: Annotated[_Arguments, Field(max_length=1024)] | None = Field(
         None,
-        description="The container that trains gets the script and its arguments, for torchrun.",
+        description="For the container that trains: the script and its arguments, which the "
+        "operator gives to torchrun.",
     )
 
 
@@ -79,7 +81,7 @@ class PodSpec(Model):
         },
     )
     restart_policy: Annotated[str, Field(max_length=32)] | None = Field(
-        None, description="Never, or left out: a worker that ended is replaced, not restarted."
+        None, description="Never, or left out. A worker that has ended is replaced, not restarted."
     )
 
     rules = (
@@ -97,8 +99,8 @@ class PodSpec(Model):
         Rule(
             cel="self.containers.all(c, !has(c.command) || c.command.size() == 0"
             f" || (c.name != '{TRAINER}' && self.containers.size() > 1))",
-            message="the container that trains takes no command, for the operator runs torchrun: "
-            "put the script and its arguments in args",
+            message="the container that trains takes no command, because the operator runs "
+            "torchrun: put the script and its arguments in args",
             holds=lambda s: not (s.trainer and s.trainer.command),
         ),
         Rule(
@@ -124,9 +126,9 @@ class PodTemplate(Model):
 
     metadata: TemplateMetadata | None = Field(
         None,
-        description="Labels and annotations for every worker's pod; nothing else is taken over.",
+        description="Labels and annotations for every worker's pod; other fields are ignored.",
     )
     spec: PodSpec = Field(
         description="A Kubernetes pod spec. The operator adds what a worker needs: tolerations, "
-        "affinity, an in-memory /dev/shm, a grace period, a token of its own."
+        "affinity, an in-memory /dev/shm, a grace period and a token."
     )

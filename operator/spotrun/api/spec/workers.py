@@ -24,52 +24,55 @@ class Inject(Choice):
     AUTO = (
         "Auto",
         (
-            "an init container brings it, of the operator's version, unless the installation names "
-            "no image for that, or names the job's image as its own for training"
+            "an init container adds spotrun_trainer of the operator's version, unless the "
+            "installation names no image for that, or names the job's image as its own for "
+            "training"
         ),
     )
-    NEVER = "Never", "the image has it"
+    NEVER = "Never", "the image contains spotrun_trainer"
 
 
 class Workers(Model):
     """The workers of a job: the least and the most, and the template of each."""
 
     min: NumWorkers = Field(
-        1, description="Default 1. The job never trains with fewer workers; it waits instead."
+        1,
+        description="Default 1. The minimum number of workers: with fewer the job does not train, "
+        "but waits.",
     )
-    max: NumWorkers = Field(1, description="Default 1. The job never trains with more workers.")
+    max: NumWorkers = Field(1, description="Default 1. The maximum number of workers.")
     replicas: Annotated[int, Field(ge=0, le=10_000)] = Field(
         1,
-        description="Default 1. The wanted number of workers, clamped to [min, max]. In mode "
-        "Auto the "
-        "operator writes here the number that utilization justifies; in mode Manual it is yours, "
-        "`kubectl scale`'s or an autoscaler's.",
+        description="Default 1. The wanted number of workers, clamped to [min, max]. In mode Auto "
+        "the operator writes the number that utilization justifies. In mode Manual you, `kubectl "
+        "scale` or an autoscaler write it.",
     )
     sizes: Annotated[tuple[NumWorkers, ...], Field(min_length=1, max_length=64)] | None = Field(
         None,
-        description="The only numbers of workers allowed, ascending, e.g. [2, 4, 8]. "
-        "Default: those at which a step gets shorter.",
+        description="The only allowed numbers of workers, ascending, e.g. [2, 4, 8]. Default: the "
+        "numbers at which a step gets shorter.",
     )
     per_replica: Annotated[int, Field(ge=1, le=1024)] = Field(
         1,
-        description="Default 1. Workers that together hold one copy of the model; min, max and "
-        "sizes "
-        "are multiples of it. Changes only while the job is suspended.",
+        description="Default 1. The number of workers that together hold one copy of the model. "
+        "min, max and sizes must be multiples of it. Can be changed only while the job is "
+        "suspended.",
     )
     processes: Annotated[int, Field(ge=1, le=64)] | None = Field(
         None,
-        description="Training processes per worker, the same on all. Default: the trainer "
-        "container's GPU limit, else the devices that it claims (DRA), else 1. Changes only while "
-        "the job is suspended.",
+        description="Training processes per worker, the same on all workers. Default: the GPU "
+        "limit of the trainer container, else the number of devices that it claims (DRA), else 1. "
+        "Can be changed only while the job is suspended.",
     )
     inject: Inject = Field(
         Inject.AUTO,
-        description=f"Default Auto. {Inject.explained()} Changes only while the job is suspended.",
+        description="Default Auto: how spotrun_trainer gets into the container that trains. "
+        f"{Inject.explained()} Can be changed only while the job is suspended.",
     )
     template: PodTemplate = Field(
-        description="The template of every worker: a pod template with one container, or one "
-        "called `trainer`. Give no command there: the operator runs torchrun, and args hold the "
-        "script and its arguments. Changes only while the job is suspended."
+        description="The pod template of every worker. It has one container, or one that is "
+        "called `trainer`. Give no command: the operator runs torchrun, and args hold the script "
+        "and its arguments. Can be changed only while the job is suspended."
     )
 
     rules = (
@@ -92,41 +95,42 @@ class Workers(Model):
         Rule(
             cel="self.min % self.perReplica == 0 && self.max % self.perReplica == 0"
             " && (!has(self.sizes) || self.sizes.all(s, s % self.perReplica == 0))",
-            message="min, max and sizes must be multiples of perReplica, "
-            "for only whole copies of the model train; min and max default to 1",
+            message="min, max and sizes must be multiples of perReplica, because only whole "
+            "copies of the model train; min and max default to 1",
             holds=_whole_replicas,
         ),
     )
 
 
 class ScalingMode(Choice):
-    """The author of the number of workers."""
+    """The author of workers.replicas."""
 
     AUTO = "Auto", "the operator writes workers.replicas, from utilization and measured benefit"
-    MANUAL = "Manual", "you, kubectl scale or an autoscaler of yours write workers.replicas"
+    MANUAL = "Manual", "you, kubectl scale or your autoscaler write workers.replicas"
 
 
 class TargetResource(Choice):
-    """The resource whose utilization is kept."""
+    """The resource whose utilization has a target."""
 
     GPU = "GPU", "the share of a step in which the GPU computes"
-    CPU = "CPU", "share of the workers' requests"
-    MEMORY = "Memory", "share of the workers' requests"
+    CPU = "CPU", "the used share of the workers' requests"
+    MEMORY = "Memory", "the used share of the workers' requests"
 
 
 class Target(Model):
-    """A utilization to keep."""
+    """A target utilization."""
 
     resource: TargetResource = Field(
         description=f"The resource that is measured. {TargetResource.explained()}"
     )
     utilization_percent: PercentOf = Field(
-        70, description="Default 70, in percent. More utilization than this asks for more workers."
+        70,
+        description="Default 70, in percent. A higher utilization than this asks for more workers.",
     )
     tolerance_percent: Annotated[int, Field(ge=0, le=99)] = Field(
         10,
-        description="Default 10, in percent of the target. No change while utilization is this "
-        "near.",
+        description="Default 10, in percent of the target. The number of workers does not change "
+        "while utilization is within this range of the target.",
     )
 
 
@@ -140,8 +144,8 @@ class Scaling(Model):
     )
     targets: Annotated[tuple[Target, ...], Field(min_length=1, max_length=3)] | None = Field(
         None,
-        description="Utilizations to keep; the one that asks for most workers counts. "
-        "Default: GPU where workers have one, else CPU, at 70 percent.",
+        description="Target utilizations; the target that asks for the most workers counts. "
+        "Default: GPU if workers have one, else CPU, at 70 percent.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["resource"],
@@ -149,20 +153,23 @@ class Scaling(Model):
     )
     min_efficiency: Ratio = Field(
         Ratio("0.6"),
-        description='Default "0.6". The share of added workers that must show up as added '
-        "throughput; a growth that brings less is taken back.",
+        description='Default "0.6". The minimum share of the added workers that must appear as '
+        "added throughput. An increase that brings less is undone.",
     )
     hour_worth_usd: Amount | None = Field(
         None,
-        description="The worth to you of finishing an hour earlier, in USD: the size is chosen at "
-        'which work costs least, this included, and targets do not matter; "0" gives the '
-        "cheapest. Default: targets and minEfficiency alone decide.",
+        description="What it is worth to you that the job ends one hour earlier, in USD. The "
+        "operator then chooses the size at which work costs least, including this value, and "
+        'ignores targets; "0" chooses the cheapest size. Default: only targets and minEfficiency '
+        "decide.",
     )
     scale_up_after: Duration = Field(
-        Duration("2m"), description="Default 2m. The time for which more workers must be justified."
+        Duration("2m"),
+        description="Default 2m. How long more workers must be justified before the number rises.",
     )
     scale_down_after: Duration = Field(
-        Duration("10m"), description="Default 10m. The time for which fewer workers must suffice."
+        Duration("10m"),
+        description="Default 10m. How long fewer workers must suffice before the number falls.",
     )
 
     rules = (

@@ -8,15 +8,16 @@ from spotrun.api.model import Model
 
 
 class GivesWay(Model):
-    """A job of higher priority that has, or needs, the room of some of the workers."""
+    """A job of higher priority that uses, or needs, the nodes of some of the workers."""
 
     to: LongText = Field(description="The job of higher priority, as namespace/name.")
     uid: ShortText = Field(description="The UID of that job.")
     workers: Count = Field(
         description="The most workers that this job keeps meanwhile; with 0 it is suspended."
     )
-    since: Time = Field(description="The time at which it was decided.")
+    since: Time = Field(description="Time of the decision.")
     until: Time | None = Field(
         None,
-        description="The time at which the job got its room back. It keeps this room for a minute.",
+        description="Time at which this job got its nodes back; for a minute it does not give way "
+        "again.",
     )

@@ -8,7 +8,7 @@ from spotrun.api.model import Model
 
 
 class LocalCheckpoint(Model):
-    """The newest step of which all parts, and their copies, lie in the workers' local tier."""
+    """The newest step whose parts, and their copies, are all in the workers' local tier."""
 
-    step: Long = Field(description="The step it holds.")
-    time: Time = Field(description="Time at which the operator heard of it.")
+    step: Long = Field(description="The step that it contains.")
+    time: Time = Field(description="Time at which it was reported to the operator.")

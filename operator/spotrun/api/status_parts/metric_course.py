@@ -11,25 +11,28 @@ from spotrun.api.model import Model
 
 
 class MetricCourse(Model):
-    """The course of the metric of a stopWhen, as far as the decision depends on it."""
+    """The values of the metric of a stopWhen that the decision depends on."""
 
-    metric: Annotated[str, Field(min_length=1, max_length=64)] = Field(description="The metric.")
+    metric: Annotated[str, Field(min_length=1, max_length=64)] = Field(
+        description="The name of the metric."
+    )
     best: Measured | None = Field(
-        None, description="The best value so far; absent while all were NaN or infinite."
+        None, description="The best value so far; absent if all values were NaN or infinite."
     )
     best_step: Long | None = Field(
-        None, description="The step of the best value, or of the first one if there is no best."
+        None,
+        description="The step of the best value; without a best value, the step of the first one.",
     )
-    step: Long | None = Field(None, description="The step of the newest value that was judged.")
+    step: Long | None = Field(None, description="The step of the newest value that was compared.")
     no_better_reports: Count = Field(
-        description="The number of values since the best one that were not better."
+        description="The number of values since the best one, none of which was better."
     )
     decided_at: Time | None = Field(
         None,
-        description="The time at which the end was decided. It stays, and training ends with a "
+        description="Time of the decision to end. The decision is final: the training ends with a "
         "checkpoint of the next step.",
     )
     reason: ShortText | None = Field(
-        None, description="Why it was decided: GoalReached or NoImprovement."
+        None, description="The reason for the decision: GoalReached or NoImprovement."
     )
-    message: LongText | None = Field(None, description="The same in words.")
+    message: LongText | None = Field(None, description="The reason for the decision, in words.")

@@ -14,40 +14,42 @@ from spotrun.api.model import Model
 
 
 class Measured(Model):
-    """The speed of a world of some size: medians of at least three windows of 20 steps."""
+    """The speed of worlds of one size: medians of at least three windows of 20 steps."""
 
     workers: Count = Field(description="The size of the world.")
     step_seconds: Amount = Field(description="Duration of a step, in seconds.")
     samples_per_second: Amount = Field(description="Samples trained per second.")
     compute: Amount | None = Field(
-        None, description="The share of a step in which the workers computed."
+        None, description="Share of a step in which the workers computed."
     )
     data: Amount | None = Field(
-        None, description="The share of a step in which they waited for data."
+        None, description="Share of a step in which the workers waited for data."
     )
-    accelerator: ShortText | None = Field(None, description="The GPU model it was measured on.")
-    time: Time = Field(description="Time of the measurement; after six hours it counts no more.")
+    accelerator: ShortText | None = Field(
+        None, description="The GPU model on which this was measured."
+    )
+    time: Time = Field(description="Time of the measurement; after six hours it no longer counts.")
 
 
 class Rejected(Model):
-    """A growth that was taken back: it brought too little, or more than was used."""
+    """An increase that was undone: it brought too little, or more workers than were used."""
 
-    workers: Count = Field(description="Sizes from this one on are not tried.")
+    workers: Count = Field(description="This number of workers, and larger ones, are not tried.")
     efficiency: Amount | None = Field(
         None,
-        description="The share of the added workers that showed up as added throughput; absent "
-        "where no steps are counted.",
+        description="Share of the added workers that appeared as added throughput; absent if "
+        "steps are not counted.",
     )
-    until: Time = Field(description="Time at which it may be tried again.")
+    until: Time = Field(description="Time from which it may be tried again.")
 
 
 class Resize(Model):
     """A change of the wanted size."""
 
     time: Time = Field(description="Time of the decision.")
-    before: Count = Field(description="The size wanted until then.")
-    after: Count = Field(description="The size wanted from then on.")
-    reason: ShortText = Field(description="Why, in one CamelCase word.")
+    before: Count = Field(description="The wanted size before the decision.")
+    after: Count = Field(description="The wanted size after the decision.")
+    reason: ShortText = Field(description="The reason for the decision, as one CamelCase word.")
 
 
 class ScalingStatus(Model):
@@ -56,37 +58,38 @@ class ScalingStatus(Model):
     size: Count | None = Field(None, description="The number of workers that is justified.")
     replaces: Count | None = Field(
         None,
-        description="The value of workers.replicas when it was decided, until the decision stands "
-        "there.",
+        description="The value of workers.replicas at the time of the decision; absent once the "
+        "decision is written there.",
     )
     reason: ShortText | None = Field(
-        None, description="Why, in one CamelCase word, as was decided last."
+        None, description="The reason for the last decision, as one CamelCase word."
     )
     utilization: dict[str, Amount] | None = Field(
         None,
-        description="Used shares of the resources that have a target, by resource.",
+        description="Used share of each resource that has a target, by resource.",
         json_schema_extra={"maxProperties": 3},
     )
     more_since: Time | None = Field(
-        None, description="Since when more workers are justified without a break."
+        None, description="Time since which more workers have been justified without interruption."
     )
     fewer_since: Time | None = Field(
-        None, description="Since when fewer workers suffice without a break."
+        None, description="Time since which fewer workers have sufficed without interruption."
     )
     efficiency: dict[str, Amount] | None = Field(
         None,
-        description="Throughput per worker at each measured size, against the smallest of them.",
+        description="Throughput per worker at each measured size, relative to the smallest of "
+        "these sizes.",
         json_schema_extra={"maxProperties": 16},
     )
     measured: Annotated[tuple[Measured, ...], Field(max_length=16)] | None = Field(
-        None, description="Measured speed of the sizes that were tried."
+        None, description="Measured speeds of the sizes that were tried."
     )
     rejected: Annotated[tuple[Rejected, ...], Field(max_length=16)] | None = Field(
-        None, description="Growths that were taken back."
+        None, description="Increases that were undone."
     )
-    last: Resize | None = Field(None, description="The last change.")
+    last: Resize | None = Field(None, description="The last change of the wanted size.")
     decisions: dict[str, Count] | None = Field(
         None,
-        description="Number of decisions by reason; to keep the size is one.",
+        description="Number of decisions by reason; a decision to keep the size counts as well.",
         json_schema_extra={"maxProperties": 32},
     )

@@ -15,77 +15,79 @@ MOST_NAMED = 20
 
 
 class SpendBefore(Model):
-    """The sums that the job had spent before the present month and week."""
+    """The amounts that the job spent before the present month and week."""
 
-    month: Time | None = Field(None, description="The beginning of the month.")
-    month_usd: Amount | None = Field(None, description="Spent before it, in USD.")
-    week: Time | None = Field(None, description="The beginning of the week.")
-    week_usd: Amount | None = Field(None, description="Spent before it, in USD.")
+    month: Time | None = Field(None, description="Start of the present month.")
+    month_usd: Amount | None = Field(None, description="Spent before that month, in USD.")
+    week: Time | None = Field(None, description="Start of the present week.")
+    week_usd: Amount | None = Field(None, description="Spent before that week, in USD.")
 
 
 class SpendCounts(Model):
-    """The number of jobs under the limit."""
+    """The numbers of jobs under the limit."""
 
     running: Count | None = Field(None, description="Jobs with workers.")
-    held: Count | None = Field(None, description="Jobs that may not start by this limit.")
-    suspended: Count | None = Field(None, description="Jobs that this limit has stopped.")
+    held: Count | None = Field(None, description="Jobs that this limit keeps from starting.")
+    suspended: Count | None = Field(None, description="Jobs that this limit has suspended.")
 
 
 _Names = Annotated[tuple[ShortText, ...], Field(max_length=MOST_NAMED)]
 
 
 class SpendLimitStatus(Model):
-    """The sums that are spent and held; only the operator writes here."""
+    """The observed state of the limit; only the operator writes here."""
 
     observed_generation: Long | None = Field(
-        None, description="The metadata.generation that this status was concluded from."
+        None, description="The metadata.generation for which this status was determined."
     )
     message: LongText | None = Field(
-        None, description="The state of the limit in one line that a person can act on."
+        None, description="The state of the limit, in one line that a person can act on."
     )
     period_start: Time | None = Field(
-        None, description="The beginning of the present period; absent for Total."
+        None, description="Start of the present period; absent for Total."
     )
-    period_end: Time | None = Field(None, description="Its end; absent for Total.")
+    period_end: Time | None = Field(
+        None, description="End of the present period; absent for Total."
+    )
     spent_usd: Amount | None = Field(
-        None, description="Spent in the present period, deleted jobs included, in USD."
+        None, description="Spent in the present period, in USD, including deleted jobs."
     )
     deleted_usd: Amount | None = Field(
         None,
-        description="The part of it that is of jobs which were deleted in this period, in USD.",
+        description="The part of spentUsd for jobs that were deleted in this period, in USD.",
     )
     reserved_usd: Amount | None = Field(
         None,
-        description="Amount kept for jobs that run or may start, in USD: their end, and ten "
-        "minutes of work.",
+        description="Amount reserved for jobs that run or may start, in USD: for their end and "
+        "ten minutes of work.",
     )
     forecast_usd: Amount | None = Field(
         None,
-        description="Expected spending by the end of the period if the jobs that run go on, in "
-        "USD; absent for Total while the cost of a job at its end is unknown.",
+        description="Expected spending by the end of the period if the running jobs continue, in "
+        "USD; absent for Total while the final cost of a job is unknown.",
     )
     used_percent: Percent | None = Field(
         None, description='Share of limitUsd that is spent, e.g. "43%".'
     )
-    jobs: SpendCounts | None = Field(None, description="The number of jobs under the limit.")
+    jobs: SpendCounts | None = Field(None, description="The numbers of jobs under the limit.")
     held_jobs: _Names | None = Field(
         None, description=f"Names of held jobs, the first {MOST_NAMED}."
     )
     suspended_jobs: _Names | None = Field(
-        None, description=f"Names of stopped jobs, the first {MOST_NAMED}."
+        None, description=f"Names of suspended jobs, the first {MOST_NAMED}."
     )
     closing: Annotated[tuple[ShortText, ...], Field(max_length=MOST_CLOSING)] | None = Field(
         None,
-        description="UIDs of deleted jobs that are in deletedUsd and not gone yet: none is added "
-        "twice.",
+        description="UIDs of deleted jobs that are counted in deletedUsd and still exist, so that "
+        "none is counted twice.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] | None = Field(
         None,
-        description="Aspects of the limit for machines and `kubectl wait`.",
+        description="Conditions of the limit, for programs and `kubectl wait`.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
         },
     )
-    as_of: Time | None = Field(None, description="The moment up to which this counts.")
+    as_of: Time | None = Field(None, description="Time up to which these values count.")

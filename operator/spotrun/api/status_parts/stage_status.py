@@ -11,18 +11,18 @@ from spotrun.api.status_parts.metric_course import MetricCourse
 
 
 class StageStatus(Model):
-    """The stage that trains, or begins as soon as the world of this stage is entered."""
+    """The stage that trains, or that begins when its world is entered."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)] = Field(
         description="The name of the stage in spec.stages."
     )
-    index: Count = Field(description="Its place there, from 0 on.")
-    since_step: Long = Field(description="The step of the checkpoint that it began from.")
-    since: Time = Field(description="The time at which it was begun.")
+    index: Count = Field(description="The index of the stage in spec.stages, from 0.")
+    since_step: Long = Field(description="The step of the checkpoint from which the stage began.")
+    since: Time = Field(description="Time at which the stage began.")
     stop_when: MetricCourse | None = Field(
-        None, description="The course of the metric of its stopWhen."
+        None, description="The best and newest values of the metric of the stage's stopWhen."
     )
     ends_since: Time | None = Field(
-        None, description="The time at which its end was decided; its last step is saved then."
+        None, description="Time of the decision to end the stage; its last step is then saved."
     )
-    why: LongText | None = Field(None, description="Why it ends.")
+    why: LongText | None = Field(None, description="Why the stage ends.")

@@ -19,38 +19,43 @@ MOST_TRIALS = 1000
 class Keep(Choice):
     """The TrainingJobs of trials that stay after their end."""
 
-    ALL = "All", "each stays, to be looked at, until the TuningJob is deleted"
-    BEST = "Best", "only that of the best trial stays; the others' cost and values are in status"
+    ALL = "All", "all are kept until the TuningJob is deleted"
+    BEST = (
+        "Best",
+        "only that of the best trial is kept; status has the cost and values of the others",
+    )
 
 
 class OnExceeded(Choice):
     """The reaction to a budget without room for another trial."""
 
-    STOP_NEW_TRIALS = "StopNewTrials", "those that run go on with the money reserved for them"
-    STOP_ALL = "StopAll", "those that run are stopped as well"
+    STOP_NEW_TRIALS = "StopNewTrials", "running trials continue with the money reserved for them"
+    STOP_ALL = "StopAll", "running trials are stopped as well"
 
 
 class Trials(Model):
     """The number of trials."""
 
     max: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = Field(
-        description="The most trials that are begun."
+        description="The maximum number of trials."
     )
     parallel: Annotated[int, Field(ge=1, le=100)] = Field(
         1,
-        description="Default 1. The most trials at once. A Bayesian search learns less from each "
-        "the more run beside it: above 4 it is hardly better than random.",
+        description="Default 1. The maximum number of trials at once. The more trials run beside "
+        "it, the less a Bayesian search learns from each: above 4 it is hardly better than random.",
     )
     max_failed: Count = Field(
-        3, description="Default 3. The number of failed trials that the search outlives."
+        3,
+        description="Default 3. The number of failed trials after which the search still "
+        "continues.",
     )
     expected_duration: PositiveDuration | None = Field(
         None,
-        description="The time that a trial should take, e.g. 20m. With the market's price it says "
-        "what the first trials will cost; later ones are predicted from those that are complete.",
+        description="Expected duration of a trial, e.g. 20m. With the market's price it gives the "
+        "expected cost of the first trials; that of later ones is predicted from complete trials.",
     )
     keep: Keep = Field(
-        Keep.ALL, description=f"Default All: the TrainingJobs to keep. {Keep.explained()}"
+        Keep.ALL, description=f"Default All: which TrainingJobs are kept. {Keep.explained()}"
     )
 
     rules = (
@@ -63,29 +68,30 @@ class Trials(Model):
 
 
 class StopWhen(Model):
-    """The point from which more trials are not worth their money."""
+    """The condition under which the search ends because it no longer improves."""
 
     no_better_trials: Annotated[int, Field(ge=1, le=MOST_TRIALS)] = Field(
-        description="No more trials begin once so many in a row have ended without a better value "
-        "than the best complete one before them. A pruned or stopped trial is one without; failed "
-        "ones are not counted. Trials that run go on; if one of them is better, so does the search."
+        description="No more trials begin once this number of trials in a row have ended without "
+        "a better value than the best complete one before them. Pruned and stopped trials count "
+        "as not better; failed ones do not count. Running trials continue; if one of them is "
+        "better, the search continues as well."
     )
     min_improvement: Real = Field(
         Real("0"),
-        description='Default "0". A value is better only by more than this, in the metric\'s own '
-        "unit.",
+        description='Default "0". A value counts as better only if the difference is more than '
+        "this, in the unit of the metric.",
     )
 
     rules = (IMPROVEMENT_IS_POSITIVE,)
 
 
 class TuningBudget(Model):
-    """The money and the time that the search may take."""
+    """The maximum cost and duration of the search."""
 
     max_cost_usd: PositiveAmount | None = Field(
         None,
-        description="The most that all trials may cost together, in USD. Each trial gets a part of "
-        "it as a budget of its own, its last checkpoint and its end included, so that the sum is "
+        description="The maximum cost of all trials together, in USD. Each trial gets a part of "
+        "it as its own budget, which includes its last checkpoint and its end, so that the sum is "
         "kept even while no operator runs. Default: no limit.",
     )
     max_duration: PositiveDuration | None = Field(
@@ -93,7 +99,7 @@ class TuningBudget(Model):
     )
     on_exceeded: OnExceeded = Field(
         OnExceeded.STOP_NEW_TRIALS,
-        description="Default StopNewTrials: the reaction when the budget has no room for another "
+        description="Default StopNewTrials: what happens when the budget has no room for another "
         f"trial, or the time is up. {OnExceeded.explained()}",
     )
 

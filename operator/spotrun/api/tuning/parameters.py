@@ -16,9 +16,9 @@ _Whole = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 
 
 class Uniform(Model):
-    """A number between two bounds, each as likely."""
+    """A number between two bounds; all values are equally likely."""
 
-    min: Real = Field(description="The least value.")
+    min: Real = Field(description="The smallest value.")
     max: Real = Field(description="The largest value.")
 
     rules = (
@@ -31,9 +31,9 @@ class Uniform(Model):
 
 
 class LogUniform(Model):
-    """A number between two bounds above 0; each power of ten is as likely as the next."""
+    """A number between two bounds above 0, whose logarithm is uniformly distributed."""
 
-    min: Real = Field(description="The least value, above 0.")
+    min: Real = Field(description="The smallest value, above 0.")
     max: Real = Field(description="The largest value.")
 
     rules = (
@@ -49,10 +49,10 @@ class LogUniform(Model):
 class Int(Model):
     """A whole number between two bounds."""
 
-    min: _Whole = Field(description="The least value.")
+    min: _Whole = Field(description="The smallest value.")
     max: _Whole = Field(description="The largest value.")
     step: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
-        1, description="Default 1: the distance between two values, from min on."
+        1, description="Default 1: the distance between two values, counted from min."
     )
 
     rules = (
@@ -65,11 +65,11 @@ class Int(Model):
 
 
 class Categorical(Model):
-    """One of some values."""
+    """One of several values."""
 
     choices: _Choices = Field(
-        description="The values, as text. One that reads as a number, or as true or false, comes "
-        "to the script as such.",
+        description="The values, as text. The script gets a value that is a number, true or false "
+        "as such.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 
@@ -89,28 +89,28 @@ class When(Model):
         description="The name of another parameter, which comes before this one in the list."
     )
     values: _Choices = Field(
-        description="The parameter exists where that one has one of these values.",
+        description="The parameter exists if that parameter has one of these values.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 
 
 class Parameter(Model):
-    """A parameter of the training. Give exactly one kind of range."""
+    """A parameter of the training. Give exactly one of uniform, logUniform, int, categorical."""
 
     name: ParameterName = Field(
-        description="The name by which the script asks for it: `params()[name]`, or "
+        description="The name under which the script reads it: `params()[name]`, or "
         "`$(params.name)` in args."
     )
-    uniform: Uniform | None = Field(None, description="A number, each as likely.")
+    uniform: Uniform | None = Field(None, description="A number; all values are equally likely.")
     log_uniform: LogUniform | None = Field(
-        None, description="A number whose logarithm is uniform: for learning rates."
+        None, description="A number whose logarithm is uniformly distributed, e.g. a learning rate."
     )
     int: Int | None = Field(None, description="A whole number.")
-    categorical: Categorical | None = Field(None, description="One of some values.")
+    categorical: Categorical | None = Field(None, description="One of several values.")
     when: Annotated[tuple[When, ...], Field(max_length=4)] | None = Field(
         None,
-        description="Conditions, all of which must hold for the parameter to exist. Default: it "
-        "always does.",
+        description="Conditions under which the parameter exists; all of them must hold. Default: "
+        "it always exists.",
     )
 
     rules = (

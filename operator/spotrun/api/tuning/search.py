@@ -34,7 +34,7 @@ class Grid(Model):
 
 
 class Random(Model):
-    """Independent draws."""
+    """Independent random values."""
 
     seed: _Seed = Field(0, description=_SEED)
 
@@ -46,19 +46,21 @@ class Sobol(Model):
 
 
 class Bayesian(Model):
-    """A model of the trials that have ended says what to try next."""
+    """A model of the ended trials proposes the next values."""
 
     seed: _Seed = Field(0, description=_SEED)
     sampler: Sampler = Field(
         Sampler.TPE, description=f"Default TPE: the model. {Sampler.explained()}"
     )
     startup_trials: _Trials = Field(
-        10, description="Default 10. Trials of a Sobol sequence before the model is asked."
+        10,
+        description="Default 10. The number of trials from a Sobol sequence before the model is "
+        "used.",
     )
     per_dollar: bool = Field(
         False,
-        description="Default false. True ranks what to try by expected improvement per expected "
-        "dollar: for trials whose cost depends on their parameters. It needs the sampler TPE.",
+        description="Default false. True ranks proposals by expected improvement per expected "
+        "dollar, for trials whose cost depends on their parameters. It needs the sampler TPE.",
     )
 
     rules = (
@@ -72,15 +74,17 @@ class Bayesian(Model):
 
 
 class Population(Model):
-    """Population-based training: the worst go on from the best's checkpoints, with other values."""
+    """Population-based training: the worst continue from the checkpoints of the best."""
 
     size: Annotated[int, Field(ge=2, le=100)] = Field(
-        description="The members. A round of a member is a trial, so a search of trials.max trials "
-        "has trials.max / size rounds; one begins when all trials of the one before have ended."
+        description="The number of members. Each member has one trial per round, so a search of "
+        "trials.max trials has trials.max / size rounds. A round begins when all trials of the "
+        "round before have ended."
     )
     steps_per_round: _Step = Field(
-        description="The steps of a round: `Run` ends a trial of round n after n times so many, "
-        "counted from the beginning of the training, whatever total the script gives beyond."
+        description="The steps of a round. `Run` ends a trial of round n after n times this "
+        "number of steps, counted from the beginning of the training, even if the script gives a "
+        "larger total."
     )
     seed: _Seed = Field(0, description=_SEED)
 
@@ -89,11 +93,17 @@ class Search(Model):
     """The way to choose the values of the next trial. Give exactly one."""
 
     grid: Grid | None = Field(None, description="Every combination, once; write `grid: {}`.")
-    random: Random | None = Field(None, description="Independent draws: `random: {seed: 7}`.")
+    random: Random | None = Field(
+        None, description="Independent random values: `random: {seed: 7}`."
+    )
     sobol: Sobol | None = Field(None, description="A sequence that covers the space evenly.")
-    bayesian: Bayesian | None = Field(None, description="A model learns from earlier trials.")
+    bayesian: Bayesian | None = Field(
+        None, description="A model of the earlier trials proposes the next values."
+    )
     population: Population | None = Field(
-        None, description="Values change while the model trains: `population: {size: 8, ...}`."
+        None,
+        description="Population-based training: values change while the model trains. Write "
+        "`population: {size: 8, ...}`.",
     )
 
     rules = (
@@ -118,35 +128,45 @@ class Median(Model):
 class Asha(Model):
     """Asynchronous successive halving: at each rung only the best share goes on."""
 
-    grace_steps: _Step = Field(description="The step of the first rung: every trial gets there.")
+    grace_steps: _Step = Field(description="The step of the first rung; every trial reaches it.")
     max_steps: _Step = Field(description="The steps of a whole training.")
     reduction: _Reduction = Field(
         3,
-        description="Default 3. One of so many trials passes a rung, and the next rung is at so "
-        "many times the steps.",
+        description="Default 3. One of this number of trials passes a rung, and the next rung is "
+        "at this number times the steps.",
     )
 
     rules = (_GRACE_IS_SHORT,)
 
 
 class Hyperband(Model):
-    """Several brackets of successive halving, from daring to patient, side by side."""
+    """Several brackets of successive halving side by side; some stop trials earlier than others."""
 
-    grace_steps: _Step = Field(description="The step of the first rung of the most daring bracket.")
+    grace_steps: _Step = Field(
+        description="The step of the first rung of the bracket that stops trials earliest."
+    )
     max_steps: _Step = Field(description="The steps of a whole training.")
     reduction: _Reduction = Field(
-        3, description="Default 3. One of so many trials passes a rung of its bracket."
+        3, description="Default 3. One of this number of trials passes a rung of its bracket."
     )
 
     rules = (_GRACE_IS_SHORT,)
 
 
 class Pruning(Model):
-    """The way to stop trials that will not win, by step and never by time. Give exactly one."""
+    """The way to stop trials early that fall behind, by step, not by time. Give exactly one."""
 
-    median: Median | None = Field(None, description="Against the median at the same step.")
-    asha: Asha | None = Field(None, description="By rungs, without waiting for others.")
-    hyperband: Hyperband | None = Field(None, description="By rungs, in several brackets.")
+    median: Median | None = Field(
+        None,
+        description="Stop a trial whose best value is worse than the median of the others at the "
+        "same step.",
+    )
+    asha: Asha | None = Field(
+        None, description="Compare trials at rungs, without waiting for others."
+    )
+    hyperband: Hyperband | None = Field(
+        None, description="Compare trials at rungs, in several brackets."
+    )
 
     rules = (
         Rule(

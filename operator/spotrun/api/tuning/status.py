@@ -19,10 +19,10 @@ MOST_COURSE_CHARS = 1024
 
 
 class TrialCounts(Model):
-    """The number of trials, by what became of them."""
+    """The numbers of trials, by phase."""
 
     summary: ShortText | None = Field(
-        None, description='Trials that have ended of those there may be, e.g. "12/20".'
+        None, description='Ended trials out of the maximum, e.g. "12/20".'
     )
     running: Count | None = Field(None, description="Trials that have begun and not ended.")
     succeeded: Count | None = Field(None, description="Complete trials.")
@@ -36,16 +36,15 @@ class TrialCounts(Model):
 class BestTrial(Model):
     """The best trial so far."""
 
-    trial: Count = Field(description="The number of the trial, from 0 on.")
+    trial: Count = Field(description="The number of the trial, from 0.")
     name: ShortText = Field(description="The name of its TrainingJob.")
     value: _Number = Field(description="The value of the metric.")
     step: Long | None = Field(None, description="The step at which it was reported.")
-    parameters: _Values | None = Field(None, description="Its values, by the parameters' names.")
+    parameters: _Values | None = Field(None, description="The values of its parameters, by name.")
     checkpoint: ShortText | None = Field(
         None,
         description="Its newest checkpoint, as namespace/folder/checkpoint below the place for "
-        "checkpoints; another job can name the folder as beginFrom.job. It is absent where none "
-        "was saved.",
+        "checkpoints. Another job can name the folder as beginFrom.job. Absent if none was saved.",
     )
 
 
@@ -57,70 +56,71 @@ class TuningCost(Model):
     )
     reserved_usd: Amount | None = Field(
         None,
-        description="Further money that trials which run may spend, their end included, in USD.",
+        description="Further money that running trials may spend, including their end, in USD.",
     )
     forecast_usd: Amount | None = Field(
         None, description="Expected cost of the search at its end, in USD; absent while unknown."
     )
     trial_usd: Amount | None = Field(
         None,
-        description="Expected cost of a whole trial, in USD: the median of the complete ones, or "
-        "before any the market's price over trials.expectedDuration.",
+        description="Expected cost of a whole trial, in USD: the median of the complete trials. "
+        "Before there is one: what the running trials expect, then the market's price over "
+        "trials.expectedDuration, then the median of the trials that have ended.",
     )
     epoch_usd: Amount | None = Field(
         None,
-        description="Cost of an epoch, in USD: the median of what the trials' TrainingJobs say. "
-        "Absent where none says how large an epoch is.",
+        description="Cost of an epoch, in USD: the median over the trials' TrainingJobs. Absent "
+        "if none of them reports the size of an epoch.",
     )
     saved_by_pruning_usd: Amount | None = Field(
         None,
-        description="Money that stopping trials early has saved, in USD: what they would have cost "
-        "as whole trials, minus what they cost.",
+        description="Money saved by stopping trials early, in USD: their expected cost as whole "
+        "trials, minus their actual cost.",
     )
     budget_used_percent: Percent | None = Field(
         None, description='Share of budget.maxCostUsd that is spent, e.g. "43%".'
     )
-    as_of: Time | None = Field(None, description="The moment up to which this counts.")
+    as_of: Time | None = Field(None, description="Time up to which these values count.")
 
 
 class Trial(Model):
-    """One trial; this is what an operator that starts anew goes on from."""
+    """One trial; an operator that restarts continues from this record."""
 
-    number: Count = Field(description="The number of the trial, from 0 on; given out once.")
-    phase: TrialPhase = Field(description=f"Its stage. {TrialPhase.explained()}")
-    parameters: _Values = Field(description="Its values, by the parameters' names.")
+    number: Count = Field(description="The number of the trial, from 0; each number is used once.")
+    phase: TrialPhase = Field(description=f"Its phase. {TrialPhase.explained()}")
+    parameters: _Values = Field(description="The values of its parameters, by name.")
     value: _Number | None = Field(None, description="The newest value of the metric.")
-    step: Long | None = Field(None, description="The step at which that was reported.")
+    step: Long | None = Field(None, description="The step at which that value was reported.")
     course: Annotated[str, Field(max_length=MOST_COURSE_CHARS)] | None = Field(
         None,
-        description='Values at earlier steps, e.g. "100:2.31 200:2.07": pruning compares them. '
-        "Where there are many, some in between are left out.",
+        description='Values at earlier steps, e.g. "100:2.31 200:2.07", which pruning compares. '
+        "If there are many, some in between are left out.",
     )
     rung: Long | None = Field(
         None,
         description="The step of the last rung at which pruning compared the trial and let it "
         "continue.",
     )
-    usd: Amount | None = Field(None, description="Spent by it so far, in USD.")
+    usd: Amount | None = Field(None, description="Spent by the trial so far, in USD.")
     cap_usd: Amount | None = Field(
-        None, description="The most that it may cost, in USD: reserved before it began."
+        None, description="The maximum cost of the trial, in USD; reserved before it began."
     )
     expected_usd: Amount | None = Field(
-        None, description="Its expected cost when it was begun, in USD."
+        None, description="Its expected cost when it began, in USD."
     )
     reason: ShortText | None = Field(
-        None, description="The cause of its end, in one CamelCase word."
+        None, description="The reason for its end, as one CamelCase word."
     )
-    message: LongText | None = Field(None, description="The same in words.")
+    message: LongText | None = Field(None, description="The reason for its end, in words.")
     parent: Count | None = Field(
-        None, description="The trial of the round before from whose checkpoint it began."
+        None, description="The trial of the round before, from whose checkpoint this trial began."
     )
     checkpoint: ShortText | None = Field(None, description="Its newest checkpoint.")
     outcome: TrialPhase | None = Field(
-        None, description="While it is Stopping: the stage that it will end in."
+        None, description="While the phase is Stopping: the phase in which the trial will end."
     )
     begun_at: Time | None = Field(None, description="Time at which its values were chosen.")
-    ended_at: Time | None = Field(None, description="Time at which its end was noticed.")
+    ended_at: Time | None = Field(None, description="Time at which the operator noticed its end.")
 
 
 class TuningJobStatus(Model):
@@ -130,25 +130,25 @@ class TuningJobStatus(Model):
         None, description=f"The stage of the search. {TuningPhase.explained()}"
     )
     reason: ShortText | None = Field(
-        None, description="The cause of the phase, in one CamelCase word for machines."
+        None, description="The reason for the phase, as one CamelCase word for programs."
     )
     message: LongText | None = Field(
-        None, description="The state of the search in one line that a person can act on."
+        None, description="The state of the search, in one line that a person can act on."
     )
     observed_generation: Long | None = Field(
-        None, description="The metadata.generation that this status was concluded from."
+        None, description="The metadata.generation for which this status was determined."
     )
-    trials: TrialCounts | None = Field(None, description="The number of trials, by their stage.")
+    trials: TrialCounts | None = Field(None, description="The numbers of trials, by phase.")
     best: BestTrial | None = Field(None, description="The best trial so far.")
     cost: TuningCost | None = Field(None, description="The cost of the search, in USD.")
     pareto: Annotated[tuple[Count, ...], Field(max_length=64)] | None = Field(
         None,
-        description="The trials that no other one beats in both value and cost, cheapest first.",
+        description="The trials that no other trial beats in both value and cost, cheapest first.",
     )
-    grid_size: Count | None = Field(None, description="The number of points of a grid.")
+    grid_size: Count | None = Field(None, description="The number of points of the grid.")
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] | None = Field(
         None,
-        description="Aspects of the search for machines and `kubectl wait`.",
+        description="Conditions of the search, for programs and `kubectl wait`.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
@@ -156,12 +156,13 @@ class TuningJobStatus(Model):
     )
     history: Annotated[tuple[Trial, ...], Field(max_length=MOST_TRIALS)] | None = Field(
         None,
-        description="All trials in the order of their numbers: what each was tried with, and what "
-        "became of it.",
+        description="All trials in the order of their numbers, with their values and results.",
         json_schema_extra={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["number"],
         },
     )
-    started_at: Time | None = Field(None, description="Time at which the search was first seen.")
+    started_at: Time | None = Field(
+        None, description="Time at which the operator first saw the search."
+    )
     ended_at: Time | None = Field(None, description="Time at which its last trial was settled.")

@@ -22,25 +22,26 @@ MOST_NAME = 45
 
 
 class Objective(Model):
-    """The metric that the search makes as good as it can."""
+    """The metric that the search improves."""
 
     metric: Annotated[str, Field(min_length=1, max_length=128)] = Field(
-        description="The name under which the script reports it: `run.log(val_loss=...)` or "
-        "`report(val_loss=...)`."
+        description="The name under which the script reports the metric: `run.log(val_loss=...)` "
+        "or `report(val_loss=...)`."
     )
     direction: Direction = Field(
         Direction.MINIMIZE,
-        description=f"Default Minimize: the better direction. {Direction.explained()}",
+        description=f"Default Minimize: which direction is better. {Direction.explained()}",
     )
     goal: Real | None = Field(
         None,
-        description="A value that is good enough: once a trial has reached it the search ends. "
+        description="A value that is good enough: the search ends once a trial has reached it. "
         "Default: none.",
     )
     report_within: PositiveDuration = Field(
         PositiveDuration("10m"),
-        description="Default 10m. The time after a trial's first step in which the metric should "
-        "be reported; then the condition MetricReported says what is reported instead.",
+        description="Default 10m. The time after a trial's first step within which the metric "
+        "should be reported. After that the condition MetricReported says what is reported "
+        "instead.",
     )
 
 
@@ -51,7 +52,7 @@ class TrialTemplate(Model):
         None, description="Labels and annotations of the TrainingJobs, e.g. team."
     )
     spec: TrainingJobSpec = Field(
-        description="The spec of the TrainingJobs. In args, `$(params.NAME)` stands for the "
+        description="The spec of the TrainingJobs. In args, `$(params.NAME)` is replaced by the "
         "trial's value."
     )
 
@@ -64,23 +65,25 @@ class TuningJobSpec(Model):
 
     suspend: bool = Field(
         False,
-        description="Default false. True begins no trial and suspends those that run, each after "
-        "a checkpoint if there is a place for one.",
+        description="Default false. True begins no trial and suspends the running ones, each "
+        "after a checkpoint if there is a place for one.",
     )
-    objective: Objective = Field(description="The metric, and when it is good enough.")
+    objective: Objective = Field(description="The metric, its better direction and its goal.")
     search: Search = Field(description="The way to choose the values of the next trial.")
     parameters: Parameters = Field(description="The parameters, each with its range.")
     pruning: Pruning | None = Field(
-        None, description="The way to stop trials that will not win. Default: none is stopped."
+        None,
+        description="The way to stop trials early that fall behind. Default: no trial is stopped.",
     )
     trials: Trials = Field(description="The number of trials.")
     stop_when: StopWhen | None = Field(
         None,
-        description="The point from which more trials are not worth their money; a value that is "
-        "good enough is objective.goal. Default: the search goes on up to its limits.",
+        description="The condition under which the search ends because it no longer improves; for "
+        "a value that is good enough use objective.goal. Default: the search continues up to its "
+        "limits.",
     )
     budget: TuningBudget | None = Field(
-        None, description="The money and the time that the search may take. Default: no limit."
+        None, description="The maximum cost and duration of the search. Default: no limit."
     )
     template: TrialTemplate = Field(description="The TrainingJob that each trial is made from.")
 
@@ -88,7 +91,7 @@ class TuningJobSpec(Model):
         Rule(
             cel="!has(self.search.grid) || self.parameters.all(p, has(p.int) || "
             "has(p.categorical))",
-            message="a grid has no end over uniform and logUniform: list the values as "
+            message="a grid over uniform or logUniform would have no end: list the values as "
             "categorical choices, give an int with a step, or search with random or sobol",
             holds=lambda s: s.search.grid is None or not any(p.is_continuous for p in s.parameters),
         ),
@@ -125,14 +128,14 @@ def _conditions_are_known(parameters: tuple[Parameter, ...]) -> bool:
 def _never_changes(field: str) -> Rule:
     return Rule(
         cel=f"self.spec.{field} == oldSelf.spec.{field}",
-        message=f"spec.{field} cannot change, for earlier trials would not compare with later "
-        "ones: make another TuningJob; trials, stopWhen, budget and suspend may change",
+        message=f"spec.{field} cannot change, because earlier and later trials could not be "
+        "compared: create another TuningJob; trials, stopWhen, budget and suspend may change",
         holds=None,
     )
 
 
 class TuningJob(Model):
-    """A search for the best parameters that spends a budget; each trial is a TrainingJob."""
+    """A search for the best parameters within a budget; each trial is a TrainingJob."""
 
     api_version: Literal["spotrun.dev/v1alpha1"] = Field(description="The version of the API.")
     kind: Literal["TuningJob"] = Field(description="The kind of object.")
@@ -146,7 +149,7 @@ class TuningJob(Model):
         Rule(
             cel=f"size(self.metadata.name) <= {MOST_NAME} && !self.metadata.name.contains('.')",
             message=f"metadata.name must be at most {MOST_NAME} characters and without dots, "
-            "for the names of the trials' TrainingJobs begin with it",
+            "because the names of the trials' TrainingJobs begin with it",
             holds=lambda j: (
                 len(j.metadata.name or "") <= MOST_NAME and "." not in (j.metadata.name or "")
             ),
@@ -155,8 +158,8 @@ class TuningJob(Model):
         Rule(
             cel="has(self.spec.pruning) == has(oldSelf.spec.pruning) && "
             "(!has(self.spec.pruning) || self.spec.pruning == oldSelf.spec.pruning)",
-            message="spec.pruning cannot change, for earlier trials would not compare with later "
-            "ones: make another TuningJob; trials, stopWhen, budget and suspend may change",
+            message="spec.pruning cannot change, because earlier and later trials could not be "
+            "compared: create another TuningJob; trials, stopWhen, budget and suspend may change",
             holds=None,
         ),
     )

@@ -17,7 +17,9 @@ def describe(parser: argparse.ArgumentParser, examples: str, usage: str) -> None
     group.add_argument(
         "-n", "--namespace", metavar="NAMESPACE", help="default: that of the context"
     )
-    group.add_argument("--context", metavar="NAME", help="the context of the kubeconfig")
+    group.add_argument(
+        "--context", metavar="NAME", help="a context of the kubeconfig (default: its current one)"
+    )
     group.add_argument(
         "--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else ~/.kube/config"
     )
@@ -38,11 +40,11 @@ def add_name(parser: argparse.ArgumentParser) -> None:
 def add_output(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
     """Add -o."""
     parser.add_argument(
-        "-o", "--output", choices=outputs, metavar="|".join(outputs), help="for programs"
+        "-o", "--output", choices=outputs, metavar="|".join(outputs), help="output for programs"
     )
 
 
 _EXIT_CODES = """\
-Exit codes: 0 done, 1 the job has failed or refuses what was asked, 2 the flags are wrong, 3 the
+Exit codes: 0 done, 1 the job has failed or the request was refused, 2 the flags are wrong, 3 the
 cluster does not answer or does not allow it, 4 there is no such job.
 """

@@ -9,19 +9,19 @@ from spotrun.cli.cluster import flags
 from spotrun.cli.text import numbers
 
 _EXAMPLES = """\
-  the installation: CRDs, operator, versions, your rights, prices, each with the mend:
+  check the installation: CRDs, operator, versions, your rights, prices; says how to fix each:
       kubectl tjob doctor
 
-  the usual mistakes of a job:
+  check a job for the usual mistakes:
       kubectl tjob doctor gpt
 
-  what a change of size does to the batches of a job, and how to hold them; no cluster is asked:
+  how a change of size changes the batches of a job, and how to keep them; asks no cluster:
       kubectl tjob doctor -f job.yaml
 
   the sizes that divide a global batch of 256 samples:
       kubectl get trainingjob gpt -o yaml | kubectl tjob doctor -f - --batch 256
 
-With -f: 0 nothing needs to be changed, 1 a change is proposed.
+Exit codes with -f: 0 nothing needs to be changed, 1 a change is proposed.
 """
 
 
@@ -35,11 +35,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--batch",
         type=numbers.count,
         metavar="SAMPLES",
-        help="samples of a step, of all processes together, where the script divides them",
+        help="samples per step of all processes together, if the script divides them",
     )
     parser.add_argument(
         "--processes",
         type=numbers.count,
         metavar="N",
-        help="of a worker (default: workers.processes, else its GPUs, else 1)",
+        help="processes per worker (default: workers.processes, else its GPUs, else 1)",
     )

@@ -12,10 +12,10 @@ SORTS = ("trouble", "dollars", "rate", "age", "name")
 GROUPS = ("job", "namespace", "pool", "team", "project", "cost-center")
 
 _LIST = """\
-  the jobs of this namespace, those that need somebody first:
+  the jobs of this namespace, first those that need attention:
       kubectl tjob list
 
-  all namespaces, the dearest first:
+  all namespaces, the most expensive job first:
       kubectl tjob list -A --sort dollars
 
   names for a loop in a shell:
@@ -29,18 +29,18 @@ _SHOW = """\
       kubectl tjob show gpt -o json
 """
 _WATCH = """\
-  the same as `show`, drawn anew as it changes; Ctrl-C leaves, and the job goes on:
+  the same as `show`, updated as the job changes; Ctrl-C ends it, and the job continues:
       kubectl tjob watch gpt
 
-  a line for each change, in a pipe or a CI log; ends with the job, with 1 if it has failed:
+  a line for each change, in a pipe or a CI log; ends with the job, with exit code 1 if it failed:
       kubectl tjob watch gpt | cat
 """
 _WHY = """\
-  why it waits or has failed, why this size, why these nodes, why this price:
+  why the job waits or has failed, and the reasons for its size, nodes and price:
       kubectl tjob why gpt
 """
 _LOGS = """\
-  rank 0, as it comes:
+  follow the log of rank 0:
       kubectl tjob logs gpt -f
 
   all workers in the order of time, each line with its rank:
@@ -50,18 +50,18 @@ _LOGS = """\
       kubectl tjob logs gpt --rank 3 --tail 100 --timestamps
 """
 _COST = """\
-  what a job has cost, by pool, and what that bought:
+  what a job has cost, by pool, and what that money bought:
       kubectl tjob cost gpt
 
   what each team spends, in all namespaces:
       kubectl tjob cost -A --by team
 """
 _SUSPEND = """\
-  save, give all workers back, and wait until they are gone:
+  save a checkpoint, give all workers back, and wait until they are gone:
       kubectl tjob suspend gpt --wait
 """
 _RESUME = """\
-  go on from the last checkpoint:
+  continue from the last checkpoint:
       kubectl tjob resume gpt
 """
 _SCALE = """\
@@ -73,14 +73,14 @@ _CHECKPOINT = """\
       kubectl tjob checkpoint gpt
 """
 _PROFILE = """\
-  what rank 0 does in its next 20 steps, and a trace beside the checkpoints:
+  profile the next 20 steps of rank 0; a trace is saved beside the checkpoints:
       kubectl tjob profile gpt --steps 20
 
-  the same of rank 3:
+  the same for rank 3:
       kubectl tjob profile gpt --rank 3
 """
 _STOP = """\
-  save, end it, print its bill and delete it; checkpoints stay:
+  save a checkpoint, end the job, print its bill and delete it; checkpoints stay:
       kubectl tjob stop gpt --yes
 """
 
@@ -91,7 +91,7 @@ def describe_list(parser: argparse.ArgumentParser) -> None:
     flags.add_all_namespaces(parser)
     flags.add_output(parser)
     parser.add_argument(
-        "--sort", choices=SORTS, default="trouble", help="the first one first (default: trouble)"
+        "--sort", choices=SORTS, default="trouble", help="the order of the jobs (default: trouble)"
     )
 
 
@@ -122,11 +122,14 @@ def describe_logs(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--rank", type=numbers.whole, metavar="N", help="default: rank 0")
     which.add_argument("--all", action="store_true", help="all workers, merged by time")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new lines as they come")
     parser.add_argument(
-        "--tail", type=numbers.whole, metavar="LINES", help="of each log (default: all)"
+        "--tail",
+        type=numbers.whole,
+        metavar="LINES",
+        help="the last lines of each log (default: all)",
     )
-    parser.add_argument("--timestamps", action="store_true", help="with the time of each line")
+    parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
     parser.add_argument(
         "--no-marks", action="store_true", help="do not mark where the world changes"
     )
@@ -138,14 +141,16 @@ def describe_cost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="one TrainingJob (default: all)")
     flags.add_all_namespaces(parser)
     flags.add_output(parser, ("json", "yaml", "csv"))
-    parser.add_argument("--by", choices=GROUPS, default="job", help="add up by (default: job)")
+    parser.add_argument(
+        "--by", choices=GROUPS, default="job", help="sum the cost by (default: job)"
+    )
 
 
 def describe_suspend(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `suspend`."""
     flags.describe(parser, _SUSPEND, "NAME [--wait]")
     flags.add_name(parser)
-    parser.add_argument("--wait", action="store_true", help="until no worker is left")
+    parser.add_argument("--wait", action="store_true", help="wait until no worker is left")
 
 
 def describe_resume(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +163,7 @@ def describe_scale(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `scale`."""
     flags.describe(parser, _SCALE, "NAME WORKERS")
     flags.add_name(parser)
-    parser.add_argument("workers", type=numbers.count, metavar="WORKERS", help="how many")
+    parser.add_argument("workers", type=numbers.count, metavar="WORKERS", help="how many workers")
 
 
 def describe_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -173,10 +178,14 @@ def describe_profile(parser: argparse.ArgumentParser) -> None:
     flags.describe(parser, _PROFILE, "NAME [--steps N] [--rank R] [--timeout SECONDS]")
     flags.add_name(parser)
     parser.add_argument(
-        "--steps", type=numbers.profiled_steps, default=20, metavar="N", help="default: 20"
+        "--steps",
+        type=numbers.profiled_steps,
+        default=20,
+        metavar="N",
+        help="how many (default: 20)",
     )
     parser.add_argument(
-        "--rank", type=numbers.whole, default=0, metavar="R", help="of a worker (default: 0)"
+        "--rank", type=numbers.whole, default=0, metavar="R", help="the worker's rank (default: 0)"
     )
     _add_timeout(parser)
 
@@ -185,7 +194,7 @@ def describe_stop(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `stop`."""
     flags.describe(parser, _STOP, "NAME [--yes]")
     flags.add_name(parser)
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _add_timeout(parser: argparse.ArgumentParser) -> None:

@@ -18,12 +18,12 @@ KINDS = ("NodePool", "NodeOverlay")
 MINUTES_LOST = 5.0
 
 _EXAMPLES = """\
-  a NodePool for each CapacityPool that you have declared, and the prices that Karpenter should
-  reckon with, by how often nodes were taken away there; look at them, then apply them:
+  a NodePool for each CapacityPool that you have declared, and NodeOverlays with prices that include
+  how often nodes were taken away there; look at them, then apply them:
       kubectl tjob nodepools > nodepools.yaml
       kubectl apply -f nodepools.yaml
 
-  keep the prices up to date, e.g. each hour from a CronJob:
+  update the prices, for example every hour from a CronJob:
       kubectl tjob nodepools --kind NodeOverlay | kubectl apply -f -
 
   nodes of another class, where an interruption costs ten minutes of work and restart:
@@ -40,15 +40,17 @@ def describe(parser: argparse.ArgumentParser) -> None:
         type=_node_class,
         default=("EC2NodeClass", "default"),
         metavar="KIND/NAME",
-        help="what the nodes are made by: " + ", ".join(GROUPS) + "; default: EC2NodeClass/default",
+        help="the class that creates the nodes: "
+        + ", ".join(GROUPS)
+        + "; default: EC2NodeClass/default",
     )
     parser.add_argument(
         "--minutes-lost",
         type=_minutes,
         default=MINUTES_LOST,
         metavar="MINUTES",
-        help="what an interruption costs, unsaved work and restart, in minutes of the node's "
-        f"price; default: {MINUTES_LOST:.0f}",
+        help="cost of an interruption (unsaved work and restart), in minutes of the node's price; "
+        f"default: {MINUTES_LOST:.0f}",
     )
     flags.add_output(parser, ("yaml", "json"))
 

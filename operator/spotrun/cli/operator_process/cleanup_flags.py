@@ -12,15 +12,16 @@ examples:
   before the operator is removed with kubectl; `helm uninstall` does it by itself:
       spotrun cleanup --stop-deployment spotrun
 
-  afterwards, where pods or namespaces are stuck in Terminating:
+  afterwards, if pods or namespaces are stuck in Terminating:
       spotrun cleanup
 
-The pods of workers have a finalizer: they stay until the operator has written what they cost into
-the status of their job. So do jobs under a SpendLimit, until that has what they cost. This command
-removes both finalizers from all of them, and changes nothing else: no job and no pod is deleted,
-and what runs goes on. What a worker costs after the operator's last look is in no status. The
-command does nothing while an operator leads, and may be run again.
-Exit codes: 0 nothing has a finalizer of ours, 1 that could not be done, 2 the flags are wrong.
+The pods of workers have a finalizer: they stay until the operator has written their cost into the
+status of their job. Jobs under a SpendLimit have one too: they stay until their cost is written
+into the SpendLimit. This command removes both finalizers from all of them, and changes nothing
+else: no job and no pod is deleted, and what runs continues. Costs of a worker after the operator
+last wrote them are in no status. The command does nothing while an operator leads, and may be run
+again.
+Exit codes: 0 no finalizer of spotrun is left, 1 that could not be done, 2 the flags are wrong.
 """
 
 

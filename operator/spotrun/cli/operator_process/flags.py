@@ -16,16 +16,16 @@ examples:
       kubectl create namespace spotrun-system
       spotrun operator --advertise 192.0.2.7:8443
 
-  in a pod, for all namespaces; agents come to a Service in front of all replicas:
+  in a pod, for all namespaces; agents connect to a Service in front of all replicas:
       SPOTRUN_ADVERTISE=spotrun-agents.spotrun-system.svc:8443 spotrun operator
 
   for one namespace, with the rights of manifests/rbac-namespaced.yaml:
       spotrun operator --watch-namespace ml --advertise 192.0.2.7:8443
 
 Several replicas may run: one leads, the others stand by. While the API server does not answer, or
-permissions or CRDs are missing, the operator says so in its log, waits, and then goes on. SIGTERM
-ends it in order, a second one at once. Exit codes: 0 it was told to end, 1 it failed, 2 the flags
-are wrong.
+permissions or CRDs are missing, the operator says so in its log, waits, and then continues. SIGTERM
+ends it in order, a second SIGTERM at once. Exit codes: 0 it was told to end, 1 it failed, 2 the
+flags are wrong.
 """
 
 

@@ -41,19 +41,21 @@ def describe_served(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="NAME",
-        help="the name, with a port if there is one, by which browsers ask; may be given often",
+        help="a host name that browsers use, with a port if any; may be given several times",
     )
     parser.add_argument(
         "--authenticated-by",
         type=_authentication,
         required=True,
         metavar="WORDS",
-        help="what stands before this page and lets in only people who may see all jobs: the page "
-        "itself asks nobody who they are",
+        help="what authenticates visitors in front of this page and lets in only people who may "
+        "see all jobs: the page itself authenticates nobody",
     )
     parser.add_argument("--port", type=_port, default=8080, metavar="PORT", help="default: 8080")
     parser.add_argument(
-        "--with-logs", action="store_true", help="show logs too; its account needs that right"
+        "--with-logs",
+        action="store_true",
+        help="show logs too; the page's account needs that right",
     )
 
 

@@ -11,10 +11,10 @@ from spotrun.cli.text import numbers
 
 _EXAMPLES = """\
 examples:
-  a job that needs 48 h at its full size, on all recorded markets that have nodes enough:
+  a job that needs 48 h at its full size, on all recorded markets that have enough nodes:
       kubectl tjob estimate -f job.yaml --work-hours 48
 
-  what is left of a job that trains; its status says how much that is:
+  the rest of a job that trains; its status says how much work is left:
       kubectl get trainingjob gpt -o yaml | kubectl tjob estimate -f -
 
   recorded markets, but the prices of your own nodes:
@@ -25,7 +25,7 @@ examples:
 
 No cluster and no cloud is asked. The operator's own decisions are replayed on recorded spot
 markets, from moments spread evenly over each; docs/replay.md says what such figures mean, and
-what they do not. Exit codes: 0 it was estimated, 2 the flags or the job are wrong.
+what they do not mean. Exit codes: 0 the estimate was made, 2 the flags or the job are wrong.
 """
 
 
@@ -56,14 +56,14 @@ def _describe_job(group: argparse._ArgumentGroup) -> None:
         type=numbers.minutes,
         default=10.0,
         metavar="MIN",
-        help="between checkpoints where checkpoint.every is Auto (default: 10)",
+        help="time between checkpoints if checkpoint.every is Auto (default: 10)",
     )
     group.add_argument(
         "--checkpoint-gb",
         type=numbers.gigabytes,
         metavar="GB",
-        help="size of a checkpoint in a bucket, for what it costs there (default: what its status "
-        "says)",
+        help="size of a checkpoint in a bucket, to compute its cost there (default: from the job's "
+        "status)",
     )
 
 
@@ -80,7 +80,7 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--pool",
         metavar="FILE",
-        help="a CapacityPool whose usdPerHour or ownNodes is the price of a node, in the place of "
+        help="a CapacityPool whose usdPerHour or ownNodes is the price of a node, instead of "
         "--spot-price or --on-demand-price",
     )
     replay_flags.add_assume_capacity(group)

@@ -21,7 +21,7 @@ def add_assume_capacity(group: argparse._ArgumentGroup, otherwise: str = "") -> 
     group.add_argument(
         "--assume-capacity",
         action="store_true",
-        help=f"where all nodes that were probed could be had, assume that more could be{otherwise}",
+        help=f"where all probed nodes were available, assume that more were, too{otherwise}",
     )
 
 

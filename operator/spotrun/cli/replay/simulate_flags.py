@@ -19,16 +19,17 @@ examples:
       spotrun simulate --trace a.json --trace b.json --trace c.json --work-hours 48 \\
           --deadline-hours 60 --every 443 --starts 12 --policy uniform-progress --json
 
-  the accounting of published replays: what is to be had is known, and no work is lost:
+  the assumptions of published replays: the capacity is always known, and no work is lost:
       spotrun simulate --trace a.json --work-hours 48 --deadline-hours 60 \\
           --observe market --checkpoint-minutes 0
 
-  2 to 16 workers, for as much work as 8 do in 24 h:
+  2 to 16 workers, for as much work as 8 workers do in 24 h:
       spotrun simulate --trace a.json --work-hours 24 --workers 8 --min-workers 2 \\
           --max-workers 16 --deadline-hours 36
 
 Each trace is one pool; docs/replay.md has the schema, and says what the figures mean and what they
-do not. Exit codes: 0 it was replayed, whether the deadline was met or not, 2 the flags are wrong.
+do not mean. Exit codes: 0 the replay ended, whether the deadline was met or not, 2 the flags are
+wrong.
 """
 
 
@@ -45,10 +46,18 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def _describe_job(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--work-hours", type=numbers.hours, required=True, metavar="H", help="work, at full size"
+        "--work-hours",
+        type=numbers.hours,
+        required=True,
+        metavar="H",
+        help="hours of work at full size",
     )
     group.add_argument(
-        "--deadline-hours", type=numbers.hours, required=True, metavar="H", help="from the start"
+        "--deadline-hours",
+        type=numbers.hours,
+        required=True,
+        metavar="H",
+        help="hours from the start to the deadline",
     )
     group.add_argument(
         "--workers", type=numbers.count, default=1, metavar="N", help="the full size (default: 1)"
@@ -57,7 +66,7 @@ def _describe_job(group: argparse._ArgumentGroup) -> None:
         "--min-workers",
         type=numbers.count,
         metavar="N",
-        help="the job trains with as few (default: only at full size); peers stay at full size",
+        help="the fewest workers (default: full size); the other policies stay at full size",
     )
     group.add_argument(
         "--max-workers",
@@ -82,7 +91,7 @@ def _describe_market(group: argparse._ArgumentGroup) -> None:
         type=numbers.whole,
         default=0,
         metavar="TICK",
-        help="begin there, in ticks of the first trace (default: 0)",
+        help="where to begin, in ticks of the first trace (default: 0)",
     )
     group.add_argument(
         "--every", type=numbers.count, metavar="TICKS", help="distance between several starts"
@@ -100,7 +109,7 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
         type=numbers.minutes,
         default=10.0,
         metavar="MIN",
-        help="between checkpoints; what was done since the last is lost with the last worker; "
+        help="time between checkpoints; work since the last one is lost with the last worker; "
         "0: nothing is ever lost (default: 10)",
     )
     group.add_argument(
@@ -108,7 +117,7 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
         choices=("market", "attempts"),
         default="attempts",
         help="market: whether a pool has nodes is known at every moment, as in published replays; "
-        "attempts: only who asks learns it, and has to wait for the answer (default: attempts)",
+        "attempts: a policy has to ask, and to wait for the answer (default: attempts)",
     )
     replay_flags.add_assume_capacity(
         group, "; without it more workers than were probed are refused"
@@ -118,7 +127,7 @@ def _describe_rules(group: argparse._ArgumentGroup) -> None:
         type=numbers.share,
         default=0.0,
         metavar="SHARE",
-        help="the share of hours, drawn by chance, in which on-demand has no more nodes to give "
+        help="the share of hours, drawn at random, in which no more on-demand nodes are available "
         "(default: 0)",
     )
 

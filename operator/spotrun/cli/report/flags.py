@@ -8,14 +8,14 @@ import argparse
 from spotrun.cli.cluster import flags
 
 _EXAMPLES = """\
-  one HTML file to send to somebody; it needs no other, and no network:
+  one HTML file to send to somebody; it needs no other file and no network:
       kubectl tjob report gpt --file gpt.html
 
   the same as Markdown, for an issue or a wiki, and as JSON:
       kubectl tjob report gpt -o markdown
       kubectl tjob report gpt -o json
 
-  all about a search, its trials as lines over the parameters:
+  the report of a search; its trials are lines over the parameters:
       kubectl tjob report lr-search --search --file lr-search.html
 """
 

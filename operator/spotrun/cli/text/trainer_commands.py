@@ -10,8 +10,8 @@ from importlib.metadata import entry_points
 
 COMMANDS = {
     "checkpoints": "list, show, verify, compare and remove checkpoints",
-    "data": "make shards of tokens out of texts, and manifests of data that is there",
-    "export": "write the model of a checkpoint as other programs read it",
+    "data": "make shards of tokens from texts, and manifests of existing data",
+    "export": "write the model of a checkpoint in a format that other programs read",
 }
 _GROUP = "spotrun.commands"
 

@@ -22,7 +22,7 @@ Why is it Running?
 
 Why this size?
   1h ago, Grow: 6 workers: the GPU computes 96% of a step, and a target is 70%.
-  UtilizationHigh means: a utilization is above its target, and more bring enough.
+  UtilizationHigh means: a utilization is above its target, and more workers help enough.
   No more than 6 are allowed now (NoCapacity).
   Throughput per worker as it was measured: 2 workers 100%, 4 workers 97%, 6 workers 91%.
 

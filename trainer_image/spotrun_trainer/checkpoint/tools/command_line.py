@@ -28,21 +28,21 @@ _EXPECTED = (
 )
 _Add = Callable[[str, Callable[[Namespace], int], str], ArgumentParser]
 
-_CHECKPOINT = "a checkpoint, FOLDER/step-N.gG, or a folder, for the newest complete one in it"
+_CHECKPOINT = "a checkpoint, FOLDER/step-N.gG, or a folder: its newest complete checkpoint"
 
 _ABOUT = """\
 Look at the checkpoints of a training, wherever their folder is mounted: no cluster and no GPU is
-needed. Nothing but `rm` changes anything, so all is safe beside a training that runs."""
+needed. Only `rm` changes anything, so the other commands are safe while a training runs."""
 
 _EXAMPLES = """\
 examples:
-  all that is there, and whether it is whole, by lengths and manifests:
+  list all checkpoints, and whether they are complete, by lengths and manifests:
       spotrun checkpoints ls checkpoints/
 
-  every bit of it, by hashes; the exit code says whether all is well:
+  verify all content by hashes; the exit code says whether it is intact:
       spotrun checkpoints verify checkpoints/
 
-  the tensors of the newest one, and those that a later step has changed:
+  show the tensors of the newest checkpoint, and those that a later step has changed:
       spotrun checkpoints show checkpoints/
       spotrun checkpoints diff checkpoints/step-500.g1 checkpoints/step-600.g1
 
@@ -86,7 +86,7 @@ def _parser() -> ArgumentParser:
 def _describe_export(choices: "_SubParsersAction[ArgumentParser]") -> None:
     parser = choices.add_parser(
         "export",
-        help="write the model of a checkpoint as other programs read it",
+        help="write the model of a checkpoint in a format that other programs read",
         description=export_flags.ABOUT,
         epilog=export_flags.EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
@@ -99,10 +99,14 @@ def _describe_export(choices: "_SubParsersAction[ArgumentParser]") -> None:
 def _describe_looks(add: _Add) -> None:
     ls = add("ls", command.run_ls, "list the checkpoints of a folder, oldest first")
     ls.add_argument("folder", help="the folder that Run(checkpoint=...) names")
-    show = add("show", command.run_show, "show what is in a checkpoint; content is not read")
+    show = add(
+        "show",
+        command.run_show,
+        "show what is in a checkpoint, without reading the tensors' content",
+    )
     show.add_argument("checkpoint", help=_CHECKPOINT)
     verify = add("verify", command.run_verify, "compare the hashes of all files")
-    verify.add_argument("checkpoint", help="a checkpoint, FOLDER/step-N.gG, or a folder, for all")
+    verify.add_argument("checkpoint", help="a checkpoint, FOLDER/step-N.gG, or a folder: all in it")
     diff = add(
         "diff", command.run_diff, "show the tensors and values that two checkpoints differ in"
     )
@@ -121,6 +125,6 @@ def _describe_rm(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="also the newest complete one, and what a training may be writing",
+        help="also remove the newest complete one, and one that a training may be writing",
     )
-    parser.add_argument("--yes", action="store_true", help="without being asked")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")

@@ -7,46 +7,47 @@ from spotrun_trainer.process.commands.arguments import size_argument
 FORMATS = ("safetensors", "torch", "hf", "dcp")
 
 ABOUT = """\
-Write the model of a checkpoint as other programs read it: whole tensors under the names of its
-state_dict(), however many processes saved it. A few pieces of a tensor are in memory at a time."""
+Write the model of a checkpoint in a format that other programs read: whole tensors under the names
+of its state_dict(), however many processes saved it. Only a few pieces of a tensor are in memory at
+a time."""
 
 EXAMPLES = """\
 examples:
-  for Hugging Face's from_pretrained, with the configuration and tokenizer of the model it began as:
+  for Hugging Face's from_pretrained, with the configuration and tokenizer of the base model:
       spotrun export checkpoints/ --format hf --config base-model/ --output my-model/
 
-  one file of weights, and a checkpoint of torch that another training goes on from:
+  one file of weights, and a torch checkpoint from which another training can continue:
       spotrun export checkpoints/step-500.g1 --format safetensors --output model.safetensors
       spotrun export checkpoints/step-500.g1 --format dcp --with-optimizer --output dcp/
 
 Exit codes: 0 done; 2 the arguments are wrong, or something cannot be read or written; 130
-interrupted. Nothing is left of an export that did not come to its end.
+interrupted. An export that did not finish leaves no files.
 """
 
 
 def describe(parser: ArgumentParser) -> None:
     """Add the flags."""
     parser.add_argument(
-        "checkpoint", help="FOLDER/step-N.gG, or a folder, for the newest complete one in it"
+        "checkpoint", help="FOLDER/step-N.gG, or a folder: its newest complete checkpoint"
     )
     parser.add_argument("--format", required=True, choices=FORMATS)
     parser.add_argument(
         "--output", metavar="PATH", help="default: the checkpoint's name, in this directory"
     )
     parser.add_argument(
-        "--object", metavar="NAME", help="the tracked module; needed where there are several"
+        "--object", metavar="NAME", help="the tracked module; needed if there are several"
     )
     parser.add_argument(
         "--with-optimizer",
         nargs="?",
         const="",
         metavar="NAME",
-        help="torch and dcp: the optimizer as well, beside the model",
+        help="torch and dcp: export the optimizer too",
     )
     parser.add_argument(
         "--prefix",
         default="",
-        help="only tensors whose names begin so, named without it, as of a model in a module",
+        help="only tensors whose names begin with this prefix, which is removed from the names",
     )
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument(
@@ -57,12 +58,14 @@ def describe(parser: ArgumentParser) -> None:
     )
     sizes.add_argument("--gather", action="store_true", help="one file, whatever its size")
     parser.add_argument(
-        "--config", metavar="FOLDER", help="hf: copy all but weights, as config and tokenizer"
+        "--config",
+        metavar="FOLDER",
+        help="hf: copy its files except weights, such as config and tokenizer",
     )
-    parser.add_argument("--force", action="store_true", help="replace an export that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing export")
     parser.add_argument(
         "--no-verify",
         dest="verify",
         action="store_false",
-        help="do not compare hashes first; lengths and manifests are compared all the same",
+        help="do not compare hashes first; lengths and manifests are still compared",
     )

@@ -15,22 +15,22 @@ from spotrun_trainer.process.commands.running import run
 from spotrun_trainer.process.commands.texts import size_text
 from spotrun_trainer.store.addresses import is_address
 
-_ABOUT = "Make data ready for trainings: no cluster and no GPU is needed."
+_ABOUT = "Prepare data for training: no cluster and no GPU is needed."
 
 _PREPARE = """\
-Make shards of tokens out of texts: .txt and .md (a file is a document), .jsonl (a line), .parquet
-(a row). Each document is tokenized, its end is marked, and all stand one behind the other in files
-that `TokenFile` maps into memory.
+Make shards of tokens from texts: .txt and .md (a document is a file), .jsonl (a line), .parquet (a
+row). Each document is tokenized and its end is marked. The shards contain the documents one after
+another; `TokenFile` maps them into memory.
 
-Called again it works only on files that are new or have changed, and removes what files that are
-gone have given. Killed and called again it goes on where it was."""
+If you run it again, it processes only files that are new or have changed, and removes the tokens of
+files that are gone. If it was killed, the next run continues where it stopped."""
 
 _PREPARE_EXAMPLES = """\
 examples:
   the texts of a folder, with the tokenizer of a model, in 8 processes:
       spotrun data prepare corpus/ --tokenizer gpt2 --output tokens/ --workers 8
 
-  a function of yours, which gets a text and returns a list of numbers, in my_tokens.py:
+  your own function in my_tokens.py, which gets a text and returns a list of numbers:
       PYTHONPATH=. spotrun data prepare corpus/ --tokenizer my_tokens:encode --output tokens/
 
   then upload the folder with its manifest, and train:
@@ -38,13 +38,13 @@ examples:
       data = open_dataset("s3://bucket/tokens", length=1025, stride=1024)   # in the script
 
 Exit codes: 0 done; 2 the arguments are wrong, or something cannot be read or written; 130
-interrupted, and what was done stays done.
+interrupted, and the finished part is kept.
 """
 
 _INDEX = """\
-Write a manifest beside shards that are there: what each holds, and its hash. With it a training on
-an object store begins without looking into each shard, and copies on nodes are compared with what
-was indexed. Do it in the folder, before it is uploaded; again when files have changed."""
+Write a manifest beside existing shards: what each contains, and its hash. With it, a training that
+reads from an object store begins without opening each shard, and copies on nodes are compared with
+the manifest. Run it in the folder before the upload, and again when files have changed."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,7 +98,7 @@ def _parser() -> ArgumentParser:
     _describe_prepare(
         verbs.add_parser(
             "prepare",
-            help="make shards of tokens out of texts",
+            help="make shards of tokens from texts",
             description=_PREPARE,
             epilog=_PREPARE_EXAMPLES,
             formatter_class=RawDescriptionHelpFormatter,
@@ -107,37 +107,41 @@ def _parser() -> ArgumentParser:
     )
     to_index = verbs.add_parser(
         "index",
-        help="write a manifest beside shards that are there",
+        help="write a manifest beside existing shards",
         description=_INDEX,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     to_index.add_argument("folder", help="the folder with shards of one format")
     to_index.add_argument(
-        "--dtype", choices=DTYPES, help="of files of tokens; default: uint32 for .u32, else uint16"
+        "--dtype",
+        choices=DTYPES,
+        help="type of the tokens in the files; default: uint32 for .u32, else uint16",
     )
     to_index.set_defaults(run=run_index, prog=to_index.prog)
     return parser
 
 
 def _describe_prepare(parser: ArgumentParser) -> None:
-    parser.add_argument("input", nargs="+", help="files, and folders with all below them")
+    parser.add_argument("input", nargs="+", help="files, and folders with everything below them")
     parser.add_argument("--output", required=True, metavar="FOLDER", help="the folder of shards")
     parser.add_argument(
         "--tokenizer",
         required=True,
         metavar="NAME",
         help="a model's name or folder (by transformers), a tokenizer.json (by tokenizers), a "
-        "function as module:function, or `bytes` for those of UTF-8",
+        "function as module:function, or `bytes` for the bytes of UTF-8",
     )
     parser.add_argument(
-        "--column", default="text", help="of .jsonl and .parquet: where texts are; default: text"
+        "--column",
+        default="text",
+        help="the column of .jsonl and .parquet with the texts; default: text",
     )
     parser.add_argument(
         "--end-token",
         type=int,
         metavar="NUMBER",
-        help="the token behind each document; default: the model's end of sequence, else none",
+        help="the token after each document; default: the model's end of sequence, else none",
     )
     parser.add_argument(
         "--dtype", choices=DTYPES, help="default: uint16, or uint32 for more than 65,536 tokens"
@@ -147,7 +151,7 @@ def _describe_prepare(parser: ArgumentParser) -> None:
         type=size_argument,
         default=128 << 20,
         metavar="SIZE",
-        help="of a shard before it is compressed; default: 128MiB",
+        help="size of a shard before compression; default: 128MiB",
     )
     parser.add_argument("--zstd", action="store_true", help="compress shards, in frames")
     parser.add_argument(
@@ -155,7 +159,7 @@ def _describe_prepare(parser: ArgumentParser) -> None:
         type=_count,
         default=len(os.sched_getaffinity(0)),
         metavar="N",
-        help="processes; default: one for each CPU",
+        help="number of processes; default: one for each CPU",
     )
     parser.set_defaults(run=run_prepare, prog=parser.prog)
 

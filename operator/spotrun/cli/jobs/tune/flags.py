@@ -11,7 +11,7 @@ _EXAMPLES = """\
   the trials of a search, the best first, and what each has cost:
       kubectl tjob tune lr-search
 
-  the same of one that was saved in a file:
+  the same for a TuningJob that was saved in a file:
       kubectl get tuningjob lr-search -o yaml | kubectl tjob tune -f -
 """
 

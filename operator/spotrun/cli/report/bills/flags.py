@@ -15,20 +15,20 @@ def describe(parser: argparse.ArgumentParser) -> None:
     flags.describe(parser, _EXAMPLES, "[--month YYYY-MM] [--by GROUP] [--format FORMAT] [-A]")
     flags.add_all_namespaces(parser)
     parser.add_argument(
-        "--month", type=month, metavar="YYYY-MM", help="in UTC (default: the present month)"
+        "--month", type=month, metavar="YYYY-MM", help="in UTC (default: the current month)"
     )
     parser.add_argument(
         "--by",
         type=_group,
         default="job",
         metavar="GROUP",
-        help=f"add up by {', '.join(GROUPS)}, or label=KEY (default: job)",
+        help=f"sum the cost by {', '.join(GROUPS)}, or label=KEY (default: job)",
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="table",
-        help="focus: a line for each charge as the FinOps specification FOCUS 1.0 has it, as CSV",
+        help="focus: CSV with a line for each charge, as in the FinOps specification FOCUS 1.0",
     )
 
 
@@ -57,5 +57,5 @@ _EXAMPLES = """\
   kubectl tjob bill -A --format focus > focus.csv    # for FinOps tools
 
 Bills are ConfigMaps in the operator's namespace (SPOTRUN_SYSTEM_NAMESPACE, default:
-spotrun-system): -A takes the right to list them there, -n to get that namespace's.
+spotrun-system): -A needs the right to list them there, -n the right to get that namespace's.
 """

@@ -14,7 +14,7 @@ _EXAMPLES = """\
   what last month's bills of all namespaces would have cost on nodes of your own:
       kubectl tjob breakeven -A
 
-  two months, and what a cloud asks for a node that is reserved:
+  two months, and the prices that a cloud asks for a reserved node:
       kubectl tjob breakeven -A --month 2026-09 --month 2026-10 \\
           --reserved-1y 38.20 --reserved-3y 24.70
 
@@ -41,7 +41,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         type=_months,
         default=48,
         metavar="N",
-        help="how many months are looked at, up to 240 (default: 48)",
+        help="how many months to compare, up to 240 (default: 48)",
     )
     flags.add_output(parser, ("json",))
 
@@ -81,14 +81,14 @@ def _describe_use(group: argparse._ArgumentGroup) -> None:
         "--lost-work",
         type=_percent,
         metavar="PERCENT",
-        help="of the hours on spot, those whose work was lost (default: as the bills say, else 0)",
+        help="share of the spot hours whose work was lost (default: from the bills, else 0)",
     )
     group.add_argument(
         "--utilization",
         type=_share,
         default=Decimal(1),
         metavar="SHARE",
-        help="of the hours of a reserved node, those in which jobs use it (default: 1)",
+        help="share of a reserved node's hours in which jobs use it (default: 1)",
     )
 
 
@@ -100,7 +100,7 @@ def _describe_prices(group: argparse._ArgumentGroup) -> None:
         ("reserved-3y", "reserved for 3 years, all hours paid"),
     ):
         group.add_argument(
-            f"--{name}", type=numbers.usd_per_hour, metavar="USD", help=f"an hour {what}"
+            f"--{name}", type=numbers.usd_per_hour, metavar="USD", help=f"price per hour {what}"
         )
 
 

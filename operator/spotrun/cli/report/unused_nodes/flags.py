@@ -12,11 +12,11 @@ _EXAMPLES = """\
   nodes that nobody has used for ten minutes, by pool, with what they cost and why they stay:
       kubectl tjob idle
 
-  only those that stand for an hour:
+  only nodes that were unused for an hour:
       kubectl tjob idle --minutes 60
 
-Pods of DaemonSets, static pods and pods that are over do not count. This command takes the right to
-list nodes and the pods of all namespaces. It changes nothing: it says how to ask Karpenter or
+Pods of DaemonSets, static pods and finished pods do not count. This command needs the right to list
+nodes and the pods of all namespaces. It changes nothing: it says how to ask Karpenter or
 cluster-autoscaler to remove a node that they keep. docs/idle-nodes.md says more.
 """
 

@@ -185,7 +185,7 @@ def test_survivors_with_the_state_are_kept_when_a_quota_refuses_the_rest() -> No
 def test_who_waits_for_another_gang_says_so_and_its_own_patience_is_not_used_up() -> None:
     job = a_job(4, min=4).with_workers(0, 1).with_facts(**SHORT, may_hold_nodes=False)
     status = job.decide().status
-    message = f"another job completes its gang first: by priority, then by age; {WORDS}"
+    message = f"another job gets all nodes of its gang first: by priority, then by age; {WORDS}"
     assert (status.reason, status.message) == ("WaitingForGang", message)
     assert find(status, ConditionType.TEMPLATE_ACCEPTED) is None
     known = short_for(60, job)
