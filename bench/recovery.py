@@ -81,6 +81,7 @@ class Held:
     seconds: float
     step_seconds: float  # of a usual step afterwards
     microbatch_seconds: float  # of a usual one afterwards, of a script with `Run`
+    shared_seconds: float  # by which microbatches were slower while more processes shared the cores
     steps_lost: int
     phases: dict[str, float]
 
@@ -170,6 +171,7 @@ async def measure(bench: Bench, events: list[Event], repeats: int) -> None:
                 "s",
                 workers=event.workers,
                 rank=event.rank,
+                shared_seconds=[round(one.shared_seconds, 2) for one in held],
                 begins_anew=bench.begins_anew,
             )
     if steps_lost:
@@ -249,15 +251,30 @@ def held(lines: Trace, event: Event, began: float, phases: Path) -> Held:
     else:
         parts = split(phases, began, back_at)
     microbatch_seconds = median(line.get("microbatch_seconds", 0.0) for line in after)
+    shared = shared_seconds(lines, survivors, began, microbatch_seconds)
     if event.kind.restarts:
-        return Held(back_at - began, step_seconds, microbatch_seconds, lost, parts)
+        return Held(back_at - began, step_seconds, microbatch_seconds, shared, lost, parts)
     gaps = [
         late["time"] - early["time"]
         for pid in survivors
         for early, late in pairwise([line for line in lines if line["pid"] == pid])
         if began < late["time"] <= back_at
     ]
-    return Held(max(gaps) - step_seconds, step_seconds, microbatch_seconds, lost, parts)
+    return Held(max(gaps) - step_seconds, step_seconds, microbatch_seconds, shared, lost, parts)
+
+
+def shared_seconds(lines: Trace, survivors: set[int], began: float, usual: float) -> float:
+    """Return how much longer the microbatches took that survivors had finished in the broken step.
+
+    All processes share this machine, so they are slower the more there are. What is measured as a
+    stall contains that, for a step of the smaller world is subtracted.
+    """
+    before = [line for line in lines if line["pid"] in survivors and line["time"] < began]
+    each = median(line.get("microbatch_seconds", 0.0) for line in before)
+    if not each:
+        return 0.0
+    elapsed = began - max(line["time"] for line in before)
+    return float(elapsed // each * (each - usual))
 
 
 def split(folder: Path, lost_at: float, back_at: float) -> dict[str, float]:

@@ -67,7 +67,8 @@ def train(number: int) -> dict[str, Any]:
     for step in range(1, STEPS + 1):
         began = time.thread_time()
         opt.zero_grad()
-        loss_of(windows[(step * _BATCH) % (len(windows) - _BATCH) :][:_BATCH]).backward()
+        batch = windows[(step * _BATCH) % (len(windows) - _BATCH) :][:_BATCH]
+        loss_of(batch).backward()  # type: ignore[no-untyped-call]
         opt.step()
         seconds.append(time.thread_time() - began)
         if step % EVERY == 0:

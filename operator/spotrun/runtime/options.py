@@ -127,27 +127,27 @@ class Options:
         metadata=_flag(
             _file,
             "FILE",
-            "the kubeconfig of the cluster; default: in a pod its service account, elsewhere "
+            "the kubeconfig of the cluster; default: in a pod the pod's service account, elsewhere "
             "KUBECONFIG or ~/.kube/config",
         ),
     )
     context: str | None = field(
         default=None,
-        metadata=_flag(_text, "NAME", "a context of the kubeconfig other than its current"),
+        metadata=_flag(_text, "NAME", "the context of the kubeconfig; default: its current one"),
     )
     namespace: str | None = field(
         default=None,
         metadata=_flag(
             _namespace,
             "NAME",
-            "the operator's own namespace, with its Lease and its Secret; default: the pod's, "
-            f"elsewhere {OWN_NAMESPACE}",
+            "the operator's own namespace, which holds its Lease and its Secret; default: the "
+            f"pod's, elsewhere {OWN_NAMESPACE}",
         ),
     )
     watch_namespace: str | None = field(
         default=None,
         metadata=_flag(
-            _namespace, "NAME", "serve the TrainingJobs of this namespace only; default: of all"
+            _namespace, "NAME", "serve only the TrainingJobs of this namespace; default: of all"
         ),
     )
     advertise: HostPort | None = field(
@@ -156,7 +156,7 @@ class Options:
             _host_port,
             "HOST:PORT",
             "the address of the operator that is written into workers' pods: it must lead to any "
-            "replica, now and later; needed in a pod, elsewhere the default is this replica's "
+            "replica, now and later; required in a pod, elsewhere the default is this replica's "
             "--address",
         ),
     )
@@ -165,20 +165,20 @@ class Options:
         metadata=_flag(
             _host_port,
             "HOST:PORT",
-            "the address of this very replica for agents: a standby sends them to the leader's; "
-            "default: POD_IP, or the address from which this machine reaches the API server, and "
+            "the address at which agents reach this replica: a standby sends them to the leader's; "
+            "default: POD_IP, or the address from which this machine reaches the API server, with "
             "--agents-port",
         ),
     )
     agents_host: str = field(
-        default="", metadata=_flag(_bind, "IP", "serve agents on this address; default: on all")
+        default="", metadata=_flag(_bind, "IP", "serve agents on this address; default: all")
     )
     agents_port: int = field(
         default=8443, metadata=_flag(_port, "PORT", "serve agents (TLS) on this port")
     )
     metrics_host: str = field(
         default="",
-        metadata=_flag(_bind, "IP", "serve metrics and probes on this address; default: on all"),
+        metadata=_flag(_bind, "IP", "serve metrics and probes on this address; default: all"),
     )
     metrics_port: int = field(
         default=8080, metadata=_flag(_port, "PORT", "serve /metrics and /readyz on this port")
@@ -191,16 +191,16 @@ class Options:
         metadata=_flag(
             _file,
             "FILE",
-            "a certificate chain for the name sync.spotrun.dev, renewed by others (mounted from "
-            "cert-manager, say), with --tls-key and --tls-ca; default: an authority of our own "
-            "in a Secret",
+            "a certificate chain for the name sync.spotrun.dev, renewed outside the operator (for "
+            "example by cert-manager), with --tls-key and --tls-ca; default: the operator "
+            "creates its own authority in a Secret",
         ),
     )
     tls_key: Path | None = field(
         default=None, metadata=_flag(_file, "FILE", "the certificate's key")
     )
     tls_ca: Path | None = field(
-        default=None, metadata=_flag(_file, "FILE", "the authorities that agents are to trust")
+        default=None, metadata=_flag(_file, "FILE", "the authorities that agents have to trust")
     )
     inject_image: str | None = field(
         default=None,
@@ -208,13 +208,16 @@ class Options:
             _text,
             "IMAGE",
             "an image with spotrun_trainer, such as the operator's own: an init container copies "
-            "it from there into workers whose image need not have it; default: images have it",
+            "spotrun_trainer from it into workers, so that their images need not contain it; "
+            "default: training images contain it",
         ),
     )
     trainer_image: str | None = field(
         default=None,
         metadata=_flag(
-            _text, "IMAGE", "the installation's own image for training: nothing is copied into it"
+            _text,
+            "IMAGE",
+            "the installation's own image for training: spotrun_trainer is not copied into it",
         ),
     )
     restricted: bool = field(
@@ -222,7 +225,7 @@ class Options:
         metadata=_flag(
             _yes_or_no,
             "true|false",
-            "make workers that namespaces with Pod Security's level restricted accept: not as "
+            "create workers that namespaces with the Pod Security level restricted accept: not as "
             "root, without capabilities",
         ),
     )
@@ -231,8 +234,8 @@ class Options:
         metadata=_flag(
             _yes_or_no,
             "true|false",
-            "have Kueue, where its API is served, admit the workers of jobs that name a queue; "
-            "without it these jobs wait",
+            "let Kueue admit the workers of jobs that name a queue; without this flag, or without "
+            "Kueue's API, these jobs wait",
         ),
     )
     kueue_priority_boost: int = field(
@@ -240,9 +243,9 @@ class Options:
         metadata=_flag(
             _whole(0, 1_000),
             "N",
-            "the most that the price of an interruption adds to a job's priority in its queue of "
-            "Kueue, whose feature gate PriorityBoost has to be on; priorities have to be further "
-            "apart than that",
+            "the most that the price of an interruption may add to a job's priority in its Kueue "
+            "queue; needs Kueue's feature gate PriorityBoost; your priorities have to be further "
+            "apart than this number",
         ),
     )
     preempt_across_namespaces: bool = field(
@@ -250,8 +253,8 @@ class Options:
         metadata=_flag(
             _yes_or_no,
             "true|false",
-            "let jobs with placement.preempts take workers from jobs of other namespaces as well: "
-            "whoever may create a job may then give it a priority above all others",
+            "let jobs with placement.preempts also take workers from jobs of other namespaces: "
+            "everybody who may create a job can then give it a priority above all others",
         ),
     )
     price_table: str | None = field(
@@ -260,7 +263,7 @@ class Options:
             _text,
             "NAME",
             "a ConfigMap in the operator's own namespace whose entries are price tables (CSV): "
-            "they count before the built-in ones; default: none",
+            "they take precedence over the built-in ones; default: none",
         ),
     )
     aws_prices: tuple[str, ...] | None = field(
@@ -268,9 +271,9 @@ class Options:
         metadata=_flag(
             _regions,
             "REGION,...",
-            "ask AWS for the prices of nodes in these regions, spot and on demand: they count "
-            "before the built-in ones; needs spotrun[aws] and a role that allows "
-            "ec2:DescribeSpotPriceHistory and pricing:GetProducts; default: nobody is asked",
+            "ask AWS for the prices of nodes in these regions, spot and on demand: they take "
+            "precedence over the built-in ones; needs spotrun[aws] and a role that allows "
+            "ec2:DescribeSpotPriceHistory and pricing:GetProducts; default: AWS is not asked",
         ),
     )
     azure_prices: tuple[str, ...] | None = field(
@@ -279,8 +282,8 @@ class Options:
             _regions,
             "REGION,...",
             "ask Azure's public price list, which needs no key, for the prices of nodes in these "
-            "regions, spot and on demand: they count before the built-in ones; default: nobody is "
-            "asked",
+            "regions, spot and on demand: they take precedence over the built-in ones; default: "
+            "Azure is not asked",
         ),
     )
     gcp_prices: tuple[str, ...] | None = field(
@@ -289,19 +292,20 @@ class Options:
             _regions,
             "REGION,...",
             "ask the Cloud Billing catalog of GCP for the prices of nodes in these regions, spot "
-            "and on demand, with the identity that the operator has in GKE: they count before the "
-            "built-in ones; default: nobody is asked",
+            "and on demand, with the identity that the operator has in GKE: they take precedence "
+            "over the built-in ones; default: GCP is not asked",
         ),
     )
     workers: int = field(
-        default=64, metadata=_flag(_whole(1, 1_000), "N", "number of jobs worked on at once")
+        default=64,
+        metadata=_flag(_whole(1, 1_000), "N", "number of jobs that are worked on at once"),
     )
     lease_seconds: int = field(
         default=15,
         metadata=_flag(
             _whole(3, 3_600),
             "N",
-            "time after which a silent leader is replaced",
+            "seconds without a renewal of its Lease after which the leader is replaced",
         ),
     )
     log_format: Literal["text", "json"] = field(

@@ -127,7 +127,7 @@ def describe_logs(parser: argparse.ArgumentParser) -> None:
         "--tail",
         type=numbers.whole,
         metavar="LINES",
-        help="the last lines of each log (default: all)",
+        help="only so many last lines of each log (default: all)",
     )
     parser.add_argument("--timestamps", action="store_true", help="print the time of each line")
     parser.add_argument(

@@ -53,7 +53,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         type=numbers.share,
         default=0.9,
         metavar="SHARE",
-        help="share of a GPU's memory without that for CUDA, NCCL and fragments (default: 0.9)",
+        help="share of a GPU's memory; the rest is for CUDA, NCCL and fragments (default: 0.9)",
     )
     parser.add_argument(
         "--utilization",

@@ -21,8 +21,9 @@ _RUN = """\
   a folder with modules; checkpoints on a claim, so that the budget can suspend the job:
       kubectl tjob run src/ --entry train.py --checkpoint my-claim --budget 20 --yes
 
-The script is sent as a ConfigMap that is deleted with the job: no image is built. Arguments after --
-are for the script. It runs in /code, which is read-only: write to the checkpoint's folder or /tmp.
+The script is sent as a ConfigMap that is deleted with the job; no image is built. The script gets
+all arguments after --. It runs in /code, which is read-only: write to the checkpoint's folder or
+/tmp.
 A folder with private keys, passwords or a kubeconfig is refused, unless --allow-file names them.
 """
 
@@ -38,7 +39,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def _describe_job(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--name", help="the job's name (default: that of the script)")
-    group.add_argument("--entry", metavar="FILE", help="the script to run in a folder")
+    group.add_argument("--entry", metavar="FILE", help="the script to run, if a folder is given")
     group.add_argument(
         "--allow-file",
         action="append",

@@ -81,7 +81,7 @@ def _describe_use(group: argparse._ArgumentGroup) -> None:
         "--lost-work",
         type=_percent,
         metavar="PERCENT",
-        help="share of the spot hours whose work was lost (default: from the bills, else 0)",
+        help="percentage of spot hours whose work was lost (default: from the bills, else 0)",
     )
     group.add_argument(
         "--utilization",
@@ -100,7 +100,7 @@ def _describe_prices(group: argparse._ArgumentGroup) -> None:
         ("reserved-3y", "reserved for 3 years, all hours paid"),
     ):
         group.add_argument(
-            f"--{name}", type=numbers.usd_per_hour, metavar="USD", help=f"price per hour {what}"
+            f"--{name}", type=numbers.usd_per_hour, metavar="USD", help=f"price per hour, {what}"
         )
 
 
