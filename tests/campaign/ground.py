@@ -114,6 +114,7 @@ class Ground:
     second_server: SecondServer | None = None
     is_job_ended: asyncio.Event = field(default_factory=asyncio.Event)  # by a fault, for good
     released: set[int] = field(default_factory=set)  # workers whose finalizer the fault took off
+    is_blind: bool = False  # the API server was away: what came and went meanwhile nobody has seen
 
     @property
     def proxy(self) -> FaultProxy:

@@ -105,6 +105,7 @@ async def _etcd_restarted(ground: Ground, _: Fault) -> None:
 
 async def _restart(ground: Ground, component: str) -> None:
     control = ground.cluster.control
+    ground.is_blind = True
     control.kill(component)
     try:
         await asyncio.sleep(1)
