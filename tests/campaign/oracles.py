@@ -140,7 +140,12 @@ def duplicates(ground: Ground, *, is_exact: bool) -> list[str]:
 
 
 def _jobs_in(seen: Iterable[Event]) -> set[str]:
-    return {one.uid for one in seen if one.kind == "TrainingJob"}
+    """Return the jobs that were seen from their beginning, in the order of versions."""
+    first: dict[str, Event] = {}
+    for one in seen:
+        if one.kind == "TrainingJob":
+            first.setdefault(one.uid, one)
+    return {uid for uid, one in first.items() if one.type == "ADDED"}
 
 
 def _two_of_a_rank(seen: list[Event]) -> Iterator[str]:
