@@ -44,5 +44,6 @@ def test_a_kubeconfig_that_cannot_be_used_is_a_wrong_start(
 
     assert main(["cleanup", "--kubeconfig", str(tmp_path / "config")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"spotrun cleanup: {tmp_path / 'config'} cannot be read as a kubeconfig: ")
+    wrong = f"{tmp_path / 'config'} cannot be read as a kubeconfig: "
+    assert said.startswith(f"spotrun cleanup: {wrong}")
     assert "not done" not in said

@@ -15,6 +15,7 @@ from spotrun.kube.rest.access import (
     Access,
     AccessError,
     Credentials,
+    Load,
     from_kubeconfig,
     in_cluster,
 )
@@ -158,6 +159,10 @@ def pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return token
 
 
+async def loaded(load: Load) -> Access:
+    return await load()
+
+
 @pytest.mark.parametrize(
     ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
@@ -166,11 +171,11 @@ def test_a_pod_reads_its_token_each_time(
 ) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     load = in_cluster(str(pod), str(pod.with_name("ca.crt")))
-    found = asyncio.run(load())
+    found = asyncio.run(loaded(load))
     assert (found.server, found.authorization) == (server, "Bearer t1")
     assert found.fresh_seconds == FRESH_SECONDS
     pod.write_text("t2")
-    assert asyncio.run(load()).authorization == "Bearer t2"
+    assert asyncio.run(loaded(load)).authorization == "Bearer t2"
 
 
 def test_a_pod_without_its_token_or_its_environment_says_what_is_missing(
@@ -179,10 +184,10 @@ def test_a_pod_without_its_token_or_its_environment_says_what_is_missing(
     load = in_cluster(str(pod), str(pod.with_name("ca.crt")))
     pod.write_text("\n")
     with pytest.raises(AccessError, match="token is empty"):
-        asyncio.run(load())
+        asyncio.run(loaded(load))
     pod.unlink()
     with pytest.raises(AccessError, match=r"its token is gone: .*No such file"):
-        asyncio.run(load())
+        asyncio.run(loaded(load))
     monkeypatch.delenv("KUBERNETES_SERVICE_PORT")
     with pytest.raises(AccessError, match=r"not run in a pod.*KUBERNETES_SERVICE_PORT"):
-        asyncio.run(load())
+        asyncio.run(loaded(load))
