@@ -209,11 +209,10 @@ class Client:
                             async for last in states:
                                 if holds(last):
                                     return last
-                    except ApiError as error:  # an API server that begins says so with 429
-                        if not error.may_pass:
+                    except (ApiError, aiohttp.ClientError) as error:
+                        # An API server that begins says so with 429; one that has ended may begin.
+                        if isinstance(error, ApiError) and not error.may_pass:
                             raise
-                        await asyncio.sleep(_longer(0.0))
-                    except aiohttp.ClientError:  # it has ended, and may begin again
                         await asyncio.sleep(_longer(0.0))
         except TimeoutError:
             seen = json.dumps(last and {k: v for k, v in last.items() if k != "metadata"}, indent=1)
