@@ -71,7 +71,7 @@ async def test_a_job_that_loses_its_quota_in_the_other_cluster_is_admitted_there
         first = (await queued.job())["metadata"]["uid"]
         await create_job(queued, "urgent", 4, 4, priority_class=f"high-{queued.namespace}")
         await queued.until_phase("Running", "urgent")
-        assert await queued.pods() == []
+        await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=PATIENCE_SECONDS)
 
         queued.play("urgent").may_finish.set()
         await queued.until_phase("Running")
