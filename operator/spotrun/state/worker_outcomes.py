@@ -1,8 +1,8 @@
 """The outcome of each worker: alive, or ended and why.
 
 What the platform did to a worker (Reclaimed, NodeLost, Drained, Preempted) is an interruption and
-never counts as a failure; what the worker did itself does. Whom a node did not take in the first
-place is neither: nothing of it ever ran.
+never counts as a failure; what the worker did itself does. A worker that its node rejected is
+neither: nothing of it ever ran.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,13 +19,13 @@ FAILURES = frozenset(
     {Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.UNUSABLE_IMAGE, Reason.HUNG}
 )
 
-_SILENT_SECONDS = 1.0  # a suspected agent that is well answers its held poll within this
+_SILENT_SECONDS = 1.0  # a healthy agent in doubt answers its open poll within this
 CUT_OFF_SECONDS = 10.0
-"""A worker that answers us, but whom both its neighbours miss for so long, trains with nobody."""
-NEW_LEADER_SECONDS = 60.0  # agents need time to find a new leader: until they have, or for so long
+"""A worker that answers the operator, but that both neighbours miss for this long, trains alone."""
+NEW_LEADER_SECONDS = 60.0  # the longest time that agents get to find a new leader
 FOUND_LEADER_SECONDS = 10.0
-"""Once another worker of the job has found the leader, a suspected one has had time enough after
-this: agents try again after 5 s at most, for 5 s each time."""
+"""The time that a worker in doubt gets once another worker of the job has found the leader: agents
+try again after 5 s at most, for 5 s each time."""
 
 _DISRUPTIONS: Mapping[str, Reason] = {
     "PreemptionByScheduler": Reason.PREEMPTED,
@@ -35,10 +35,10 @@ _DISRUPTIONS: Mapping[str, Reason] = {
 }
 # A node that shuts down gracefully and one under pressure give the same condition; only the
 # words differ (kubelet, nodeshutdown_manager: "...in response to imminent node shutdown.", and
-# "Pod was rejected as the node is shutting down." of whom it does not take any more).
+# "Pod was rejected as the node is shutting down." for pods that it no longer takes).
 _SHUTDOWN = ("node shutdown", "node is shutting down")
-_PREEMPTING = "Preempting"  # by a kubelet, for a static or critical pod
-_CANNOT_START = "StartError"  # containerd's word for a program that it cannot execute
+_PREEMPTING = "Preempting"  # by a kubelet, to make room for a static or critical pod
+_CANNOT_START = "StartError"  # containerd's reason if it cannot execute a program
 _SHELL = "/bin/sh"
 NO_SHELL = (
     f"the image has no {_SHELL}, which starts its Python: use an image with a shell, or one with "
@@ -51,8 +51,8 @@ _OWN_DEADLINE = "DeadlineExceeded"  # activeDeadlineSeconds of the template
 class WorkerOutcome:
     """A worker's end; `cause` is None if it ended as it should.
 
-    It is not final while containers may still run and cost: no world counts on such a worker any
-    more, but it is not settled yet.
+    It is not final while containers may still run and cost: no world counts on such a worker, but
+    it is not settled yet.
     """
 
     cause: Reason | None
@@ -62,17 +62,17 @@ class WorkerOutcome:
 
     @property
     def is_interruption(self) -> bool:
-        """Whether the platform took it."""
+        """Whether the platform took the worker away."""
         return self.cause in INTERRUPTIONS
 
     @property
     def is_failure(self) -> bool:
-        """Whether it is to be counted against the job."""
+        """Whether it counts as a failure of the job."""
         return self.cause in FAILURES
 
 
 def worker_outcomes(job: JobSnapshot, now: datetime | None = None) -> dict[int, WorkerOutcome]:
-    """Return the ends of workers that have ended, by id; without a time a deletion is an end."""
+    """Return the ends of workers that have ended, by id; without `now` a deletion is an end."""
     doubted, settled = _doubted(job), job.status.settled
     found = {
         worker.worker_id: _outcome(
@@ -88,11 +88,11 @@ def worker_outcomes(job: JobSnapshot, now: datetime | None = None) -> dict[int, 
 
 
 def is_rejected(pod: Pod) -> bool:
-    """Whether its node did not take it: nothing of it was started.
+    """Whether its node rejected it, so that nothing of it was started.
 
-    The kubelet says why in one word: OutOfcpu, UnexpectedAdmissionError, NodeAffinity, and Evicted
-    where the node was short of something before. Whom it ended later has an exit code, or is said
-    to be the target of a disruption.
+    The kubelet gives a reason in one word: OutOfcpu, UnexpectedAdmissionError, NodeAffinity, or
+    Evicted if the node already lacked a resource. A pod that the kubelet ended later has an exit
+    code, or is marked as the target of a disruption.
     """
     end = pod.end
     if end is None or end.exit_code is not None or end.words is not None:
@@ -101,10 +101,10 @@ def is_rejected(pod: Pod) -> bool:
 
 
 def in_doubt(job: JobSnapshot) -> frozenset[int]:
-    """The workers of whom a sign of life is wanted: their node is not ready, or peers miss them.
+    """The workers that must show a sign of life: their node is not ready, or peers miss them.
 
-    Or peers miss somebody who is on the same node, or their world's group broke, or they were to
-    join it and are not there.
+    Or peers miss another worker on the same node, or their world's group broke, or they should have
+    joined it and have not arrived.
     """
     doubted = _doubted(job)
     nodes = {worker.pod.node for worker in job.workers if worker.worker_id in doubted}
@@ -114,9 +114,9 @@ def in_doubt(job: JobSnapshot) -> frozenset[int]:
 
 
 def missed_by_both(job: JobSnapshot) -> frozenset[int]:
-    """The workers whom both neighbours in the ring miss.
+    """The workers that both neighbours in the ring miss.
 
-    Of two workers each has one neighbour: which of them is cut off, nobody can say.
+    With two workers each has one neighbour, so it is unknown which of them is cut off.
     """
     return frozenset(worker_id for worker_id, by in _suspects(job).items() if len(by) > 1)
 
@@ -130,7 +130,7 @@ def _outcome(
     if worker.node is not None and worker.node.gone:
         return WorkerOutcome(Reason.NODE_LOST, message=f"node {worker.node.name} is gone")
     if is_settled:
-        # Its pod was made by a write that was believed to be lost.
+        # Its pod was created by a write that was believed to be lost.
         return WorkerOutcome(None, message="its number is settled")
     is_buried = _is_buried(worker)
     if lost is not None:
@@ -143,26 +143,35 @@ def _outcome(
 
 
 def _is_buried(worker: Worker) -> bool:
-    """Whether somebody says that a worker's machine is dead, and nobody contradicts.
+    """Whether a user declared a worker's machine dead, and its kubelet does not contradict.
 
-    `kubectl delete pod --force` is Kubernetes' way to give up a pod whose node does not answer.
-    Where the node does, its kubelet ends the pod, and says so.
+    `kubectl delete pod --force` is Kubernetes' way to give up a pod whose node does not answer. If
+    the node answers, its kubelet ends the pod, and reports that.
     """
     node = worker.node
     return worker.pod.is_forced and node is not None and node.unreachable_at is not None
 
 
 def _doubted(job: JobSnapshot) -> frozenset[int]:
-    """The workers whose silence counts; alone it proves nothing, and neither do these doubts."""
-    on_bad_nodes = (w.worker_id for w in job.workers if w.node is not None and not w.node.ready)
-    return frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job), _awaited(job))
+    """The workers whose silence counts; silence or doubt alone proves nothing."""
+    on_bad_nodes = (w.worker_id for w in job.workers if _is_on_bad_node(w))
+    doubted = frozenset(_suspects(job)).union(on_bad_nodes, _out_of_touch(job), _awaited(job))
+    return frozenset(n for n in doubted if n not in job.status.settled)
+
+
+def _is_on_bad_node(worker: Worker) -> bool:
+    """Whether its node is not ready; a node that is gone cannot give a sign of life.
+
+    Kubernetes keeps the pods of such a node for a minute; their job is not asked in that time.
+    """
+    return worker.node is not None and not worker.node.ready and not worker.node.gone
 
 
 def _out_of_touch(job: JobSnapshot) -> tuple[int, ...]:
-    """All who train, if the group of one of them broke: one of the others may be lost.
+    """All training workers, if the group of one of them broke: one of the others may be lost.
 
-    Whoever is lost right after a world was entered is missed by no neighbour: none has heard a
-    heartbeat of it in that world.
+    A worker that is lost right after a world was entered is missed by no neighbour: none has heard
+    a heartbeat from it in that world.
     """
     members, world_number = _who_trains(job)
     reports = (worker.agent.report for worker in job.workers if worker.agent is not None)
@@ -177,13 +186,13 @@ def _awaited(job: JobSnapshot) -> Iterator[int]:
     for worker in job.workers:
         report = worker.agent.report if worker.agent is not None else None
         if worker.worker_id not in world.joining_set or report is None or not report.in_process:
-            continue  # who has to start its process first is too busy to answer soon
+            continue  # a worker that must first start its process is too busy to answer soon
         if report.arrived < world.number:
             yield worker.worker_id
 
 
 def _has_time_left(worker: Worker, now: datetime | None) -> bool:
-    """Whether a pod that is being deleted trains on: the deletion is a notice then."""
+    """Whether a pod that is being deleted still trains: then the deletion is a notice."""
     killed_at = worker.pod.killed_at
     if killed_at is None or now is None or worker.agent is None:
         return False
@@ -191,9 +200,9 @@ def _has_time_left(worker: Worker, now: datetime | None) -> bool:
 
 
 def _why_lost(worker: Worker, job: JobSnapshot, doubted: frozenset[int]) -> str | None:
-    """Return why a worker in doubt counts as lost; one that was given up is not believed again."""
+    """Return why a worker in doubt counts as lost; one that was given up stays lost."""
     if worker.worker_id in job.status.lost:
-        return f"{worker.pod.name} was given up"
+        return f"the operator gave up {worker.pod.name}"
     if worker.worker_id not in doubted:
         return None
     if _is_silent(worker, job):
@@ -207,13 +216,13 @@ def _is_silent(worker: Worker, job: JobSnapshot) -> bool:
     agent = worker.agent
     if not _has_come(worker, job) and job.leading_seconds < _time_to_come(job):
         return False
-    if agent is None:  # it trained under another leader, and has not come over to this one
+    if agent is None:  # it trained under another leader, and has not reported to this one
         return worker.worker_id in _who_trains(job)[0]
     return agent.heard_seconds > _SILENT_SECONDS
 
 
 def _has_come(worker: Worker, job: JobSnapshot) -> bool:
-    """Whether it was heard since this leader leads."""
+    """Whether it has reported since this replica became the leader."""
     return worker.agent is not None and worker.agent.heard_seconds < job.leading_seconds
 
 
@@ -223,7 +232,7 @@ def _time_to_come(job: JobSnapshot) -> float:
 
 
 def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
-    """The workers whose heartbeats are missed in the present world, and who misses them."""
+    """The workers whose heartbeats are missed in the present world, and which workers miss them."""
     members, world_number = _who_trains(job)
     found: dict[int, set[int]] = {}
     for worker in job.workers:
@@ -237,10 +246,10 @@ def _suspects(job: JobSnapshot) -> dict[int, set[int]]:
 
 
 def _who_trains(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
-    """Return the workers that train, by rank, and their world's number, not that of a prepared one.
+    """Return the workers that train, by rank, and the number of their world, not a prepared one.
 
-    Once the job has succeeded nobody does: who has ended by itself is missed by the others for a
-    moment, and is not lost.
+    Once the job has succeeded no worker trains: the others miss a worker that has ended by itself
+    for a moment, but it is not lost.
     """
     world = job.status.world
     if job.status.phase is Phase.SUCCEEDED:
@@ -251,7 +260,7 @@ def _who_trains(job: JobSnapshot) -> tuple[tuple[int, ...], int]:
 
 
 def _end_of(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
-    """Return why a worker ended: the platform's reason, else its own words, else the exit code."""
+    """Return why a worker ended: the platform's reason, its own message, or the exit code."""
     if end.container_reason == "OOMKilled":
         return WorkerOutcome(
             Reason.OOM_KILLED, end.exit_code, "a container exceeded its memory limit"
@@ -279,7 +288,7 @@ def _by_the_platform(pod: Pod, end: PodEnd) -> Reason | None:
 
 def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
     words = end.words
-    if is_told_to_end:  # whatever it says
+    if is_told_to_end:  # whatever it reports
         return WorkerOutcome(
             None, end.exit_code, words.message if words is not None else end.message
         )
@@ -287,7 +296,7 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
         return WorkerOutcome(None, end.exit_code, words.message)
     if words is not None and words.reason is Ending.PREEMPTED:
         return WorkerOutcome(Reason.RECLAIMED, end.exit_code, words.message)
-    # Its own code, whatever became of containers beside it; where nobody found it, all ended so.
+    # Its own code, whatever happened to other containers; if it was not found, all ended that way.
     if words is None and (end.exit_code == 0 or pod.phase is PodPhase.SUCCEEDED):
         return WorkerOutcome(None, 0)
     code = words.exit_code if words is not None and words.exit_code is not None else end.exit_code
@@ -298,7 +307,7 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
 
 
 def _why_unusable(end: PodEnd, message: str) -> str:
-    """Return what the image lacks, by its launcher's words; empty for any other end."""
+    """Return what the image lacks, from its launcher's message; empty for any other end."""
     if end.words is not None:
         return message if end.words.reason is Ending.UNUSABLE else ""
     is_without_shell = _SHELL in message and "no such file or directory" in message.lower()

@@ -340,6 +340,18 @@ def test_a_warm_joining_worker_that_does_not_come_is_asked_whether_it_lives(
     assert outcome(job, 1) == expected
 
 
+@pytest.mark.parametrize(
+    ("gone", "settled", "doubted"), [(False, "", {1}), (True, "", set()), (False, "1", set())]
+)
+def test_a_worker_that_is_known_to_be_lost_is_asked_for_no_sign_of_life(
+    gone: bool, settled: str, doubted: set[int]
+) -> None:
+    """Else its job would decide every half second until Kubernetes removes the pod."""
+    job = a_job(2).training(0).with_worker(1, ready=True, node=Node("n", ready=False, gone=gone))
+    job = job.with_status(settled=WorkerIds(settled).ranges)
+    assert in_doubt(job.snapshot()) == doubted
+
+
 def test_a_replacement_that_has_to_start_first_is_not_doubted_while_it_does() -> None:
     """Whoever imports PyTorch is waited for, and is too busy to answer within a second."""
     job = (
