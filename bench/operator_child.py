@@ -55,7 +55,7 @@ class Measured(Controller):
         super().__init__(*arguments)
         self._traffic = traffic
         self._plays = plays
-        self._ports = itertools.cycle(range(20_000, 60_000))
+        self._ports = (20_000 + number % 40_000 for number in itertools.count())
         self._decided: set[Key] = set()
         self.num_decisions = 0
 
