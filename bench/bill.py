@@ -1,13 +1,13 @@
-"""Bills of many namespaces against a meter of its own: what is charged, and how large a bill gets.
+"""Bills of many namespaces compared with an independent meter: the charges, and a bill's size.
 
-Jobs of random lives (prices that change, pools, idle parts) run in simulated time from the middle
-of one month to the middle of the next. Each finishes or is deleted while it runs, at random. The
-operator's part is its own code, without an API server: ledger, lines, codec. It is killed at random
-writes, before, between and after those of two months, and forgets all that it has not written.
+Random jobs (with changing prices, pools, idle parts) run in simulated time from the middle of one
+month to the middle of the next. Each finishes or is deleted while it runs, at random. The bills are
+made by the operator's own code, without an API server: ledger, lines, codec. It is killed at random
+writes, before, between and after those of two months, and forgets everything unwritten.
 
-`bill_error_usd`: the most by which the sum of a namespace's bills differs from the meter.
-`bill_job_error_usd`: the same of a single job; `bill_object_kb`: the largest bill. `bill_kills`,
-`bill_vanished`: how often the operator was killed, and how many jobs were deleted meanwhile.
+`bill_error_usd`: the largest difference between the sum of a namespace's bills and the meter.
+`bill_job_error_usd`: the same for a single job; `bill_object_kb`: the largest bill. `bill_kills`,
+`bill_vanished`: how often the operator was killed, and how many jobs were deleted before a restart.
 
 Run as `.venv/bin/python bench/bill.py [--quick] [--namespaces 50] [--jobs 5000] [--seed 1]`.
 """
@@ -39,21 +39,21 @@ BEGIN = datetime(2026, 11, 16, tzinfo=UTC)
 DAYS = 30
 POOLS = {"spot-a": "Spot", "spot-b": "Spot", "on-demand": "OnDemand", "own": "Reserved"}
 NEWS_SECONDS, RATE_SECONDS, REFRESH_SECONDS, DOWN_SECONDS = 3, 30, 300, 45
-"""The operator's own pauses, and how long none runs after a kill."""
+"""The operator's own pauses, and the time without an operator after a kill."""
 KILLS = 0.02
 SECOND = timedelta(seconds=1)
 
 
 @dataclass
 class Life:
-    """A job: what it pays from when on, and when it ends."""
+    """A job: its rates, each from a time on, and its end."""
 
     name: str
     uid: str
     charges: Charges
     end: datetime
     is_deleted_running: bool
-    deleted_at: datetime  # the object; after the end where the job finished
+    deleted_at: datetime  # when the object is deleted; after the end if the job finished
     idle_usd_per_hour: Decimal
 
     @property
@@ -73,7 +73,7 @@ class Life:
         return (sum(paid, Fraction(0)) + idle) / 3600
 
     def facts(self, now: datetime) -> JobFacts:
-        """Return what the job's status says at a time."""
+        """Return the content of the job's status at a time."""
         until = min(now, self.end)
         ledger = Ledger()
         ledger.add(self.charges, self.begin, until)
@@ -104,7 +104,7 @@ class Life:
 
 @dataclass
 class Operator:
-    """The bills of a namespace, and the operator that keeps them."""
+    """The bills of a namespace, and the operator that writes them."""
 
     jobs: list[Life]
     dice: random.Random
@@ -121,7 +121,7 @@ class Operator:
         return known
 
     def keep(self, now: datetime) -> bool:
-        """Write what has changed; False: killed at one of the writes."""
+        """Write the changes; False: killed at one of the writes."""
         known = self.known()
         live = [one for one in self.jobs if one.begin <= now < one.deleted_at]
         uids = {one.uid for one in live}
@@ -142,7 +142,7 @@ class Operator:
             self.largest = max(self.largest, len(self.texts[month]))
         if is_killed:
             self.kills += 1
-        self.finals.clear()  # written, or forgotten
+        self.finals.clear()  # written or forgotten
         return not is_killed
 
     def charged(self) -> Fraction:
@@ -185,7 +185,7 @@ def play(dice: random.Random, num_jobs: int) -> Operator:
     for number, job in enumerate(operator.jobs):
         moments.extend((at, f"look{number}", None) for at in looks(job))
         moments.append((job.deleted_at, f"delete{number}", job))
-        # Of the writes every few minutes only the last one before something happens can matter.
+        # Of the writes every few minutes, only the last one before an event can matter.
         refreshed = job.deleted_at - dice.randrange(1, REFRESH_SECONDS) * SECOND
         moments.append((refreshed, f"refresh{number}", None))
     heapq.heapify(moments)
@@ -193,7 +193,7 @@ def play(dice: random.Random, num_jobs: int) -> Operator:
     while moments:
         now, _, deleted = heapq.heappop(moments)
         if now < down_until:
-            continue  # nobody looks; the next operator finds what is there
+            continue  # no operator runs; the next one finds the result
         if deleted is not None:
             operator.finals[deleted.uid] = deleted.facts(now)
         elif not operator.keep(now):
@@ -203,7 +203,7 @@ def play(dice: random.Random, num_jobs: int) -> Operator:
 
 
 def looks(job: Life) -> Iterator[datetime]:
-    """Yield when the bill is written for what happens to a job."""
+    """Yield the times at which the bill is written for events of a job."""
     yield job.begin + NEWS_SECONDS * SECOND
     for charge in job.charges[1:]:
         yield charge.since + RATE_SECONDS * SECOND

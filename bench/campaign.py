@@ -28,7 +28,7 @@ _JOURNAL = Path(".campaign/journal.jsonl")
 def main() -> int:
     """Run a campaign; returns 1 if a plan has failed."""
     options = _options()
-    logging.disable(logging.CRITICAL)  # an operator under fire has much to say
+    logging.disable(logging.CRITICAL)  # an operator with injected faults logs much
     journal = Journal(options.journal)
     is_interrupted = False
     with Cluster() as cluster:
@@ -37,7 +37,7 @@ def main() -> int:
             asyncio.run(_run(Campaign(cluster, journal, options.width), options))
         except KeyboardInterrupt:
             is_interrupted = True
-            print("interrupted: the same command goes on from there", file=sys.stderr)
+            print("interrupted: run the same command again to continue", file=sys.stderr)
     lines = journal.lines()
     if options.table:
         options.table.write_text(json.dumps(table(lines), indent=1) + "\n")
@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
 
 
 class _Names:
-    """Names out of those that there are, with commas between."""
+    """A list of known names, separated by commas."""
 
     def __init__(self, known: list[str]) -> None:
         self._known = known

@@ -1,37 +1,36 @@
-"""Random changes of worlds, one burst after the other, and what the training makes of them.
+"""Random changes of worlds, one burst after the other, and their effect on the training.
 
 A burst (bench/chaos_bursts.py) is one of: workers that are killed (at a random moment, or ordered
 to die around a reduction, a commit or an update), also while the next world is formed or state is
-sent; an operator that is away meanwhile; a joining worker, also in the place of one that is lost; a
-worker that leaves; two worlds at once. And what goes away but may come back, after it was left out
-or before anybody has noticed: a process that is stopped, a link that is cut, an agent that stands
-still.
+sent; an absent operator during that; a joining worker, also as the replacement of a lost one; a
+worker that leaves; two worlds at once. And failures that may end, after the worker was left out or
+before they were noticed: a stopped process, a cut link, an agent that hangs.
 
-With `--shard 2` so many processes hold a copy of the model (FSDP2), and two copies train. A worker
-that is lost leaves a mate, which waits until a joining worker has the missing part. Kills hit
-amid torch's own collectives, too. Bits are not those of an undisturbed training then: see
-bench/chaos_compare.py for what is compared instead.
+With `--shard 2` two processes hold a copy of the model (FSDP2), and two copies train. A lost worker
+leaves a mate, which waits until a joining worker has the missing part. Kills also hit torch's own
+collectives. Bits then differ from those of an undisturbed training: bench/chaos_compare.py
+describes what is compared instead.
 
-Then, in a training of its own (bench/chaos_joins.py), a whole machine is lost at a random moment of
-the first 0.3 s after each join, with real agents and the operator's own decisions: in turn that of
-the joining worker and that of one who trained before. Half of them end no connection.
+Then, in a separate training (bench/chaos_joins.py), a whole machine is lost at a random moment of
+the first 0.3 s after each join, with real agents and the operator's own decisions: in turns that of
+the joining worker and that of one that trained before. Half of the losses close no connection.
 
     chaos_bursts      bursts after which all members trained on within SECONDS
     chaos_stuck       bursts after which they did not
-    chaos_aimed       kills that hit between the begin of a reduction and the end of its update
-    chaos_stranded    processes that had to be started again, since their mate was lost amid an
+    chaos_aimed       kills that hit between the start of a reduction and the end of its update
+    chaos_stranded    processes that had to be started again, since their mate was lost during an
                       evaluation (`--shard`): the others trained on
-    chaos_mismatches  steps whose state differs from that of an undisturbed training in any bit, in
-                      any worker, or that a worker made twice; workers that trained on while they
-                      were left out; and processes that ended by an error
+    chaos_mismatches  steps whose state differs from an undisturbed training in any bit, in any
+                      worker, or that a worker did twice; workers that trained on while they were
+                      left out; and processes that ended with an error
     join_window_kills       machines that were lost in the first moments of a join
-    join_window_steps_lost  steps that were made again after that, or begun anew
-    join_window_stuck       trainings that did not go on within 15 s of a loss, or that nobody
-                            joined within 90 s: their stacks are said, and a new one begins
+    join_window_steps_lost  steps that were repeated or begun again after that
+    join_window_stuck       trainings that did not continue within 15 s of a loss, or without a
+                            join for 90 s: their stacks are printed, and a new one begins
     join_window_seconds     from a loss until all others have finished another step
 
-The figures of joins come as soon as the last one is over, and also if that is ended early, by
-Ctrl-C, SIGTERM or `--seconds`; then they say so. After signals nothing is compared.
+The figures of joins are printed as soon as the last one is over, and also after an early end by
+Ctrl-C, SIGTERM or `--seconds`, with a remark. After signals the lines are not compared.
 
 Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--joins 100]
 [--only joins] [--seconds 1800] [--shard 2]`.
@@ -73,7 +72,7 @@ def main() -> None:
 
 
 def disturb(arguments: argparse.Namespace) -> bool:
-    """Burst after burst; returns whether nothing went wrong."""
+    """Run burst after burst; returns whether all went well."""
     bursts, errors = Counter[str](), list[str]()
     stuck = aimed = stranded = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -121,7 +120,7 @@ def disturb(arguments: argparse.Namespace) -> bool:
 
 
 def lose_after_joins(arguments: argparse.Namespace) -> bool:
-    """Lose somebody after each join; returns whether no step was lost with them."""
+    """Lose a machine after each join; returns whether no step was lost with them."""
     with tempfile.TemporaryDirectory() as scratch:
         with EarlyEnd(arguments.seconds) as early_end:
             seed, wanted = arguments.first_seed, arguments.joins

@@ -1,8 +1,8 @@
-"""Random events in the life of a training, one burst after the other; see bench/chaos.py.
+"""Random events during a training, one burst after the other; see bench/chaos.py.
 
-Workers are real processes with real groups of gloo; the operator is played here, and publishes
-worlds as the operator does: whole copies of the model, where several processes hold one (`shard`).
-Who has no mate then waits for one, and is in no world meanwhile.
+Workers are real processes with real gloo groups. This module simulates the operator, and publishes
+worlds as the operator does: only whole copies of the model, if several processes hold one
+(`shard`). A worker without a mate then waits for one, and is in no world meanwhile.
 """
 
 import random
@@ -20,25 +20,25 @@ from spotrun.wire import How
 from tests.unit.trainer.run.elastic import Job
 
 SECONDS = 15.0
-WARM_SECONDS = 60.0  # until a joining worker is warm, for which nobody waits
-STACKS_SECONDS = 1.0  # until those that are stuck have said where
+WARM_SECONDS = 60.0  # until a joining worker is warm; the others do not wait for it
+STACKS_SECONDS = 1.0  # until stuck processes have printed their stacks
 MOST_WORKERS = 4
-COPIES = 2  # that a training begins with
-AT_RANDOM = 0.2  # of the kills; the others are ordered to a point
+COPIES = 2  # the number at the start of a training
+AT_RANDOM = 0.2  # the share of random kills; the others are ordered at a point
 AIMED = frozenset({"reduce", "reduced", "commit", "committed", "apply", *POINTS_IN_PASSES})
 STRANDED = "StrandedError"
 
 
 class StuckError(Exception):
-    """A burst after which the training did not go on."""
+    """A burst after which the training did not continue."""
 
 
 class Chaos:
-    """One training, and a seed by which it is disturbed."""
+    """One training, and the seed of its disturbances."""
 
     def __init__(self, folder: Path, seed: int, shard: int = 1) -> None:
         self.num_aimed = 0
-        self.num_stranded = 0  # who had to be started again instead of waiting for a mate
+        self.num_stranded = 0  # had to be started again instead of waiting for a mate
         self.bursts = Counter[str]()
         self._folder = folder
         self._is_sharded = shard > 1
@@ -46,7 +46,7 @@ class Chaos:
         self._dice = random.Random(seed)  # noqa: S311
         self._job = Job(folder, train, folder, None, 0.0, shard)
         self._workers = Workers(shard)
-        self._gone = set[str]()  # by themselves
+        self._gone = set[str]()  # workers that ended by themselves
         self._asleep: list[str] = []
         self._wrong: list[str] = []
         self._last = ""
@@ -60,7 +60,7 @@ class Chaos:
         self._until_all_train()
 
     def burst(self) -> None:
-        """Let something happen, and wait until all train on; raises StuckError."""
+        """Cause an event, and wait until all train again; raises StuckError."""
         likely = self._likely()
         (choice,) = self._dice.choices([*likely], [*likely.values()])
         self._last = choice.__name__.strip("_")
@@ -69,17 +69,17 @@ class Chaos:
         self._until_all_train()
 
     def end(self) -> list[str]:
-        """Kill all; returns what went wrong, and what processes said that had not been killed."""
+        """Kill all; returns the errors, and the output of processes that ended without a kill."""
         for worker in (*self._workers.usable, *self._asleep):
             self._job.signal(worker, signal.SIGKILL)
         self._job.close()
-        # Of these a next world was formed without them before anybody looked: all trained on.
+        # The next world was formed without these before the check: all others trained on.
         stranded = [said for said in self._job.errors if self._is_sharded and STRANDED in said]
         self.num_stranded += len(stranded)
         return [*self._wrong, *(said for said in self._job.errors if said not in stranded)]
 
     def _likely(self) -> dict[Callable[[], None], int]:
-        """Return each event that may happen now with its weight: losses and joins have the most."""
+        """Return each possible event with its weight; losses and joins have the highest."""
         room = MOST_WORKERS - len(self._workers.usable)
         likely = {self._two_worlds: 1, self._join: 3 * room}
         if self._workers.can_lose > 0:
@@ -91,7 +91,7 @@ class Chaos:
             likely |= {self._lose: 3, self._lose_while_forming: 2}
         return likely
 
-    # What happens.
+    # The events.
 
     def _lose(self) -> None:
         for _ in range(self._dice.randint(1, self._workers.can_lose)):
@@ -107,7 +107,7 @@ class Chaos:
         self._kill(self._dice.choice(self._workers.expendable))
         self._publish(How.ABORT, self._workers.usable)
         time.sleep(self._dice.uniform(0, 0.03))
-        if victims := self._workers.expendable:  # of two copies the other one has to stay now
+        if victims := self._workers.expendable:  # of two copies, the other one must stay now
             self._kill_at_once(self._dice.choice(victims))
             self._publish(How.ABORT, self._workers.usable)
 
@@ -125,7 +125,7 @@ class Chaos:
     def _join(self) -> None:
         self._workers.members = self._prepare(self._workers.parts_of_joining_workers())
         self._job.switch()
-        if self._dice.random() < 0.4:  # state is on its way, or the world is being formed
+        if self._dice.random() < 0.4:  # state is being sent, or the world is being formed
             time.sleep(self._dice.uniform(0, 0.05))
             self._kill_at_once(self._dice.choice(self._workers.expendable))  # others keep the state
             self._publish(How.ABORT, self._workers.usable)
@@ -148,7 +148,7 @@ class Chaos:
     def _stop_shortly(self) -> None:
         stopped = self._dice.choice(self._workers.members)
         self._job.signal(stopped, signal.SIGSTOP)
-        time.sleep(self._dice.uniform(0, 1.0))  # too short for anybody to conclude anything
+        time.sleep(self._dice.uniform(0, 1.0))  # too short for a time-out
         self._job.signal(stopped, signal.SIGCONT)
 
     def _stop_while_forming(self) -> None:
@@ -182,30 +182,30 @@ class Chaos:
         self._job.reach(away)
         self._is_back(away)
 
-    # How it happens.
+    # The parts of events.
 
     def _go_on_without(self, away: str) -> None:
-        """All but one train on in the next world; those who are in none do nothing meanwhile."""
+        """Let all but one train on in the next world; workers in no world do nothing meanwhile."""
         self._publish(How.ABORT, self._workers.without(away))
         self._until(self._all_are_there)
         before = {each: len(self._lines(each)) for each in (away, *self._workers.idle)}
         self._until_all_train()
         for each, lines in before.items():
-            if len(self._lines(each)) > lines + 1:  # of the step that it was in with the others
+            if len(self._lines(each)) > lines + 1:  # one may be of the last step together
                 self._wrong.append(f"{each} trained on alone after {self._last}")
 
     def _is_back(self, worker: str) -> None:
-        """Let one that was left out come back, or not."""
+        """Let a worker that was left out come back, or not."""
         fate = self._dice.random()
         if fate < 0.5:
             self._publish(How.BOUNDARY, self._shuffled([*self._workers.usable, worker]))
         elif fate < 0.75:
-            self._asleep.append(worker)  # and it must not train on alone
+            self._asleep.append(worker)  # it must not train on alone
         else:
             self._kill_at_once(worker)
 
     def _prepare(self, parts: Sequence[int]) -> list[str]:
-        """Let joining workers get warm while the others train; returns the world with them."""
+        """Let joining workers become warm while the others train; returns the world with them."""
         joining_workers = [self._workers.add(part) for part in parts]
         usable = self._shuffled([*self._workers.usable, *joining_workers])
         members = whole_copies(usable, self._workers.parts, joining_workers)
@@ -223,7 +223,7 @@ class Chaos:
             return
         point = self._dice.choice(self._points)
         (self._folder / f"{worker}.order").write_text(point)
-        # Another one's death may come first: then it waits for a world, and dies of this.
+        # Another worker may die first: then this one waits for a world, and is killed there.
         until = time.monotonic() + 0.5
         while self._job.is_alive(worker) and time.monotonic() < until:
             time.sleep(0.005)
@@ -244,7 +244,7 @@ class Chaos:
 
     def _until_all_train(self) -> None:
         number = 0
-        while number != (number := self._job.world_number):  # another one may follow amid it
+        while number != (number := self._job.world_number):  # another world may follow meanwhile
             self._until(self._all_are_there)
             self._until(partial(self._have_grown, self._job.world_number, self._sizes()))
         self._workers.holders = set(self._workers.members)
@@ -255,7 +255,7 @@ class Chaos:
         return all(self._job.progress(each).world_number == newest for each in members)
 
     def _have_grown(self, world_number: int, sizes: Mapping[str, int]) -> bool:
-        """Whether all of a world have made another step, or there is another world."""
+        """Whether all members of a world have made another step, or there is another world."""
         self._go_on_without_stranded()
         if world_number != self._job.world_number:
             return True
@@ -266,9 +266,9 @@ class Chaos:
         return {each: file.stat().st_size if file.exists() else 0 for each, file in files.items()}
 
     def _go_on_without_stranded(self) -> None:
-        """Let a next world be formed where a member has ended since its mates are gone.
+        """Form the next world if a member has ended because its mates are gone.
 
-        The operator starts it again; here a joining worker takes its place some time.
+        The real operator starts it again; here a joining worker takes its place later.
         """
         for worker in [each for each in self._workers.members if not self._job.is_alive(each)]:
             (ended,) = self._job.ended(worker)

@@ -1,10 +1,10 @@
-"""The lines of a disturbed training beside those of one that nobody disturbs: see bench/chaos.py.
+"""The lines of a disturbed training compared with an undisturbed one: see bench/chaos.py.
 
-In deterministic mode a line has to be the same in any bit. Where torch divides the model the order
-of sums depends on the number of copies, so losses, means and sums over weights may differ by
-rounding, which is far less than TOLERANCE in 64 bits. What one sample changes is far more. What
-does not depend on rounding must not differ at all: the sum over the step's samples, and the bits of
-a part in all that hold it.
+In deterministic mode a line must be the same in every bit. If torch divides the model, the order of
+sums depends on the number of copies, so losses, means and sums over weights may differ by rounding,
+which is far less than TOLERANCE in 64 bits. The effect of one sample is far greater. Values without
+rounding must not differ at all: the sum over the step's samples, and the bits of a part in all
+workers that hold it.
 """
 
 import json
@@ -21,22 +21,22 @@ from tests.support.processes.trainer_world import Process, run_world
 
 ALONE_SECONDS = 1800.0
 TOLERANCE = 1e-9
-TOLERANCE_OF_MEANS = 1e-6  # in deterministic mode, of evaluations in 32 bits
+TOLERANCE_OF_MEANS = 1e-6  # for evaluations in 32 bits, in deterministic mode
 
 Line = dict[str, Any]
-Key = tuple[int, int, bool]  # the step, the part of the model, and whether it is an evaluation's
+Key = tuple[int, int, bool]  # the step, the part of the model, and whether it is an evaluation
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The faults that were found, and how far apart numbers are that may differ by rounding."""
+    """The faults found, and the largest difference of numbers that may differ by rounding."""
 
     wrong: list[str]
     most_apart: float = 0.0
 
 
 def compare(scratch: Path, shard: int = 1) -> Compared:
-    """Find the lines that an undisturbed training does not have, or that come twice."""
+    """Find lines that an undisturbed training does not have, or that come twice."""
     found = {file: _lines(file) for file in sorted(scratch.glob("*/*.jsonl"))}
     noted = {_key(line) for lines in found.values() for line in lines}
     if not noted:
@@ -74,7 +74,7 @@ def _train_alone(scratch: Path, alone: Alone, shard: int) -> None:
 
 
 def _torn(found: Mapping[Path, list[Line]]) -> Iterator[str]:
-    """Yield the steps after which those that hold the same part did not hold the same bits."""
+    """Yield the steps after which workers with the same part had different bits."""
     sums = defaultdict[tuple[Path, Key], set[int]](set)
     for file, lines in found.items():
         for line in lines:
@@ -95,7 +95,7 @@ def _key(line: Line) -> Key:
 
 
 def _apart(line: Line, expected: Line, shard: int) -> float:
-    """Return by how much two lines differ, of their size; infinite if they may not."""
+    """Return the relative difference of two lines; infinite if they must not differ."""
     if "mean" in line:  # a sum over processes, in their order
         return _distance(line["mean"], expected["mean"])
     if shard == 1:

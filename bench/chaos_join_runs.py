@@ -1,6 +1,6 @@
 """Trainings in which machines are lost after joins, one after the other; see bench/chaos.py.
 
-A training that gets stuck is counted and ended, and the next one begins. How far it is can be seen
+A training that gets stuck is counted and ended, and the next one begins. The progress is printed
 meanwhile.
 """
 
@@ -19,7 +19,7 @@ PROGRESS_SECONDS = 5.0
 
 
 class Training(Protocol):
-    """A training in which someone is lost after each join."""
+    """A training in which a machine is lost after each join."""
 
     kills: Counter[str]
     stalls: list[float]
@@ -28,21 +28,21 @@ class Training(Protocol):
         """Start it; raises StuckError."""
 
     def kill(self, *, joining_worker: bool) -> None:
-        """Wait for a join and lose somebody; raises StuckError."""
+        """Wait for a join and lose a machine; raises StuckError."""
 
     def end(self) -> list[str]:
-        """End all; returns what went wrong beside."""
+        """End all processes; returns other errors."""
 
     def steps_lost(self) -> int:
-        """Steps that were made again."""
+        """The number of repeated steps."""
 
 
 Begin = Callable[[Path, int, Callable[[], None]], Training]
-"""Begins a training in a folder, with a seed, and calls the last one while it waits."""
+"""A function that begins a training in a folder, with a seed and a callback to call in waits."""
 
 
 class JoinRuns:
-    """The wanted number of losses after joins, in as few trainings as it takes."""
+    """The wanted number of losses after joins, in as few trainings as needed."""
 
     def __init__(
         self, scratch: Path, seed: int, wanted: int, early_end: EarlyEnd, begin: Begin
@@ -59,13 +59,13 @@ class JoinRuns:
 
     @property
     def is_well(self) -> bool:
-        """Whether machines were lost, and nothing else was."""
+        """Whether machines were lost and nothing went wrong."""
         is_done = self._kills.total() > 0 and not self._early_end.is_by_signal
         return is_done and not (self.num_stuck or self.errors or self.steps_lost)
 
     @property
     def steps_lost(self) -> int:
-        """Steps that were made again, in all trainings."""
+        """The number of repeated steps in all trainings."""
         return sum(one.steps_lost() for one in self._trainings)
 
     @property
@@ -73,7 +73,7 @@ class JoinRuns:
         return sum((one.kills for one in self._trainings), Counter[str]())
 
     def run(self) -> None:
-        """Lose them all; ends early if asked to, or if two trainings after another do nothing."""
+        """Do all losses; ends early on request, or if two trainings in a row have no loss."""
         num_idle = 0
         while self._kills.total() < self._wanted and num_idle < 2:
             try:
@@ -88,7 +88,7 @@ class JoinRuns:
         self._say_progress()
 
     def say(self) -> None:
-        """Print the figures of what was done."""
+        """Print the figures so far."""
         facts: dict[str, object] = {"of": self._wanted, "trainings": len(self._trainings)}
         if self._early_end.reason:
             facts["ended_early"] = self._early_end.reason

@@ -1,7 +1,7 @@
-"""Kills in the first moments after a join, of joining workers and of those who trained before.
+"""Kills in the first moments after a join, of joining workers and of workers that trained before.
 
-Each is of a whole machine, half of them without an end of any connection: then only heartbeats and
-silence tell. See bench/chaos.py.
+Each kill takes a whole machine. Half of them close no connection: then only missing heartbeats and
+silence show the loss. See bench/chaos.py.
 """
 
 import json
@@ -19,16 +19,16 @@ from bench.chaos_training import train
 from bench.chaos_worker import LocalWorker
 
 WINDOW_SECONDS = 0.3
-STEP_SECONDS = 0.03  # at least, so that a join takes a part of the window and not a moment of it
+STEP_SECONDS = 0.03  # at least, so that a join is a part of the window and not a moment
 WORKERS = 3
 SECONDS = 15.0
-JOIN_SECONDS = 90.0  # until a replacement is warm, for which nobody waits
+JOIN_SECONDS = 90.0  # until a replacement is warm; the others do not wait for it
 
 
 class Joins:
-    """One training, in which someone is lost after each join.
+    """One training, in which a machine is lost after each join.
 
-    `look` is called again and again while it waits, and may end that by an error.
+    `look` is called repeatedly while it waits, and may end the wait by raising an error.
     """
 
     def __init__(self, folder: Path, seed: int, look: Callable[[], None] = lambda: None) -> None:
@@ -39,18 +39,18 @@ class Joins:
         self._dice = random.Random(seed)  # noqa: S311
         self._first = frozenset({f"w{worker_id}" for worker_id in range(WORKERS)})
         self._job = Operated(folder, WORKERS, train, (folder, None, STEP_SECONDS))
-        self._joined = 0  # the newest world that somebody joined
+        self._joined = 0  # the newest world that a worker joined
 
     def begin(self) -> None:
-        """Start all, and lose one of them, so that another one joins; raises StuckError."""
+        """Start all workers and lose one, so that another one joins; raises StuckError."""
         if not self._until(self._all_step, JOIN_SECONDS):
-            raise self._stuck("they do not begin")
+            raise self._stuck("the training does not begin")
         self._job.workers[0].vanish(silently=False)
 
     def kill(self, *, joining_worker: bool) -> None:
-        """Wait for a join and lose somebody; raises StuckError if the others do not train on."""
+        """Wait for a join and lose a machine; raises StuckError if the others stop training."""
         old, new = self._until_one_joins()
-        while len(old) < 2:  # one of them has to live on
+        while len(old) < 2:  # one of them must survive
             old, new = self._until_one_joins()
         time.sleep(self._dice.uniform(0, WINDOW_SECONDS))
         victim = self._dice.choice(new if joining_worker else old)
@@ -60,18 +60,18 @@ class Joins:
         others = [one for one in (*old, *new) if one is not victim]
         began = time.monotonic()
         victim.vanish(silently=silently)
-        after = {one: self._num_lines(one) + 1 for one in others}  # of a step that was under way
+        after = {one: self._num_lines(one) + 1 for one in others}  # of a step that had begun
         found = self._until(lambda: self._trained_on(after, victim), SECONDS)
         self.stalls.append(time.monotonic() - began)
         if not found:
             raise self._stuck(f"after the loss of {victim.name}, a {kind}")
 
     def end(self) -> list[str]:
-        """End all; returns what went wrong beside."""
+        """End all processes; returns other errors."""
         return self._job.close()
 
     def steps_lost(self) -> int:
-        """Steps that a worker made again, or that were begun anew while others had them."""
+        """The number of steps that a worker repeated, or began again while others had done them."""
         lost = 0
         for file in self._folder.glob("*.jsonl"):
             steps = [int(line["step"]) for line in _lines(file) if "sum" in line]
@@ -82,9 +82,9 @@ class Joins:
 
     def _until_one_joins(self) -> tuple[list[LocalWorker], list[LocalWorker]]:
         if not self._until(self._has_joined, JOIN_SECONDS):
-            raise self._stuck("nobody joined")
+            raise self._stuck("no worker joined")
         world = self._job.status.world
-        assert world.state_holders, "somebody has joined those who had trained"
+        assert world.state_holders, "a worker has joined others that trained before"
         self._joined = world.number
         members = [self._job.workers[worker_id] for worker_id in self._job.members]
         old = [one for one in members if one.worker_id in world.holder_set]
@@ -120,10 +120,10 @@ class Joins:
         return False
 
     def _stuck(self, when: str) -> StuckError:
-        """The error, with where everybody stands."""
+        """Return the error, with the position of each worker."""
         workers = list(self._job.workers.values())
         stacks = {one: self._folder / f"{one.name}.stacks" for one in workers}
-        stacks = {one: file for one, file in stacks.items() if file.exists()}  # who began to train
+        stacks = {one: file for one, file in stacks.items() if file.exists()}  # have trained
         for one in stacks:
             one.signal(signal.SIGUSR1)
         time.sleep(STACKS_SECONDS)

@@ -1,11 +1,11 @@
-"""Links between processes of one machine that go dead: nothing comes through, and nobody is told.
+"""Links between processes of one machine that die silently: no data passes, without any error.
 
-Every socket of a worker that is cut off gets a filter that drops whatever comes in, and so do the
-others' connections to it. It is the kernel's own, and asks for no rights: nothing is acknowledged
-any more, no end of a connection is heard of, and once the link is back what was lost is sent again.
+Every socket of a worker that is cut off gets a filter that drops all incoming packets, and so do
+the others' connections to it. It is a filter of the kernel and needs no rights: no packet is
+acknowledged, no end of a connection is seen, and once the link is back, lost data is sent again.
 
-A worker is cut off while there is a file of its name. Its process writes there which ports are its
-own, for the others.
+A worker is cut off while a file with its name exists. Its process writes its own ports there, for
+the others.
 """
 
 import ctypes
@@ -20,26 +20,26 @@ from pathlib import Path
 
 _LOOK_SECONDS = 0.005
 _ATTACH, _DETACH = 26, 27  # SO_ATTACH_FILTER and SO_DETACH_FILTER, which the socket module lacks
-_RETURN = 0x06  # BPF_RET: so many bytes of a packet come through, which are none
+_RETURN = 0x06  # BPF_RET: the number of bytes of a packet that pass, which is 0
 _DROP = ctypes.create_string_buffer(struct.pack("HBBI", _RETURN, 0, 0, 0))
 _FILTER = struct.pack("HxxxxxxQ", 1, ctypes.addressof(_DROP))
 
 Descriptor = tuple[int, int]
-"""A descriptor and its inode: a number is used again, an inode is not."""
+"""A descriptor and its inode: numbers of descriptors are reused, inodes are not."""
 
 
 def cut(folder: Path, worker: str) -> None:
-    """Let nothing through to a worker, nor from it."""
+    """Let no data through to a worker or from it."""
     _file(folder, worker).touch()
 
 
 def mend(folder: Path, worker: str) -> None:
-    """Let everything through again."""
+    """Let all data through again."""
     _file(folder, worker).unlink()
 
 
 def obey(folder: Path, worker: str) -> None:
-    """Have the links of this process cut and mended from now on."""
+    """Cut and restore the links of this process as ordered, from now on."""
     own = _file(folder, worker)
     threading.Thread(target=_obey, args=(own,), name="links", daemon=True).start()
 
@@ -54,7 +54,7 @@ def _obey(own: Path) -> None:
 
 
 def _follow(own: Path, files: set[Path], deaf: set[Descriptor]) -> set[Descriptor]:
-    """Deafen the sockets that are cut off, mend the others, and return those that are deaf now."""
+    """Block the sockets that are cut off, restore the others, and return the blocked ones."""
     is_cut_off, dead = own in files, _ports(files - {own})
     deaf_now, ports = set[Descriptor](), set[int]()
     for descriptor, near, far in sockets():
@@ -66,7 +66,7 @@ def _follow(own: Path, files: set[Path], deaf: set[Descriptor]) -> set[Descripto
     for number, _ in deaf & {descriptor for descriptor, _, _ in sockets()} - deaf_now:
         _set(number, _DETACH)
     if is_cut_off:
-        with suppress(FileNotFoundError), own.open("r+") as file:  # mended meanwhile
+        with suppress(FileNotFoundError), own.open("r+") as file:  # restored meanwhile
             file.write(" ".join(map(str, ports)))
             file.truncate()
     return deaf_now
@@ -85,7 +85,7 @@ def _ports(files: Iterable[Path]) -> set[int]:
 
 
 def sockets() -> Iterator[tuple[Descriptor, int, int | None]]:
-    """All of TCP: which, its own port, and the one at its other end."""
+    """Yield all TCP sockets: the descriptor, its own port, and the port of the other end."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - only the names are needed
         number = int(name)
         with suppress(OSError), borrowed(number) as found:
@@ -113,4 +113,4 @@ def borrowed(number: int) -> Iterator[socket.socket]:
     try:
         yield found
     finally:
-        found.detach()  # it is somebody else's
+        found.detach()  # its owner closes it

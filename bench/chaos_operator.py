@@ -1,9 +1,9 @@
 """The operator's own decisions about one job, and its workers on this machine, without Kubernetes.
 
-Each worker has a real agent, which speaks to what is here instead of HTTP, and a real training
-process. What the operator decides is done at once: a worker that is to be created begins, one that
-is to be removed ends. So what is lost is found out as in a cluster: by broken connections, missed
-heartbeats and silence, never by being told.
+Each worker has a real agent, which calls this module instead of using HTTP, and a real training
+process. The operator's decisions are carried out at once: a created worker starts, a removed one
+ends. So a loss is detected as in a cluster, by broken connections, missed heartbeats and silence,
+and never by a message.
 """
 
 import os
@@ -31,14 +31,14 @@ from spotrun_trainer.agent.operator_connection import NoAnswerError
 from spotrun_trainer.process.dns import wait_shortly
 from tests.support.jobs.builders import a_spec
 
-LOOK_SECONDS = 0.02  # of the operator, also where nothing is heard
-POLL_SECONDS = 5.0  # held at most
+LOOK_SECONDS = 0.02  # between passes of the operator, even without reports
+POLL_SECONDS = 5.0  # the longest time that a poll is held
 UID = "00000000-0000-0000-0000-000000000000"
 BEGAN = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 class Operated:
-    """A job of so many workers, of which at least one has to train."""
+    """A job with a number of workers, of which at least one must train."""
 
     def __init__(
         self, folder: Path, workers: int, function: Callable[..., Any], arguments: tuple[Any, ...]
@@ -60,11 +60,11 @@ class Operated:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The workers that train, as the operator sees it."""
+        """The workers that train, from the operator's view."""
         return training(self.status)
 
     def close(self) -> list[str]:
-        """End all; returns what processes said that ended by themselves."""
+        """End all; returns the output of processes that ended by themselves."""
         self._is_closing = True
         self._thread.join()
         said = [error for worker in self.workers.values() for error in worker.errors]
@@ -74,13 +74,13 @@ class Operated:
         return said
 
     def poll(self, worker_id: int, seen: str) -> Answer:
-        """Return the answer to a worker, once it is news to it."""
+        """Return the answer to a worker, once it contains something new."""
         until = time.monotonic() + POLL_SECONDS
         with self.news:
             worker = self.workers[worker_id]
             nudges = worker.num_nudges
             self.agents.hold(UID, worker_id)
-            # Of a machine that is gone nobody hears that it does not wait any more.
+            # The operator does not notice that a lost machine no longer waits.
             while nudges == worker.num_nudges and self._answers.version(worker_id) == seen:
                 if (left := until - time.monotonic()) <= 0:
                     break
@@ -89,7 +89,7 @@ class Operated:
             return self._answer(worker)
 
     def report(self, worker_id: int, body: bytes) -> Answer:
-        """Hear a report."""
+        """Process a report."""
         with self.news:
             worker = self.workers[worker_id]
             if not worker.is_gone and self.agents.take_report(UID, worker_id, read_report(body)):

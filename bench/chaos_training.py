@@ -1,12 +1,12 @@
-"""The training of bench/chaos.py: a little network whose every step leaves a line with a checksum.
+"""The training of bench/chaos.py: a small network that writes a line with a checksum per step.
 
-In deterministic mode a step ends with the same bits whatever happened before it, so a line can be
-compared with the line of an undisturbed training. Where torch divides the model (`shard`) that
-holds within rounding only: so there it computes with 64 bits, in which rounding is far less than
-what one sample does, and a line has the loss and a few sums over weights as well. The line's
-`samples` is a sum over the step's samples, of a whole number for each: it shows one that is missing
-or comes twice. A worker kills itself at a point that its order (a file) names, which hits a moment
-of microseconds for certain.
+In deterministic mode a step ends with the same bits, whatever happened before it, so a line can be
+compared with the line of an undisturbed training. If torch divides the model (`shard`), they are
+equal only up to rounding. Then it computes with 64 bits, in which rounding is far smaller than the
+effect of one sample, and a line also has the loss and a few sums over weights. `samples` in a line
+is a sum over the samples of the step, with a whole number for each: it shows a missing or repeated
+sample. A worker kills itself at a point that its order (a file) names, so that even moments of
+microseconds are hit.
 """
 
 import faulthandler
@@ -41,21 +41,21 @@ EVALUATE_EVERY = 3
 POINTS = ("reduce", "reduced", "commit", "committed", "apply", "applied")
 """The points at which a worker can be ordered to die."""
 POINTS_IN_PASSES = ("gather", "gathered", "scatter", "scattered")
-"""More of them where torch divides the model: its own collectives, amid forward and backward."""
+"""Further points if torch divides the model: its own collectives, during forward and backward."""
 
 
 @dataclass(frozen=True)
 class Alone:
-    """The work of a training that nobody disturbs."""
+    """The work of an undisturbed training."""
 
     steps: int
     evaluated: frozenset[int]  # steps after which it evaluates
 
 
 class Seen(nn.Module):
-    """A running mean, as batch norm has one, that nothing is divided by.
+    """A running mean, as in batch norm, but without a division by it.
 
-    Batch norm over two samples is nearly a sign: it makes rounding tenfold every 50 steps.
+    Batch norm over two samples nearly gives only signs: rounding would grow tenfold every 50 steps.
     """
 
     def __init__(self, features: int) -> None:
@@ -88,11 +88,11 @@ class Stack(nn.Module):
 
 
 def train(folder: Path, alone: Alone | None, pause_seconds: float = 0.0, shard: int = 1) -> None:
-    """Train under an operator, for ever; or alone. A step takes so much longer.
+    """Train under an operator without end, or alone. Each step takes `pause_seconds` longer.
 
-    So many processes hold a copy of the model.
+    `shard` processes together hold a copy of the model.
     """
-    # One process of a copy keeps its part for ever.
+    # Each process of a copy always keeps its part.
     part = int(os.environ.get("RANK", "0")) % shard
     worker = os.environ.get("SPOTRUN_WORKER", f"alone{part}")
     with (folder / f"{worker}.stacks").open("w") as stacks:
@@ -109,7 +109,7 @@ def _trained(
     """Train; yield a line for each step and each evaluation."""
     aim(folder)
     run, model = _begun(shard)
-    # By default it makes a whole step of a gradient that is nothing but rounding.
+    # With the default, a gradient of pure rounding would become a whole step.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-3)
     run.track(model=model, optimizer=optimizer)
     tracked = Tracked(run.mesh if shard > 1 else None)
@@ -141,7 +141,7 @@ def _trained(
             yield line | {"sum": state_sync.checksum(tracked)}
         if run.step in alone.evaluated if alone else run.every(EVALUATE_EVERY):
             mean = run.evaluate(model, data, evaluate, microbatch=64)
-            # Who was away meanwhile evaluates what it has, and then gets the others' state.
+            # A process that was away evaluates its old state, and then gets the others' state.
             yield {"step": run.step, "mean": mean}
 
 
@@ -153,7 +153,7 @@ def _begun(shard: int) -> tuple[Run, nn.Module]:
 
 
 def sum_of(weight: Tensor) -> Tensor:
-    """Each number counts by its place, so that swapped ones show."""
+    """Return a sum in which numbers count by their position, so that a swap changes it."""
     places = torch.arange(1, weight.numel() + 1)
     return torch.sum(weight.flatten() * places)
 
@@ -175,7 +175,7 @@ def evaluate(model: nn.Module, batch: list[Tensor]) -> tuple[Tensor, int]:
 
 
 def aim(folder: Path) -> None:
-    """Let this process die where it is ordered to."""
+    """Let this process die at the point that is ordered."""
     order = folder / f"{os.environ.get('SPOTRUN_WORKER', 'alone')}.order"
 
     def at(point: str) -> None:

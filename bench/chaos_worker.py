@@ -1,4 +1,4 @@
-"""A worker on this machine as on one of its own: its agent, and what torchrun does beside it."""
+"""A worker on this machine that acts as if it had its own: its agent, and the part of torchrun."""
 
 import signal
 import threading
@@ -20,22 +20,22 @@ from spotrun_trainer.process.progress_report import TrainerProgress
 from tests.support.processes.trainer_world import Process
 
 MONITOR_SECONDS = 0.1  # torchrun's own
-LINKS_SECONDS = 0.02  # until all have cut theirs: see chaos_links
+LINKS_SECONDS = 0.02  # until all have cut their links: see chaos_links
 
 
 class Operator(Protocol):
-    """The operator, as workers of one job ask it and tell it."""
+    """The operator, as the workers of one job use it."""
 
     def poll(self, worker_id: int, seen: str) -> Answer:
-        """Return the answer to a worker, once it is news to it."""
+        """Return the answer to a worker, once it contains something new."""
 
     def report(self, worker_id: int, body: bytes) -> Answer:
-        """Hear a report."""
+        """Process a report."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """The surroundings of workers: their folder, their training, and the operator that they ask."""
+    """The environment of workers: their folder, their training, and their operator."""
 
     folder: Path
     function: Callable[..., Any]
@@ -44,14 +44,14 @@ class Home:
 
 
 class LocalWorker:
-    """A worker that can be lost, with or without an end of its connections."""
+    """A worker that can be lost, with or without closing its connections."""
 
     def __init__(self, home: Home, worker_id: int, address: str) -> None:
         self.worker_id = worker_id
         self.name = f"w{worker_id}"
         self.errors: list[str] = []
         self.num_nudges = 0
-        self.is_gone = False  # and nobody says so
+        self.is_gone = False  # without a report
         self._home = home
         self._is_over = False
         self._is_cut_off = False
@@ -89,7 +89,7 @@ class LocalWorker:
         return read_progress(self._directory)
 
     def vanish(self, *, silently: bool) -> None:
-        """Lose the machine; silently: no connection ends, as with a cable pulled."""
+        """Lose the machine; silently: no connection is closed, as if a cable were pulled."""
         self.is_gone = True
         if silently:
             chaos_links.cut(self._home.folder, self.name)
@@ -98,7 +98,7 @@ class LocalWorker:
         self._stop()
 
     def nudge(self) -> None:
-        """Have its poll answered."""
+        """Let its poll be answered."""
         self.num_nudges += 1
 
     def signal(self, number: int) -> None:
@@ -107,7 +107,7 @@ class LocalWorker:
             self._process.signal(number)
 
     def remove(self) -> None:
-        """Delete its pod; a cloud's controller finds by then that its machine is gone."""
+        """Delete its pod, as when a cloud's controller has found that its machine is gone."""
         if self.is_gone:
             self.node = replace(self.node, gone=True)
         self._stop()
@@ -115,16 +115,16 @@ class LocalWorker:
         self.pod = replace(self.pod, deleting=True, phase=PodPhase.SUCCEEDED, end=end)
 
     def end(self) -> None:
-        """Leave nothing of it."""
+        """End all of it."""
         self._stop()
-        if self._is_cut_off:  # others use its ports again
+        if self._is_cut_off:  # others may reuse its ports
             chaos_links.mend(self._home.folder, self.name)
             self._is_cut_off = False
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     def _stop(self) -> None:
-        """End it at once, without a word: a power cut asks nobody."""
+        """End it at once without a report, as in a power cut."""
         self._is_over = True
         agent = self._agent
         agent._operator_threads.close()  # noqa: SLF001
@@ -134,7 +134,7 @@ class LocalWorker:
             self._process.signal(signal.SIGKILL)
 
     def _run(self) -> None:
-        """Do as torchrun does: ask for a world, start a process for it, and look after that."""
+        """Do the part of torchrun: ask for a world, start a process for it, and monitor that."""
         while not self._is_over:
             world = self._next_world()
             if world is None:
@@ -159,7 +159,7 @@ class LocalWorker:
         return found if isinstance(found, World) and not self._is_over else None
 
     def _environment(self, world: World) -> dict[str, str]:
-        assert world.store is not None, "a world is entered when it has one"
+        assert world.store is not None, "a world that is entered has a store"
         host, port = split_address(world.store)
         return {
             "RANK": str(world.rank),
@@ -183,11 +183,11 @@ class Line:
         self._worker_id = worker_id
 
     def poll(self, seen: str) -> Answer:
-        """Wait for what is new."""
+        """Wait for news."""
         return self._operator.poll(self._worker_id, seen)
 
     def report(self, body: bytes) -> Answer:
-        """Report."""
+        """Send a report."""
         return self._operator.report(self._worker_id, body)
 
     def pause_seconds(self, _error: NoAnswerError) -> float:

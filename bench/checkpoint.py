@@ -1,13 +1,14 @@
-"""The cost of a checkpoint to the training it is taken of: 100 M parameters with AdamW, 1.2 GB.
+"""The cost of a checkpoint for its training: 100 M parameters with AdamW, 1.2 GB.
 
-`checkpoint_call_ms`: from asking for a checkpoint until training goes on; `checkpoint_step_ratio`:
-the median step beside an upload over the median step before it. Real training steps of one process
-on all cores, ours and torch's distributed checkpoint (`async_save` in a thread with its default
-stager, and `save`) in turns on the same model. `checkpoint_urgent_in_time`: of checkpoints that are
-ordered at any moment of training, half of them while another is being uploaded, those durable
-within a 30 s window, from the order on. `checkpoint_load_seconds` verifies hashes.
-`checkpoint_call_3000_ms`: the call where the state is 12,000 small tensors, of 3,000 parameters
-with AdamW; with the CPU time of it, which says the same on a busy machine.
+`checkpoint_call_ms`: from the call for a checkpoint until training continues;
+`checkpoint_step_ratio`: the median step during an upload divided by the median step before it.
+These are real training steps of one process on all cores, with ours and torch's distributed
+checkpoint (`async_save` in a thread with its default stager, and `save`) in turns on the same
+model. `checkpoint_urgent_in_time`: checkpoints are ordered at any moment of training, half of them
+during another upload; this counts those that are durable within 30 s of the order.
+`checkpoint_load_seconds` includes the check of hashes. `checkpoint_call_3000_ms`: the call for a
+state of 12,000 small tensors, from 3,000 parameters with AdamW; with its CPU time, which is the
+same on a busy machine.
 
 Run as `.venv/bin/python bench/checkpoint.py [--quick] [--repeats 5] [--place DIRECTORY]`.
 """
@@ -42,7 +43,7 @@ MOST_STEPS_BESIDE = 60
 
 @dataclass(frozen=True)
 class Size:
-    """A transformer, and how much of it a step computes."""
+    """The size of a transformer and of a step."""
 
     width: int = 768
     layers: int = 12
@@ -88,11 +89,11 @@ class Training:
 
     @property
     def parameters(self) -> int:
-        """The count of numbers that are trained."""
+        """The number of trained parameters."""
         return sum(one.numel() for one in self.model.parameters())
 
     def step(self, before_change: Callable[[], None] = lambda: None) -> float:
-        """One step; returns its seconds."""
+        """Take one step; returns its seconds."""
         began = time.perf_counter()
         tokens = torch.randint(self._size.vocabulary, (self._size.tokens,))
         loss = nn.functional.cross_entropy(self.model(tokens), tokens)
@@ -104,7 +105,7 @@ class Training:
 
 
 class Many:
-    """Layers of which each has a weight and a bias, and little to compute."""
+    """Layers that each have a weight and a bias, with little to compute."""
 
     def __init__(self, parameters: int) -> None:
         self.model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(parameters // 2)))
@@ -133,7 +134,7 @@ class Found:
     def say(self, suffix: str, **facts: object) -> None:
         """Print them."""
         say(f"checkpoint_call_ms{suffix}", self.call_ms, "ms", **facts)
-        if self.ratio:  # nothing runs beside a call that writes it all
+        if self.ratio:  # no step runs during a call that writes everything
             say(f"checkpoint_step_ratio{suffix}", self.ratio, "x", **facts)
             say(f"checkpoint_step_worst_ratio{suffix}", self.worst_ratio, "x", **facts)
         say(f"checkpoint_upload_seconds{suffix}", self.upload_seconds, "s", **facts)
@@ -156,11 +157,11 @@ class Ours:
         self.checkpoints.save(f"step-{self._step}.g1", flat, rank=0, size=1, extra={})
 
     def before_change(self) -> None:
-        """Wait as a step does before it changes anything."""
+        """Wait as a step does before it changes the state."""
         self.checkpoints.before_change()
 
     def is_done(self) -> bool:
-        """Whether it is durable; what is older is deleted then."""
+        """Whether it is durable; older checkpoints are then deleted."""
         if not (saved := self.checkpoints.finished()):
             return False
         self.checkpoints.prune(saved.name, world_number=1)
@@ -177,7 +178,7 @@ class Torch:
         self._future: object = None
 
     def call(self) -> None:
-        """Save, or begin to."""
+        """Save, or begin to save."""
         shutil.rmtree(self._place, ignore_errors=True)
         state = {"model": self._training.model.state_dict(), "opt": self._training.opt.state_dict()}
         if self.is_beside:
@@ -186,7 +187,7 @@ class Torch:
             save(state, checkpoint_id=self._place)
 
     def before_change(self) -> None:
-        """The default stager copies within the call."""
+        """Do nothing: the default stager copies within the call."""
 
     def is_done(self) -> bool:
         """Whether its thread has ended."""
@@ -212,7 +213,7 @@ def main() -> None:
 
 @contextmanager
 def own_group() -> Iterator[None]:
-    """A default group of one, which torch's way needs."""
+    """Create a default group of one process, which torch's way needs."""
     dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
@@ -229,7 +230,7 @@ def measure(training: Training, folder: Path, repeats: int, urgent: int) -> None
         "_dcp_sync": Torch(training, folder / "sync", beside=False),
     }
     found = {suffix: Found() for suffix in ways}
-    for suffix, way in ways.items():  # buffers are made once
+    for suffix, way in ways.items():  # allocates the buffers
         first = Found()
         save_beside(training, way, first)
         say(f"checkpoint_first_call_ms{suffix}", first.call_ms, "ms", **facts)
@@ -244,12 +245,12 @@ def measure(training: Training, folder: Path, repeats: int, urgent: int) -> None
 
 
 def save_beside(training: Training, way: Ours | Torch, found: Found) -> None:
-    """Steps without a save, then steps beside one until it is durable."""
+    """Measure steps without a save, then steps during one until it is durable."""
     before = statistics.median(training.step() for _ in range(STEPS_BEFORE))
     began = time.perf_counter()
     way.call()
     call_seconds = time.perf_counter() - began
-    # One in any case: a small model may be saved before anybody looks.
+    # At least one step: a small model may be saved before the first check.
     beside = [training.step(way.before_change)] if way.is_beside else []
     while not (done := way.is_done()) and len(beside) < MOST_STEPS_BESIDE:
         beside.append(training.step(way.before_change))
@@ -264,7 +265,7 @@ def save_beside(training: Training, way: Ours | Torch, found: Found) -> None:
 
 
 def call_with_many(folder: Path, parameters: int, repeats: int) -> None:
-    """Saves of a state of small tensors; the first finds out what they are."""
+    """Measure saves of a state of small tensors; the first save finds out their layout."""
     training = Many(parameters)
     ours, call_ms, cpu_ms = Ours(training, folder), list[float](), list[float]()
     for _ in range(repeats + 1):
@@ -283,7 +284,7 @@ def call_with_many(folder: Path, parameters: int, repeats: int) -> None:
 
 
 def save_urgently(training: Training, ours: Ours, times: int) -> None:
-    """Orders that come at any moment; training stops for them at the end of its step."""
+    """Measure orders at any moment; training stops for them at the end of its step."""
     dice, seconds, estimates = random.Random(1), [], []  # noqa: S311  # no secrets
     for number in range(times):
         if number % 2:
@@ -303,7 +304,7 @@ def save_urgently(training: Training, ours: Ours, times: int) -> None:
 
 
 def load(training: Training, ours: Ours, folder: Path) -> None:
-    """Reading it back into place, hashes verified; and the bytes alone, for comparison."""
+    """Measure a load with hashes verified; and a read of the bytes alone, for comparison."""
     name = ours.checkpoints.newest()
     assert name
     seconds, reading = [], []

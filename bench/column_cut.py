@@ -1,9 +1,9 @@
-"""The columns of a large matrix, read from a checkpoint that has it whole: how long, how much room.
+"""Columns of a large matrix, read from a checkpoint with the whole matrix: time and memory.
 
-    column_cut_seconds     from the manifests to the last byte, hashes left out
-    column_cut_extra_mib   the most resident memory while it is read, less what there was before
+    column_cut_seconds     from the manifests to the last byte, without hashes
+    column_cut_extra_mib   peak resident memory during the read, minus the memory before
 
-A process of its own reads every second column block, from the page cache.
+A separate process reads every second column block, from the page cache.
 
 Run as `.venv/bin/python bench/column_cut.py [--quick] [--mib 1024] [--columns 64] [--parts 2]`.
 """
@@ -56,12 +56,12 @@ def main() -> None:
 
 
 def numbers(shape: tuple[int, int]) -> torch.Tensor:
-    """Return a matrix whose elements tell where they are, as far as 32 bits can."""
+    """Return a matrix whose elements show their position, as far as 32 bits allow."""
     return torch.arange(shape[0] * shape[1], dtype=torch.int32).reshape(shape)
 
 
 def read(folder: str, shape: tuple[int, int], parts: int) -> None:
-    """Read the last part of the columns, and say what that took."""
+    """Read the last part of the columns, and print time and memory."""
     place, name = Place(open_place(folder)), Name.parse(NAME)
     box = Box.whole(shape).chunk(1, parts - 1, parts)
     part = torch.zeros(box.shape, dtype=torch.int32)
@@ -77,14 +77,14 @@ def read(folder: str, shape: tuple[int, int], parts: int) -> None:
     for row in (0, shape[0] // 2, shape[0] - 1):
         expected = torch.arange(row * shape[1] + first, (row + 1) * shape[1], dtype=torch.int32)
         if not torch.equal(part[row], expected):
-            raise RuntimeError(f"row {row} is another")
+            raise RuntimeError(f"row {row} differs")
     facts = {"part_mib": part.nbytes >> 20, "row_bytes": box.shape[1] * 4}
     say("column_cut_seconds", took, "s", **facts)
     say("column_cut_extra_mib", (most - before) / 1024, "MiB", **facts)
 
 
 def kib(what: str) -> int:
-    """Return what the kernel says of this process's memory."""
+    """Return a value of this process's memory from the kernel."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1])

@@ -1,10 +1,10 @@
-"""Whether a commit on the device is sound: every run of a few members' streams, looked at.
+"""Whether a commit on the device is correct: checks every possible run of a few members' streams.
 
-A model, and no GPU: members with a stream each, hosts that are one step ahead, aborts and kills at
-any moment (`tests/support/device_commit/`, ADR 10). `commit_unsound` is the number of states with a
-fault: an optimizer that ran with a sum that is not that of all, members two steps apart, one that
-cannot apply what another has applied. `commit_broken_found`: of the designs that lack one part
-of the proposed one, how many are found to be unsound.
+A model without a GPU: members with a stream each, hosts that are one step ahead, aborts and kills
+at any moment (`tests/support/device_commit/`, ADR 10). `commit_unsound` is the number of states
+with a fault: an optimizer ran with a sum that is not over all members, members are two steps apart,
+or a member cannot apply a step that another has applied. `commit_broken_found`: how many of the
+designs that lack one part of the proposed one are found to be incorrect.
 
 Run as `.venv/bin/python bench/commit.py [--quick]`; it takes some minutes.
 """

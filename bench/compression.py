@@ -1,15 +1,15 @@
-"""Less traffic between copies, and its price: Run(compress=), and step.inner_update.
+"""Less traffic between copies, and its cost: Run(compress=), and step.inner_update.
 
-    compression_bytes     what each process sends for a batch of 64, around a ring
-    compression_step_ms   the time for such a batch: the median of a training's
-    compression_val_loss  the loss of samples that were not trained on, after the last step
-    compression_vs_plain  the same, less that of plain sums with the same seed
-    compression_codec_ms  CPU time of one thread to make and to take apart what is sent for a bucket
-                          of 25 MiB, one matrix: what a network has to be slower than to be worth it
+    compression_bytes     bytes that each process sends for a batch of 64, around a ring
+    compression_step_ms   the time for such a batch: the median over a training
+    compression_val_loss  the loss on held-out samples, after the last step
+    compression_vs_plain  the same, minus that of plain sums with the same seed
+    compression_codec_ms  CPU time of one thread to encode and decode a bucket of 25 MiB, one
+                          matrix: compression pays off only if the network is slower than that
 
-The tiny model of the examples, from scratch, on real text; processes on gloo over loopback, which
-is far quicker than any network between zones: so a step's time shows what it costs to compute. Of
-several seeds there are the median, the least and the most. All ways take turns, seed by seed.
+The tiny model of the examples, from scratch, on real text. Processes use gloo over loopback, which
+is far faster than any network between zones, so the time of a step shows the cost of computing. For
+several seeds: the median, minimum and maximum. All ways take turns, seed by seed.
 
 Run as `.venv/bin/python bench/compression.py [--quick] [--seeds 3] [--steps 240] [--size 2]`.
 """
@@ -47,11 +47,11 @@ PATIENCE_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Way:
-    """One way to sum less: fewer bytes, or only after so many inner steps of each process."""
+    """One way to sum less: fewer bytes, or only after some inner steps of each process."""
 
     compress: Compression | None = None
     inner_steps: int = 0
-    outer_lr: float = 0.7  # with momentum 0.9, as DiLoCo has it; 1: the plain mean, without
+    outer_lr: float = 0.7  # with momentum 0.9, as in DiLoCo; 1: the plain mean, without momentum
 
 
 WAYS = {
@@ -127,7 +127,7 @@ def train(plan: Plan) -> Found:
 
 
 class Mirror(Group):
-    """A world of two whose other process sends the same, at once."""
+    """A world of two whose other process sends the same data at once."""
 
     def __init__(self) -> None:
         super().__init__(0, 2)
@@ -188,7 +188,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, list[Found]]:
 
 
 def main() -> None:
-    """Train, and say what came of it."""
+    """Train, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few steps of two ways")
     parser.add_argument("--ways", nargs="*", choices=WAYS, help="default: all")

@@ -1,10 +1,10 @@
-"""Our loader beside torch's DataLoader: samples a second, and what a training step waits.
+"""Our loader compared with torch's DataLoader: samples per second, and the wait of a step.
 
-Both have the same dataset, order and number of workers, in one process. They take turns: each
-loads a stretch of microbatches, then the other, so that both see the machine as it is. Two
-datasets: `tokens` cuts a row out of memory, so that what is measured is the loaders themselves;
-`images` decompresses and crops, for about a millisecond. The wait is measured with a pause before
-each microbatch, as if a GPU computed then.
+Both have the same dataset, order and number of workers, in one process. They take turns of some
+microbatches each, so that both run under the same conditions. Two datasets: `tokens` reads a row
+from memory, so that the loaders themselves are measured; `images` decompresses and crops, which
+takes about a millisecond. The wait is measured with a pause before each microbatch, as if a GPU
+computed then.
 
 Run as `.venv/bin/python bench/data.py [--quick] [--workers 0 1 2]`.
 """
@@ -32,14 +32,14 @@ SEED = 1
 MICROBATCH = 8
 GLOBAL_BATCH = 64
 LENGTH = 1 << 20
-"""Samples in an epoch: more than are loaded, so that DataLoader need not begin again."""
+"""Samples in an epoch: more than are loaded, so that DataLoader does not start again."""
 PAUSE_SECONDS = 0.010
 
 Loading: TypeAlias = Generator[object, None, None]
 
 
 class Tokens(Dataset[Tensor]):
-    """Rows of 1,024 tokens out of memory."""
+    """Rows of 1,024 tokens in memory."""
 
     def __init__(self) -> None:
         self._tokens = torch.arange(1 << 20) % 50_000
@@ -54,7 +54,7 @@ class Tokens(Dataset[Tensor]):
 
 
 class Images(Dataset[tuple[Tensor, int]]):
-    """Compressed images of 3 x 224 x 224, of which a random part is cut out and mirrored."""
+    """Compressed images of 3 x 224 x 224, with a random crop that is mirrored."""
 
     def __init__(self) -> None:
         noise = torch.randint(24, (3, 224, 224), generator=torch.Generator().manual_seed(1))
@@ -103,7 +103,7 @@ def main() -> None:
 def measure(dataset: Tokens | Images, workers: int, turns: int, stretch: int) -> None:
     loaders = ours(dataset, workers), torchs(dataset, workers)
     for loader in loaders:
-        take(loader, stretch)  # starts the workers, and fills what is loaded ahead
+        take(loader, stretch)  # starts the workers, and fills the prefetch buffers
     facts = {"dataset": type(dataset).__name__.lower(), "workers": workers}
 
     rates = alternate(loaders, turns, lambda loader: stretch * MICROBATCH / take(loader, stretch))
@@ -121,7 +121,7 @@ def measure(dataset: Tokens | Images, workers: int, turns: int, stretch: int) ->
 def alternate(
     loaders: tuple[Loading, Loading], turns: int, figure: Callable[[Loading], float]
 ) -> list[tuple[float, float]]:
-    """The figures of both, turn after turn; who goes first changes."""
+    """Return the figures of both for each turn; the order changes."""
     pairs = []
     for turn in range(turns):
         first, second = loaders if turn % 2 else loaders[::-1]
@@ -131,7 +131,7 @@ def alternate(
 
 
 def take(loader: Loading, count: int) -> float:
-    """Seconds that so many microbatches took, one right after the other."""
+    """Return the seconds for this many microbatches without pauses."""
     began = time.perf_counter()
     for _ in range(count):
         next(loader)
@@ -139,7 +139,7 @@ def take(loader: Loading, count: int) -> float:
 
 
 def wait(loader: Loading, count: int) -> float:
-    """Seconds that a microbatch was waited for, in the median, when each is trained on."""
+    """Return the median seconds of waiting for a microbatch, with a pause for training on each."""
     waited = []
     for _ in range(count):
         time.sleep(PAUSE_SECONDS)

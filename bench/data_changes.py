@@ -1,7 +1,7 @@
-"""Trainings of which only the data is real: worlds change at random, and processes begin anew.
+"""Trainings with only real data: worlds change at random, and processes start again.
 
 Run as `.venv/bin/python bench/data_changes.py [--quick]`: it prints `data_samples_wrong`, the
-samples that another than the undisturbed order gave, over all formats and a mixture.
+samples that differ from the undisturbed order, over all formats and a mixture.
 """
 
 import argparse
@@ -22,9 +22,9 @@ SIZES = 6
 
 
 def changing(open_it: Callable[[], Any], changes: int, seed: int) -> list[Any]:
-    """Return the samples of committed steps, in their order; each world has new processes.
+    """Return the samples of committed steps, in order; each world has new processes.
 
-    A world trains a few steps; sometimes it is lost in the middle of one, which counts for nothing.
+    A world trains a few steps; sometimes it is lost during a step, which then does not count.
     """
     random = Random(seed)  # noqa: S311 - no secret
     used, step, state = list[Any](), 0, None

@@ -1,16 +1,16 @@
-"""Every format of data beside a raw memmap: tokens a second; and the cache after a pod's loss.
+"""All data formats compared with a raw memmap, in tokens per second; and the cache after a loss.
 
 The same tokens, in samples of 2,048, are read in the same order by the same loader with 4 loader
-processes, as tensors of int64, from each format in a folder; `memmap` is a dataset of ten lines on
-numpy. The formats and the memmap take turns. Rates are of a second pass: the first one has unpacked
-what is compressed into the cache of the node (`data_first_pass_ratio`). `data_format_cpu_ratio` is
-the same by CPU time of all processes, with and without loader processes. A dataset of one's own is
-seeded before each sample, which a format without `transform` is not.
+processes, as tensors of int64, from each format in a folder; `memmap` is a dataset of ten lines
+with numpy. The formats and the memmap take turns. Rates are of a second pass: the first one unpacks
+compressed data into the cache of the node (`data_first_pass_ratio`). `data_format_cpu_ratio` is the
+same by CPU time of all processes, with and without loader processes. A user's own dataset is seeded
+before each sample; a format without `transform` is not.
 
-Then the same from a real S3 server: loader processes are killed, others begin with the cache that
-the node still has, and the part of shards that need not be fetched again is `data_cache_hits`.
-`data_first_samples_seconds`: 64 samples of a node without any, at once and 2 s after the data was
-opened by a process that knows where its training goes on.
+Then the same with a real S3 server: loader processes are killed, others begin with the cache that
+the node still has, and `data_cache_hits` is the share of shards that need not be fetched again.
+`data_first_samples_seconds`: the time of 64 samples on a node without a cache, at once and 2 s
+after a process opened the data that knows from which position its training continues.
 
 Run as `.venv/bin/python bench/data_formats.py [--quick]`.
 """
@@ -50,7 +50,7 @@ WORKERS = 4
 
 
 class Memmap(Dataset[Tensor]):
-    """Windows of one file, as a training script has them that needs nothing else."""
+    """Windows of one file, as in a simple training script."""
 
     def __init__(self, path: Path) -> None:
         self._tokens = np.memmap(path, np.uint16, "r")
@@ -68,7 +68,7 @@ def make_all(folder: Path, tokens: int) -> None:
     """Write the same tokens in every format."""
     rows = max(1, tokens // SHARDS // LENGTH)
     generator = np.random.default_rng(1)
-    # As texts have them: some tokens are frequent, so that there is something to compress.
+    # As in texts: some tokens are frequent, so that compression has an effect.
     whole = generator.zipf(1.3, (SHARDS, rows, LENGTH)).clip(0, 50_000).astype(np.uint16)
     for name in ("tokens", "zstd", "parquet", "arrow", "tar", "hdf5", "chunks"):
         (folder / name).mkdir()
@@ -126,7 +126,7 @@ OPENERS: Mapping[str, Callable[[Path], Any]] = {
 
 
 class Reading:
-    """A dataset that is read by loader processes, stretch by stretch."""
+    """A dataset that loader processes read, some microbatches at a time."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Reading:
         self._start = 0
 
     def rate(self, microbatches: int) -> float:
-        """Tokens a second over so many microbatches."""
+        """Return the tokens per second over this number of microbatches."""
         size = microbatches * MICROBATCH
         began = self._clock()
         for _ in self._source.microbatches(block_of(self._start, size, MICROBATCH, Share())):
@@ -152,7 +152,7 @@ class Reading:
 
 
 class Torchs:
-    """The memmap in torch's own DataLoader, in a shuffled order that was made before."""
+    """The memmap in torch's own DataLoader, in a precomputed shuffled order."""
 
     def __init__(self, dataset: Memmap, microbatches: int) -> None:
         order = Order(len(dataset), seed=1, shuffle=True)
@@ -170,13 +170,13 @@ class Torchs:
 
 
 def measure_formats(folder: Path, tokens: int, turns: int) -> None:
-    """Each format takes turns with the memmap."""
+    """Measure each format in turns with the memmap."""
     make_all(folder, tokens)
     stretch = max(WORKERS, tokens // LENGTH // MICROBATCH // 2)
     for name, open_it in OPENERS.items():
         memmap, ours = Reading(Memmap(folder / "whole.bin")), Reading(open_it(folder))
         raw = memmap.rate(stretch)
-        first = ours.rate(stretch)  # of an epoch half: the shards are unpacked
+        first = ours.rate(stretch)  # half an epoch, in which the shards are unpacked
         say("data_first_pass_ratio", first / raw, "x", format=name)
         ours.rate(stretch), memmap.rate(stretch)
         pairs = [(ours.rate(stretch), memmap.rate(stretch)) for _ in range(turns)]
@@ -200,7 +200,7 @@ def measure_formats(folder: Path, tokens: int, turns: int) -> None:
 def cpu_seconds() -> float:
     """Return the CPU time of this process, of its children, and of their threads, so far.
 
-    That of others may be as old as the kernel's last look at them; a short stretch has its own.
+    The kernel may update the values of other processes late, so a short measurement uses its own.
     """
     children = Path("/proc/self/task").glob("*/children")
     pids = [pid for one in children for pid in one.read_text().split()]
@@ -209,7 +209,7 @@ def cpu_seconds() -> float:
 
 
 def measure_cpu(folder: Path, tokens: int, turns: int, workers: int) -> None:
-    """Tokens in a second of CPU, of all processes: what else the machine does hardly counts."""
+    """Measure tokens per CPU second of all processes, which hardly depends on other work."""
     stretch = max(WORKERS, tokens // LENGTH // MICROBATCH // 2)
     for name, open_it in OPENERS.items():
         datasets = Memmap(folder / "whole.bin"), open_it(folder)
@@ -224,7 +224,7 @@ def measure_cpu(folder: Path, tokens: int, turns: int, workers: int) -> None:
 
 
 def measure_cache(folder: Path, tokens: int) -> None:
-    """Kill what reads from a store, and read the same in new processes of the node."""
+    """Kill processes that read from a store, and read the same in new processes of the node."""
     rows = max(1, tokens // SHARDS // LENGTH)
     with serving(folder / "s3") as server:
         os.environ.update(server.environment())
@@ -252,7 +252,7 @@ def measure_cache(folder: Path, tokens: int) -> None:
 
 
 def read_first(cache: Path, model_seconds: float) -> float:
-    """Return the seconds of the first samples, after so many for which shards are fetched."""
+    """Return the seconds of the first samples, after a time in which shards are prefetched."""
     with patch.dict(os.environ, SPOTRUN_DATA_CACHE=f"{cache}-{model_seconds}"):
         data, first = TokenFile("s3://bucket/tokens", length=LENGTH), FirstShards()
         order = data.order(1, shuffle=True)
@@ -268,7 +268,7 @@ def read_first(cache: Path, model_seconds: float) -> float:
 
 
 def read_all(samples: int, tells: Any) -> None:  # noqa: ANN401 - a connection
-    """Read an epoch in this process; tells how many shards were there."""
+    """Read an epoch in this process; reports how many shards were in the cache."""
     began = time.perf_counter()
     dataset, cache = TokenFile("s3://bucket/tokens", length=LENGTH), node_cache()
     cache.hits = cache.misses = 0

@@ -1,10 +1,10 @@
-"""Whether a training that is moved about comes out as one that is left alone.
+"""Whether a training that changes nodes and sizes has the same result as an undisturbed one.
 
 A job of up to four workers loses machines, gets new ones, grows and shrinks at random, under the
-operator's own code on process nodes of devcluster: in its processes while one of them is left, and
-from a checkpoint where none is.
-`samples_wrong` counts the samples that any step saw too often, or not at all, against a training
-that was alone and undisturbed; `hash_equal` is 1 if the final weights are the same, bit by bit.
+operator's own code on process nodes of devcluster. It continues in its processes while one of them
+is left, and from a checkpoint otherwise.
+`samples_wrong` counts the samples that a step used too often or not at all, compared with an
+undisturbed training; `hash_equal` is 1 if the final weights are the same, bit by bit.
 
 Run as `.venv/bin/python bench/determinism.py [--quick] [--changes 30] [--only deterministic]`.
 """
@@ -36,7 +36,7 @@ TRAINING = ROOT / "bench" / "determinism_training.py"
 MOST_WORKERS = 4
 PAUSE_SECONDS = 0.05
 ALONE_SECONDS = 300
-MODES = {"deterministic": (), "plain": ("--plain",)}  # what the training is told
+MODES = {"deterministic": (), "plain": ("--plain",)}  # arguments of the training
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Result:
 
     @property
     def losses(self) -> dict[int, float]:
-        """The loss of each step, as it was seen last."""
+        """The last reported loss of each step."""
         return {line["step"]: line["loss"] for line in sorted(self.lines, key=_moment)}
 
 
@@ -82,7 +82,7 @@ async def measure(cluster: Cluster, scratch: Path, modes: Iterable[str], changes
 
 
 def alone(folder: Path, steps: int, *flags: str) -> Result:
-    """One process, undisturbed."""
+    """Train in one process, undisturbed."""
     folder.mkdir()
     command = [sys.executable, str(TRAINING), str(folder), f"--steps={steps}", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -91,7 +91,7 @@ def alone(folder: Path, steps: int, *flags: str) -> Result:
 
 
 async def moved_about(cluster: Cluster, folder: Path, changes: int, *flags: str) -> Result:
-    """A job to which so many things happen, and which ends after that."""
+    """Run a job with this number of changes, which then ends."""
     await asyncio.to_thread(folder.mkdir)
     chosen = random.Random(1)  # noqa: S311 - the same changes in each run
     async with open_telling_place(cluster, folder) as place:
@@ -113,7 +113,7 @@ async def moved_about(cluster: Cluster, folder: Path, changes: int, *flags: str)
 
 
 async def change(place: Place, chosen: random.Random, spare: str) -> None:
-    """Lose a machine and get another, or take another size; return when that trains."""
+    """Lose a machine and get another, or change the size; return when the new world trains."""
     size = (await place.job())["spec"]["workers"]["replicas"]
     if chosen.random() < 0.5:
         running = [pod for pod in await place.pods() if pod["status"].get("phase") == "Running"]
@@ -137,9 +137,9 @@ async def until_trains(place: Place, size: int) -> None:
 
 
 def samples_wrong(expected: Iterable[dict[str, Any]], found: Trace) -> int:
-    """Count the samples that were seen too often, not at all, or in another step.
+    """Count the samples that were used too often, not at all, or in another step.
 
-    A step may be made again from a checkpoint, in another world: then with the same samples.
+    A step may be repeated from a checkpoint in another world, but then with the same samples.
     """
     right = {line["step"]: set(line["seen"]) for line in expected}
     seen: dict[int, set[int]] = {step: set() for step in right}

@@ -1,7 +1,7 @@
-"""The training of bench/determinism.py: a small model that notes every sample it has seen.
+"""The training of bench/determinism.py: a small model that records every sample it has used.
 
-It goes on until it is told that everything that is to happen to it has happened, or for so many
-steps; then rank 0 writes the hash of its weights.
+It continues until it is told that all changes are done, or for a number of steps; then rank 0
+writes the hash of its weights.
 """
 
 import argparse
@@ -32,7 +32,7 @@ class Numbered(Dataset[tuple[Tensor, int]]):
 
     @override
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return torch.randn(FEATURES), index  # each sample has random numbers of its own
+        return torch.randn(FEATURES), index  # each sample has its own random numbers
 
 
 def train(folder: Path, steps: int | None, pause: float, *, deterministic: bool) -> None:

@@ -1,6 +1,6 @@
 """The early end of a long bench: by Ctrl-C, by SIGTERM, or when its seconds are over.
 
-It ends where it asks, so that what it has started is ended in order and what it has found is said.
+It ends only where it checks, so that its processes end in order and its results are printed.
 """
 
 import signal
@@ -12,11 +12,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class EndedEarlyError(Exception):
-    """The bench is to end now."""
+    """The bench must end now."""
 
 
 class EarlyEnd:
-    """Whether to end; as a context it hears signals, of which a second one kills as usual."""
+    """Whether to end; as a context it handles signals, but a second one kills as usual."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.reason = ""
@@ -33,7 +33,7 @@ class EarlyEnd:
             signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise EndedEarlyError if it is to end."""
+        """Raise EndedEarlyError if the bench must end."""
         if not self.reason and self._until is not None and time.monotonic() > self._until:
             self.reason = f"{self._seconds:g} s are over"
         if self.reason:

@@ -1,8 +1,8 @@
-"""The cost of `kubectl tjob estimate`: CPU seconds for one replay of a job of 16 workers.
+"""The cost of `kubectl tjob estimate`: CPU seconds of one replay of a job of 16 workers.
 
 The job is examples/auto-scaling.yaml with the 12 h of work that its comment names, on the recorded
-market that has nodes enough, from moments spread evenly over it, in one process; and the same with
-a deadline of twice that time, which maxUsdPerHour lets it meet on some of these moments only.
+market with enough nodes, from starts spread evenly over it, in one process; and the same with a
+deadline of twice that time, which maxUsdPerHour lets it meet from some of these starts only.
 
 Run as `.venv/bin/python bench/estimate.py [--quick]`; JSON lines.
 """
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def replays(job: Path, work_hours: int, starts: int) -> list[float]:
-    """Replay a job; returns what each replay took."""
+    """Replay a job; returns the duration of each replay."""
     parser = argparse.ArgumentParser()
     flags.describe(parser)
     asked = ["-f", str(job), "--work-hours", str(work_hours), "--starts", str(starts)]

@@ -1,10 +1,10 @@
-"""The memory and the speed of `spotrun export`, beside `cp` of the same checkpoint.
+"""The memory and the speed of `spotrun export`, compared with `cp` of the same checkpoint.
 
-A checkpoint of four processes, of tensors of which one has a quarter of it, is exported in each
-format by a process of its own, in turns with `cp`, and each of them is done when all is on the disk
-(`fsync`). `export_extra_mb`: the most memory of that process above what it had when everything was
-imported. `export_vs_cp`: how many times as long as `cp` it takes; hashes are not compared first
-but for `safetensors_verified`.
+A checkpoint of four processes, in which one tensor has a quarter of the bytes, is exported in each
+format by a separate process, in turns with `cp`. Each is done when all data is on the disk
+(`fsync`). `export_extra_mb`: the peak memory of that process minus its memory after the imports.
+`export_vs_cp`: its duration divided by that of `cp`; hashes are compared first only for
+`safetensors_verified`.
 
 Run as `.venv/bin/python bench/export.py [--quick] [--gigabytes 1] [--repeats 3] [--place FOLDER]`.
 """
@@ -79,7 +79,7 @@ def measure(folder: Path, megabytes: int, repeats: int, ways: list[str]) -> None
 
 
 def make(folder: Path, megabytes: int) -> None:
-    """Save as several processes do that hold a copy each."""
+    """Save like several processes that each hold a copy."""
     state = Tracked()
     state.add("model", Model(megabytes))
     flat = state.flatten()
@@ -91,7 +91,7 @@ def make(folder: Path, megabytes: int) -> None:
 
 
 class Model(torch.nn.Module):
-    """Tensors without a use."""
+    """A model of unused tensors."""
 
     def __init__(self, megabytes: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Model(torch.nn.Module):
 
 
 def copy(checkpoint: Path, output: Path) -> float:
-    """Copy all files, until they are on the disk; returns the seconds."""
+    """Copy all files to the disk; returns the seconds."""
     began = time.perf_counter()
     subprocess.run(["cp", "-r", str(checkpoint), str(output)], check=True)
     subprocess.run(["sync", *map(str, output.rglob("rank-*"))], check=True)
@@ -111,7 +111,7 @@ def copy(checkpoint: Path, output: Path) -> float:
 
 
 def export_in_child(way: str, checkpoint: Path, output: Path) -> dict[str, float]:
-    """Export in a process of its own, which measures itself."""
+    """Export in a separate process, which measures itself."""
     ran = subprocess.run(
         [sys.executable, __file__, "--child", way, str(checkpoint), str(output)],
         stdout=subprocess.PIPE,
@@ -127,7 +127,7 @@ def export_in_child(way: str, checkpoint: Path, output: Path) -> dict[str, float
 
 def export(way: str, checkpoint: str, output: str) -> None:
     """Export once, and print the seconds and the memory."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is that from here on
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     base = peak_mb()
     began = time.perf_counter()
     code = spotrun(["export", checkpoint, "--output", output, *WAYS[way]])
@@ -137,7 +137,7 @@ def export(way: str, checkpoint: str, output: str) -> None:
 
 
 def peak_mb() -> float:
-    """The most memory that this process had; `ru_maxrss` is that of its parent, at first."""
+    """Return the peak memory of this process; `ru_maxrss` begins with the parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     (peak,) = (line for line in lines if line.startswith("VmHWM:"))
     return int(peak.split()[1]) / 1000

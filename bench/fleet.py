@@ -1,12 +1,12 @@
-"""Many jobs of many teams under the real Kueue: how soon pods follow an admission, and quota.
+"""Many jobs of many teams with the real Kueue: the time from admission to pods, and quota.
 
-Each team has a queue with room for a few of its jobs. A job that runs is suspended, which gives its
-quota to the next one, until each has run. Pods and Workloads are watched; one order of all events
-is given by their versions. From that it is counted how often pods were more than what their job had
-reserved, or than their team's quota. Nodes are scripted, and agents are played in the operator.
+Each team has a queue with room for a few of its jobs. A running job is suspended, which gives its
+quota to the next one, until each has run. Pods and Workloads are watched; their versions give one
+order of all events. From that the bench counts how often a job had more pods than it had reserved,
+or a team more than its quota. Nodes are scripted, and agents are simulated in the operator.
 
-All jobs are created at once, which keeps two cores busy until the last has run; with `--rate` so
-many are created a second, as in a cluster whose API server has something left.
+All jobs are created at once, which keeps two cores busy until the last has run. With `--rate` that
+many are created per second, as in a cluster whose API server is not at its limit.
 
 Run as `.venv/bin/python bench/fleet.py [--quick] [--jobs 500] [--teams 20] [--rate PER_SECOND]
 [--profile FILE]`.
@@ -51,7 +51,7 @@ from spotrun.kube.rest.client import Selection
 
 GROUP = "kueue.x-k8s.io/v1beta2"
 WORKLOADS = at("workloads", NAMESPACE, group=GROUP)
-SIZE, AT_ONCE = 2, 5  # workers of a job, and jobs of a team that its quota holds
+SIZE, AT_ONCE = 2, 5  # workers of a job, and jobs of a team that fit into its quota
 ALL_SECONDS = 1500
 PROFILE_SECONDS = 20
 
@@ -100,7 +100,7 @@ READ = msgspec.json.Decoder(Event)
 
 @dataclass
 class Watches:
-    """Everything that was seen of pods and Workloads, and when."""
+    """All observed events of pods and Workloads, with their times."""
 
     events: list[tuple[int, bool, Event]] = field(default_factory=list)  # version, whether a pod
     admitted_at: dict[str, float] = field(default_factory=dict)  # by job, the first time
@@ -118,7 +118,7 @@ class Watches:
                 self.admitted_at.setdefault(name, seen_at)
 
     def violations(self) -> int:
-        """Return after how many events a job or a team had more pods than quota."""
+        """Return the number of events after which a job or a team had more pods than quota."""
         pods: Counter[str] = Counter()
         alive, reserved, count = dict[str, str](), dict[str, tuple[str, int]](), 0
         for _, is_pod, event in sorted(self.events, key=lambda one: one[0]):
@@ -195,7 +195,7 @@ async def measure(cluster: Cluster, folder: Path, arguments: argparse.Namespace)
 
 
 def profile_server(cluster: Cluster, file: str) -> None:
-    """Keep a profile of the API server's CPU beside that of the operator, for `go tool pprof`."""
+    """Store a CPU profile of the API server beside the operator's, for `go tool pprof`."""
     admin = cluster.admin
     address = f"{admin.server}/debug/pprof/profile?seconds={PROFILE_SECONDS}"
     with urllib.request.urlopen(address, context=admin.ssl_context()) as answer:  # noqa: S310
@@ -203,7 +203,7 @@ def profile_server(cluster: Cluster, file: str) -> None:
 
 
 async def tell_cpu(operator: Child, used: Mapping[str, float], wall: float, jobs: int) -> None:
-    """Say what used the machine while the jobs ran, and how often the operator wrote."""
+    """Print what used the machine while the jobs ran, and how often the operator wrote."""
     shares = {name: round(seconds, 1) for name, seconds in used.items()}
     cores = round(sum(used.values()) / wall, 2)
     say("fleet_cpu_seconds", sum(used.values()), "s", wall=round(wall, 1), cores=cores, **shares)
@@ -229,7 +229,7 @@ async def make(rig: Rig, kind: str, body: Manifest, namespace: str | None = None
 
 
 async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: int | None) -> Watches:
-    """Create all jobs; return when each has run and has left, or time is up."""
+    """Create all jobs; return when each has run and has ended, or the time is up."""
     watches = Watches()
     pods = Selection(Resource("", "v1", "pods"), NAMESPACE, label_selector=LABEL_JOB_UID)
     kind = Resource("kueue.x-k8s.io", "v1beta2", "workloads")
@@ -263,7 +263,7 @@ async def run_all(rig: Rig, jobs: int, teams: int, seconds: float, rate: int | N
 
 
 async def create(rig: Rig, bodies: Sequence[Manifest], rate: int | None) -> None:
-    """Create jobs: so many a second, or as fast as it goes."""
+    """Create jobs: at a rate per second, or as fast as possible."""
     if rate is None:
         await in_parallel([partial(rig.kube.create, JOBS, body) for body in bodies])
         return

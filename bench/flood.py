@@ -1,9 +1,9 @@
-"""The lag of the operator's event loop while workers with good tokens ask as fast as they can.
+"""The lag of the operator's event loop while workers with valid tokens send many requests.
 
-Run as `.venv/bin/python bench/flood.py [--quick] [--workers 50]`. Each hostile worker has an
-address of its own and as many connections as it may hold; on each it sends requests, twenty at a
-time, before it has heard of those before. As in bench/long_poll.py a stub accepts every token; all
-else is the operator's own code. The lag is by how much a sleep of 5 ms takes longer there.
+Run as `.venv/bin/python bench/flood.py [--quick] [--workers 50]`. Each hostile worker has its own
+address and as many connections as it may have. On each it sends requests, twenty at a time, without
+waiting for answers. As in bench/long_poll.py a stub accepts every token; everything else is the
+operator's own code. The lag is the additional time of a sleep of 5 ms there.
 """
 
 import argparse
@@ -64,7 +64,7 @@ async def measure(workers: int, seconds: float) -> None:
             *(sys.executable, __file__, "--workers", str(workers), "--flood", str(server.port)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # connections that are torn, and nothing else
+            stderr=asyncio.subprocess.DEVNULL,  # only errors of broken connections
         )
         assert child.stdout is not None
         assert await child.stdout.readline(), "all of them flood now"
@@ -75,14 +75,14 @@ async def measure(workers: int, seconds: float) -> None:
     facts = {"workers": workers, "answers": json.loads(said)}
     say("flood_lag_p99_ms", percentile(late, 99), "ms", quiet=percentile(quiet, 99), **facts)
     say("flood_lag_p50_ms", percentile(late, 50), "ms", quiet=percentile(quiet, 50), **facts)
-    # What others on this machine do is not in this one.
+    # This one does not include other work on this machine.
     say("flood_busy_p99_ms", percentile(busy, 99), "ms", **facts)
     say("flood_cpu_percent", 100 * cpu_share, "%", **facts)
 
 
 @asynccontextmanager
 async def served() -> AsyncIterator[Server]:
-    """The operator's server with one job, in this process."""
+    """Run the operator's server with one job, in this process."""
     identity = make_identity()
     board = Board(identity.world_key)
     board.publish(published(0, world_number=1), version=1)
@@ -102,7 +102,7 @@ async def served() -> AsyncIterator[Server]:
 
 
 async def lags(seconds: float) -> tuple[list[float], list[float]]:
-    """Return by how many ms short sleeps took longer, and the ms of CPU of this process in each."""
+    """Return the lag of short sleeps in ms, and the CPU time of this process in each, in ms."""
     late, busy, end = list[float](), list[float](), time.monotonic() + seconds
     while (began := time.monotonic()) < end:
         cpu = time.process_time()
@@ -113,7 +113,7 @@ async def lags(seconds: float) -> tuple[list[float], list[float]]:
 
 
 async def flood(port: int, workers: int) -> None:
-    """Be the hostile workers, until told to stop; say what they were answered."""
+    """Act as the hostile workers until told to stop; print the answers they got."""
     answers: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(_flood(port, worker, answers))
@@ -171,7 +171,7 @@ async def _hear(
             number += 1
             if number % AT_ONCE == 0:
                 may_ask.release()
-    raise ConnectionResetError("the operator hung up")
+    raise ConnectionResetError("the operator closed the connection")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """The time that a thousand processes need to meet in one world.
 
-Each is a thread with a connection of its own to the store of the world, and meets as a training
-process does; the clock runs from the moment at which all know of the world to the moment at which
-the last one knows that all are there. All share one machine, so this is work; but the first time
-torch also asks the name server about each of them, at once, and some answers get lost.
+Each is a thread with its own connection to the store of the world, and does the same as a training
+process. The time runs from the moment when all know the world until the last one knows that all are
+present. All share one machine, so this measures work. But the first time, torch also asks the name
+server about each of them at once, and some answers get lost.
 
 Run as `.venv/bin/python bench/formation.py [--quick] [--repeats 5] [--processes 1000]`.
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def form(processes: int) -> float:
-    """Seconds until all have met."""
+    """Return the seconds until all have met."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     know = threading.Barrier(processes + 1)
 

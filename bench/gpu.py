@@ -1,18 +1,18 @@
-"""The cost of `Run` on one GPU: a step beside the same step written by hand, and a checkpoint.
+"""The cost of `Run` on one GPU: a step compared with the same step by hand, and a checkpoint.
 
 A decoder of 354 million parameters with AdamW (fused), bf16 autocast and clipping, four
 microbatches of 16 sequences of 512 tokens, from a DataLoader with pinned memory in both.
 `gpu_step_ms` is a step of Run, `gpu_step_ms_by_hand` one of a plain loop; `gpu_step_ratio` is the
-first over the second. Each takes some steps in turns in one process, so that both see the same
-clocks of the GPU; within them nobody waits for the GPU but the loops themselves.
-`gpu_host_waits` and `gpu_host_waits_by_hand` are how often they do in a step, by torch's profiler.
+first divided by the second. They take turns of some steps in one process, so that both have the
+same GPU clocks; within a turn only the loops themselves wait for the GPU. `gpu_host_waits` and
+`gpu_host_waits_by_hand` count these waits per step, by torch's profiler.
 
-`gpu_checkpoint_call_ms` is how much longer a step takes in which weights and optimizer are saved:
-they are copied beside the step's forward and backward passes, and have to be there before its
-update. The first save allocates pinned memory.
+`gpu_checkpoint_call_ms` is the additional time of a step in which weights and optimizer are saved:
+they are copied during the step's forward and backward passes, and the copy must be complete before
+its update. The first save allocates pinned memory.
 
-`gpu_node_lost_stall_seconds`: two processes on this GPU, of which one is killed amid a step, under
-a scripted operator that sees it at once (bench/gpu_losses.py).
+`gpu_node_lost_stall_seconds`: two processes on this GPU, one of which is killed during a step, with
+a scripted operator that sees the loss at once (bench/gpu_losses.py).
 
 Run as `.venv/bin/python bench/gpu.py [--repeats 20] [--loaders 2] [--place DIRECTORY]` on a machine
 with a GPU.
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[explicit-override]
-        """Scores of every word for every place."""
+        """Return the scores of every word for every position."""
         places = torch.arange(CONTEXT, device=x.device)
         mixed = self.layers(self.token(x) + self.place(places), mask=self.mask, is_causal=True)
         scores: Tensor = self.head(mixed)
@@ -70,14 +70,14 @@ class Decoder(nn.Module):
 
 
 def loss_of(model: nn.Module, batch: list[Tensor]) -> Tensor:
-    """The sum over all places; what comes next is the word before, which is as good."""
+    """Return the sum over all positions; the target is the previous word, which is as good here."""
     (x,) = batch
     with torch.autocast("cuda", dtype=torch.bfloat16):
         return cross_entropy(model(x).float(), x.roll(1, 1).flatten(), reduction="sum")
 
 
 def by_run(words: TensorDataset, loaders: int) -> Iterator[None]:
-    """Steps of Run; the first of them only warms up."""
+    """Yield after each step of Run; the first step is the warm-up."""
     run = Run(seed=1)
     model = run.prepare(Decoder())
     opt = torch.optim.AdamW(model.parameters(), fused=True)
@@ -123,7 +123,7 @@ def batches_for_ever(words: TensorDataset, loaders: int) -> Iterator[Tensor]:
 
 
 def milliseconds(do: Callable[[], object]) -> float:
-    """Measure the milliseconds until the GPU has done it, too."""
+    """Return the milliseconds until the GPU has finished as well."""
     torch.cuda.synchronize()
     began = time.perf_counter()
     do()
@@ -132,7 +132,7 @@ def milliseconds(do: Callable[[], object]) -> float:
 
 
 def measure_steps(repeats: int, loaders: int) -> None:
-    """Some steps of each in turns, and then of each under the profiler."""
+    """Measure steps of both in turns, and then of each with the profiler."""
     words = TensorDataset(torch.randint(0, VOCABULARY, (MICROBATCH * 256, CONTEXT)))
     ways = {"": by_run(words, loaders), "_by_hand": by_hand(words, loaders)}
     for _ in range(WARM_STEPS):
@@ -152,7 +152,7 @@ def measure_steps(repeats: int, loaders: int) -> None:
 
 
 def take(steps: Iterator[None]) -> None:
-    """Take some steps, with no wait between them."""
+    """Take some steps without waits between them."""
     for _ in range(STEPS_IN_TURN):
         next(steps)
 
@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def say_machine() -> None:
-    """Say which GPU and which libraries the figures are of."""
+    """Print the GPU and the versions of the libraries."""
     name, nccl = torch.cuda.get_device_name(), ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
     print(json.dumps({"gpu": name, "torch": torch.__version__, "nccl": nccl}), flush=True)
 

@@ -1,10 +1,10 @@
-"""Two processes that share one GPU, of which one is killed amid a step: how long the other stalls.
+"""Two processes that share one GPU, one of which is killed during a step: the other one's stall.
 
-They sum over gloo, as processes on one GPU do. Both are told of the next world by a scripted
-operator, as soon as the killed process is gone: what an operator needs to learn of it is in
+They sum with gloo, as processes on one GPU do. A scripted operator announces the next world to both
+as soon as the killed process is gone: the time that a real operator needs to notice it is in
 bench/recovery.py. The training is deterministic and small (its steps take milliseconds), so that
-the survivor's weights can be compared with those of a training in one process that nobody
-disturbed, bit for bit.
+the survivor's weights can be compared, bit for bit, with those of an undisturbed training in one
+process.
 """
 
 import json
@@ -31,7 +31,7 @@ WIDTH = 1024
 
 
 def train(folder: Path) -> str:
-    """Train, noting when each step ended; return a hash of the weights."""
+    """Train, record when each step ended, and return a hash of the weights."""
     run = Run(seed=1, deterministic=True)
     model = run.prepare(
         nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Dropout(0.1), nn.Linear(WIDTH, 1))
@@ -54,7 +54,7 @@ def train(folder: Path) -> str:
 
 
 def measure_losses(repeats: int) -> None:
-    """Kill one of two, so many times."""
+    """Kill one of two processes, several times."""
     with tempfile.TemporaryDirectory() as name:
         alone = run_alone(train, Path(name)).value
     stalls, lost, equal = [], 0, True
@@ -70,7 +70,7 @@ def measure_losses(repeats: int) -> None:
 
 
 def lose_one(folder: Path) -> tuple[float, int, str]:
-    """Return the survivor's stall, the steps that it did again, and its weights at the end."""
+    """Return the survivor's stall, its repeated steps, and its final weights."""
     jobs = Jobs(folder)
     try:
         job = jobs.start(train, folder, workers="ab")

@@ -1,9 +1,10 @@
-"""The cost of hearing of jobs' changes from kopf: CPU time for each change, three ways.
+"""The cost of getting changes of jobs through kopf: CPU time per change, in three ways.
 
-`reflector`: ours reads the stream and wakes the job itself. `fed`: the same, and kopf is told of it
-and wakes the job, which is how the operator works. `own`: kopf reads the stream; what it hands over
-is put into our cache. The stream is in memory, the same for all, and ends when each job was woken;
-everything is in this process. Not there: what kopf's own stream does under faults (ADR 0001).
+`reflector`: our reflector reads the stream and wakes the job itself. `fed`: the same, but it passes
+the change to kopf, which wakes the job; this is how the operator works. `own`: kopf reads the
+stream, and its objects go into our cache. The stream is in memory, the same for all ways, and ends
+once each job was woken; everything is in this process. Not measured: kopf's own stream under faults
+(ADR 0001).
 
 Run as `.venv/bin/python bench/kopf_front.py [--quick]`; figures are JSON lines.
 """
@@ -34,11 +35,11 @@ from tests.support.cluster.kopf_front import following, watching
 
 TRIES = 5
 SMALL, LARGE = 4_000, 400_000
-"""Bytes of a job's status: of some workers, and of as many as there may be."""
+"""Bytes of a job's status: with some workers, and with the maximum."""
 
 
 class Woken:
-    """Counts which jobs were woken; all of them once is the end."""
+    """Counts the jobs that were woken; the run ends once all were."""
 
     def __init__(self, jobs: int) -> None:
         self.left = jobs
@@ -57,7 +58,7 @@ class Woken:
 
 
 class WholeStream(Feed):
-    """Tells whole objects, as the API server does."""
+    """Sends whole objects, as the API server does."""
 
     def __init__(self, lines: list[bytes]) -> None:
         super().__init__(FED)
@@ -128,7 +129,7 @@ def key_of(job: JobObject) -> Key:
 
 
 def events(jobs: int, status_bytes: int) -> list[bytes]:
-    """One change of each job, with a status of many small parts."""
+    """Return one change of each job, with a status of many small parts."""
     conditions = [{"type": f"c{n}", "status": "True", "message": "m" * 60} for n in range(10**4)]
     size = len(msgspec.json.encode(conditions[:100])) / 100
     status = {"conditions": conditions[: int(status_bytes / size)]}
@@ -150,9 +151,9 @@ WAYS: dict[str, Callable[[list[bytes], Woken], Awaitable[None]]] = {
 
 
 def measure(way: str, jobs: int, status_bytes: int) -> None:
-    """Print the CPU time of one change, start-up of kopf included in none."""
-    # The difference leaves out what is the same for any number; the best of several tries, what
-    # other processes have cost.
+    """Print the CPU time of one change, without the start-up of kopf."""
+    # The difference removes costs that do not depend on the number; the best of several tries
+    # removes the influence of other processes.
     few, many = (cpu_seconds(way, events(n, status_bytes)) for n in (jobs, 3 * jobs))
     cost = max(0.0, many - few) / (2 * jobs)
     say(f"front_{way}_us", 1e6 * cost, "us", status_kb=status_bytes // 1000)

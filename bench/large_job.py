@@ -1,12 +1,12 @@
-"""The cost of the largest jobs: the length of their status, and the CPU time of a decision.
+"""The cost of the largest jobs: the size of their status, and the CPU time of a decision.
 
-`week`: 10,000 workers whose numbers stand alone, on nodes of 100 prices that change 100 times a
-day, each node at a moment of its own; all were late once, and all are held back. Each change takes
-nodes away. `decide`: 2,000 such workers, where a pool tells of its price; the median of decisions
-right after a change, which are the longest, each the fastest of three. `late`: so many of 2,000
-never arrive in a world; how many worlds it takes until all of these are replaced.
+`week`: 10,000 workers without successive numbers, on nodes of 100 prices that change 100 times a
+day, each node at a different time; all were late once, and all are held back. Each change takes
+nodes away. `decide`: 2,000 such workers, with the price of a pool; the median of the decisions
+right after a change, which take longest, each the fastest of three. `late`: some of 2,000 workers
+never arrive in a world; the number of worlds until all of them are replaced.
 
-Nothing but the real decisions runs. Run as
+Only the real decisions run. Run as
 `.venv/bin/python bench/large_job.py [--quick] [--workers 10000] [--days 7]`.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def week(workers: int, days: float) -> None:
-    """Let the largest job live."""
+    """Run the largest job through a week."""
     life = LargeLife(workers, looks=(0.0,))
     life.live(days)
     facts = {"workers": workers, "days": days, "decisions": len(life.decide_seconds)}
@@ -57,7 +57,7 @@ def week(workers: int, days: float) -> None:
 
 
 def decide(workers: int, changes: int) -> None:
-    """Measure decisions right after prices have changed, and the others."""
+    """Measure decisions right after a change of prices, and the others."""
     life = LargeLife(workers, apart=False, repeats=3)
     life.live(changes / life.changes_a_day)
     ms = [round(1000 * seconds, 1) for seconds in life.decide_seconds]
@@ -67,7 +67,7 @@ def decide(workers: int, changes: int) -> None:
 
 
 def late(workers: int, numbers: Sequence[int]) -> None:
-    """Count the worlds."""
+    """Count the worlds until all late workers are replaced."""
     worlds = {str(number): worlds_until_replaced(workers, number) for number in numbers}
     say("late_worlds", max(worlds.values()), "worlds", workers=workers, of=worlds)
 

@@ -1,8 +1,8 @@
-"""A job lends a worker to a pod of higher priority: how soon that has its node, and at what cost.
+"""A job lends a worker to a pod of higher priority: the time until the pod runs, and the cost.
 
-The workers are real trainings under torchrun on process nodes of devcluster, one to a node; the
-scheduler and the operator are the real ones. A pod of a higher PriorityClass comes, which finds
-both nodes taken, and goes again once the worker is lent and the other trains on.
+The workers are real trainings under torchrun on process nodes of devcluster, one per node; the
+scheduler and the operator are the real ones. A pod of a higher PriorityClass is created while both
+nodes are used, and is deleted once the worker is lent and the other one trains.
 
     lending_seconds        from the creation of that pod until it runs on its node
     lending_stall_seconds  the longest pause between two steps of the worker that stays
@@ -72,7 +72,7 @@ async def lend(cluster: Cluster, folder: Path, times: int) -> None:
 
 
 def inference(number: int) -> Manifest:
-    """A pod that takes a node for itself."""
+    """Return a pod that needs a whole node."""
     container = {"name": "serve", "image": "none", "command": ["sleep", "600"]}
     spec = {
         "priorityClassName": INFERENCE,

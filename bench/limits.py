@@ -2,8 +2,8 @@
 
 Jobs of one to four workers at different prices begin together under a limit that holds some of
 them, with onExceeded: Suspend, on a virtual clock. Some agents never answer, so that their workers
-take all of their grace; in every other life the operator dies again and again. What was spent is
-metered by pods alone, beside the operator's own sums.
+use their whole grace period; in every second life the operator dies repeatedly. A meter that knows
+only the pods checks the operator's own sums.
 
 Run as `.venv/bin/python bench/limits.py [--quick] [--lives 20] [--jobs 50]`.
 """

@@ -1,8 +1,8 @@
-"""8,000 agents' polls held at once: memory, re-attaching to another leader, and world fan-out.
+"""8,000 agents' polls held at once: memory, the move to another leader, and world fan-out.
 
-Run as `.venv/bin/python bench/long_poll.py [--quick]`. The API server's part in checking tokens is
-played by a stub authenticator that accepts every token; all else is the operator's own code: TLS,
-HTTP, rate limits, the board. Each agent has an address of its own in 127.0.0.0/8.
+Run as `.venv/bin/python bench/long_poll.py [--quick]`. A stub authenticator that accepts every
+token replaces the API server's check of tokens; everything else is the operator's own code: TLS,
+HTTP, rate limits, the board. Each agent has its own address in 127.0.0.0/8.
 """
 
 import argparse
@@ -39,9 +39,9 @@ from spotrun.state.job_state import JobState, World
 
 NAMESPACE = "bench"
 WORKERS = 1_000  # of each job
-HANDSHAKES = 64  # begun at once by this one process that plays all agents
+HANDSHAKES = 64  # simultaneous ones of this process, which simulates all agents
 RETURN_SECONDS = 2.0
-"""Over so long agents spread their return when their leader hangs up on them."""
+"""The time over which agents spread their return after the leader closes their connections."""
 ATTACH_TIMEOUT_SECONDS = 120.0
 
 
@@ -62,7 +62,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="1,000 polls, 3 worlds")
     parser.add_argument("--polls", type=how_many, default=8_000)
     parser.add_argument("--rounds", type=how_many, default=20, help="worlds that are published")
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)  # what a child is told
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)  # for child processes
     return parser.parse_args()
 
 
@@ -113,8 +113,8 @@ async def change_leader(servers: list["Operator"], polls: int) -> None:
     seconds = time.monotonic() - began
     after = [(await s.ask("stats"))["cpu_seconds"] for s in servers]
     cpu = [late - early for late, early in zip(after, before, strict=True)]
-    # Both replicas and all agents share one machine here, perhaps with others: what it had to do,
-    # and how much of the machine it got, says what the time means.
+    # Both replicas and all agents share one machine, perhaps with other work: the CPU time and the
+    # share of the machine explain the duration.
     total = sum(cpu) + time.process_time() - own
     report(
         "long_poll_reattach_seconds",
@@ -138,11 +138,11 @@ def report(metric: str, value: float, unit: str, polls: int, **more: float) -> N
     print(json.dumps(line | {"authenticator": "stub"}), flush=True)
 
 
-# The agents: one connection each, a request of constant bytes, and whatever comes back.
+# The agents: one connection each, a request of constant bytes, and its answer.
 
 
 class Agent(asyncio.Protocol):
-    """Polls for ever; a server that does not lead, or hangs up, is left for the other one."""
+    """Polls without end; moves to the other server if one is not the leader or hangs up."""
 
     def __init__(self, number: int, agents: "Agents") -> None:
         self.number = number
@@ -157,7 +157,7 @@ class Agent(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one by its deeds only
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's only behaves like one
         self._poll()
 
     @override
@@ -195,7 +195,7 @@ class Agent(asyncio.Protocol):
 
 
 class Agents:
-    """All of them, in this process."""
+    """All agents, in this process."""
 
     def __init__(self, bundle: str, ports: list[int]) -> None:
         self._tls = ssl.create_default_context(cadata=bundle)
@@ -271,11 +271,11 @@ def content_length(head: bytes) -> int:
     return int(rest.partition(b"\r\n")[0])
 
 
-# The operator: a child that does what it is told over its pipes.
+# The operator: a child process that gets commands over its pipes.
 
 
 class Operator:
-    """One replica, as its parent sees it."""
+    """One replica, as its parent process sees it."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -433,7 +433,7 @@ def pod_uid(pod: str) -> str:
 
 
 def token(pod: str) -> str:
-    """Return a token as long as a real one; the stub looks at nothing but its claims."""
+    """Return a token as long as a real one; the stub reads only its claims."""
     claims = {
         "aud": [TOKEN_AUDIENCE],
         "exp": time.time() + 3_600,

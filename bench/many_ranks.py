@@ -1,18 +1,18 @@
-"""A training of 1,024 ranks, without any GPU: what a checkpoint, a start and newcomers cost.
+"""A training of 1,024 ranks, without a GPU: the cost of a checkpoint, a start and joining ranks.
 
 The ranks are threads of one process. They run the real code that saves, completes and restores,
-over a place in memory that counts what is asked of it (`tests/support/storage/counted.py`). So
-these are counts, and no times.
+with a place in memory that counts the requests (`tests/support/storage/counted.py`). So these are
+counts, not times.
 
-`completion_opens_per_rank`: files that are opened, whether they are there or not, from the call of
-all ranks until all know that the checkpoint is complete, over the ranks. Uploads end at random
-moments, within `--spread` seconds of each other; `completion_lists_per_rank` are listings.
-`last_completion_opens_per_rank`: the same, where all wait for it after their last step.
-`restore_bytes_ratio`: what all ranks read of the place, over the size of the state; each rank then
-holds all of it, which is compared bit by bit. `restore_opens_per_rank`: files opened for that.
-`transfer_skew`: 56 ranks, seven nodes, join 968 others. It is the most that one of these sends,
-over an equal share of what all send. `transfer_copies_per_node` are the copies of the state
-that enter a node.
+`completion_opens_per_rank`: files that are opened, whether they exist or not, from the call of all
+ranks until all know that the checkpoint is complete, per rank. Uploads end at random times, within
+`--spread` seconds of each other; `completion_lists_per_rank` counts listings.
+`last_completion_opens_per_rank`: the same if all wait for it after their last step.
+`restore_bytes_ratio`: the bytes that all ranks read from the place, divided by the size of the
+state; each rank then holds all of it, which is compared bit by bit. `restore_opens_per_rank`: files
+opened for that. `transfer_skew`: 56 ranks, on seven nodes, join 968 others. It is the most that one
+of these sends, divided by an equal share of all. `transfer_copies_per_node`: the copies of the
+state that each node receives.
 
 Run as `.venv/bin/python bench/many_ranks.py [--quick] [--ranks 1024] [--spread 3]`.
 """
@@ -46,7 +46,7 @@ PATIENCE_SECONDS = 900.0
 
 
 class State:
-    """A state of one's own, as a tracked object."""
+    """A user's own state, as a tracked object."""
 
     def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
         self.tensors = tensors
@@ -68,7 +68,7 @@ def main() -> None:
     if arguments.quick:
         arguments.ranks, arguments.spread = 64, 0.5
     torch.set_num_threads(1)
-    # Threads that yield to others while they hold the interpreter's lock would hold up all.
+    # Threads that yield while they hold the interpreter's lock would block all others.
     mock.patch.object(saver, "NICER", 0).start()
     threading.stack_size(1 << 20)
     if arguments.only in {None, "completion"}:
@@ -102,7 +102,7 @@ def complete(size: int, spread: float, *, is_last: bool) -> None:
 
 
 def step(waiting: dict[int, Checkpoints], *, is_last: bool, is_durable: bool) -> bool:
-    """Look once on all ranks, as a loop does after a step, or after the last one.
+    """Check once on all ranks, as a loop does after a step, or after the last one.
 
     Return whether one of them votes, in the next step, that the checkpoint is complete.
     """
@@ -118,7 +118,7 @@ def step(waiting: dict[int, Checkpoints], *, is_last: bool, is_durable: bool) ->
 
 
 def restore_all(size: int) -> None:
-    """Restore on all ranks, and count what is read."""
+    """Restore on all ranks, and count the reads."""
     place = CountedPlace()
     content = fresh(STATE_BYTES)
     flat = tracked(content).flatten()
@@ -130,7 +130,7 @@ def restore_all(size: int) -> None:
         pass
     place.counts.clear()
     groups = stub_groups(size)
-    # All but two have their tensors in the same memory: 1,024 states would take too much.
+    # All but two share the memory of their tensors: 1,024 states would need too much.
     common = empty(content)
     targets = [empty(content) if rank in {1, size - 1} else common for rank in range(size)]
 
@@ -190,7 +190,7 @@ def fresh(num_bytes: int) -> dict[str, torch.Tensor]:
 
 
 def empty(content: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return room for such a state."""
+    """Return empty tensors for such a state."""
     return {name: torch.zeros_like(tensor) for name, tensor in content.items()}
 
 

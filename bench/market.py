@@ -1,9 +1,9 @@
 """The cost of jobs on recorded markets: our policy, its published peers, and the optimum.
 
-Each line is the mean over the zones (or sets of zones) of a row, from so many starts in each, with
-a bootstrap interval over the zones. Two accountings: `published` (what is to be had is known, no
-work is lost) and `ours` (a pool's state is learned by asking, and work since the last checkpoint is
-lost). A cluster lives in one region, so rows over several are bounds and marked as such.
+Each line is the mean over the zones (or sets of zones) of a row, with several starts in each, and a
+bootstrap interval over the zones. Two accountings: `published` (available capacity is known, and no
+work is lost) and `ours` (a pool's state is learned by requests, and work since the last checkpoint
+is lost). A cluster is in one region, so rows over several regions are bounds and marked as such.
 
 Run as `.venv/bin/python bench/market.py [--quick] [--jobs 2] [--accounting published]`.
 """
@@ -39,7 +39,7 @@ OURS = Rules()
 ACCOUNTINGS = {"published": PUBLISHED, "ours": OURS}
 POLICIES = ("spotrun", "uniform-progress", "greedy", "optimum", "on-demand")
 STARTS = Starts(first=1320, every=1320, number=12)
-"""The starts with which the peers come within a percent or two of what was published of them."""
+"""The starts with which the peers are within one or two percent of their published results."""
 GANG_STARTS = Starts(first=0, every=140, number=12)
 RESAMPLES = 2000
 
@@ -50,10 +50,10 @@ class Row:
 
     name: str
     instance_type: str
-    zones: tuple[tuple[str, ...], ...]  # of each set one replay from each start
+    zones: tuple[tuple[str, ...], ...]  # for each set, one replay from each start
     job: Job
     starts: Starts
-    is_bound: bool = False  # over several regions, as no cluster is
+    is_bound: bool = False  # over several regions, unlike any cluster
 
 
 def rows() -> Iterator[Row]:
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def _quick(chosen: Iterable[Row]) -> Iterator[Row]:
-    """Keep one deadline, few zones and one start of each kind of row."""
+    """Yield each kind of row with one deadline, few zones and one start."""
     seen: set[str] = set()
     for row in chosen:
         if row.name not in seen:
@@ -114,7 +114,7 @@ def _quick(chosen: Iterable[Row]) -> Iterator[Row]:
 
 
 def _cell(asked: tuple[str, Row, str]) -> dict[str, object]:
-    """One policy in one row."""
+    """Return the results of one policy in one row."""
     accounting, row, policy = asked
     rules = ACCOUNTINGS[accounting]
     by_zones = [
@@ -148,7 +148,7 @@ def _habits(outcomes: Sequence[Outcome]) -> dict[str, float]:
 
 
 def _interval(means: Sequence[float]) -> tuple[float, float]:
-    """The middle 95 % of the means of zones drawn anew; the mean itself where there is one."""
+    """Return the middle 95 % of the means of resampled zones; the mean itself if there is one."""
     dice = random.Random(1)  # noqa: S311 - the same interval each time
     drawn = sorted(fmean(dice.choices(means, k=len(means))) for _ in range(RESAMPLES))
     cut = round(RESAMPLES * 0.025)

@@ -1,17 +1,17 @@
-"""Whether what is said of costs is right, by a meter that shares no code with the operator.
+"""Whether the reported costs are right, by a meter that shares no code with the operator.
 
-`lives`: batches of jobs on a real API server that lose workers, change sizes, and whose prices
-change. In half of them the operator is killed in the middle of its writes; in the others it is
-there, for things happen that have no time but that at which they are seen: nodes vanish, prices in
-annotations change. What was said at any moment, and the exact sums at the end, are compared with
-`tests/meter`. `unseen` is what such things add while nobody looks. `dead_node`: a machine dies
-under a worker and its Node object stays, is removed later, or comes back, while the job goes on, is
-over or held back: no sum may fall without a correction. `vanished_pod`: a pod is stripped of its
-finalizers and deleted by force while the operator watches, or between two operators, where what was
-said last stays. With `--quick` nobody waits the 50 s after
-which Kubernetes says that a node is unreachable: it is said at once. Then what a life without
-disturbance costs in writes. `budgets`: jobs on a virtual clock that run into their budgets; the
-operator dies, in some of them it is away for hours, and some agents never save the last checkpoint.
+`lives`: batches of jobs on a real API server that lose workers and change sizes, and whose prices
+change. In half of them the operator is killed during its writes. In the others it keeps running,
+because they have events whose only time is when the operator sees them: nodes vanish, prices in
+annotations change. The costs reported at each moment and the exact sums at the end are compared
+with `tests/meter`. `unseen` is the error of such events while no operator runs. `dead_node`: a
+worker's machine dies and its Node object stays, is removed later, or comes back, while the job
+continues, has ended or is suspended: no sum may fall without a correction. `vanished_pod`: a pod
+loses its finalizers and is deleted by force while the operator runs, or between two operators; then
+the last reported cost stays. With `--quick` a node is marked unreachable at once, without the 50 s
+that Kubernetes waits. Then the number of writes of an undisturbed life. `budgets`: jobs on a
+virtual clock that use up their budgets; the operator dies, sometimes for hours, and some agents
+never save the last checkpoint.
 
 Run as `.venv/bin/python bench/meter.py [--quick] [--lives 200] [--budgets 200]`.
 """
@@ -30,7 +30,7 @@ from tests.meter.vanished_pod import vanish
 from tests.support.cluster.operator_world import install_crds
 from tests.support.money.budget_lives import a_life
 
-JOBS = 10  # that live at the same time
+JOBS = 10  # that run at the same time
 SEED = 20260301
 
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 async def dead_nodes(cluster: Cluster, *, declared: bool) -> None:
-    """A worker is lost on a machine that says nothing any more."""
+    """Measure the loss of a worker on a machine that no longer reports."""
     deaths = [
         await die(cluster, job, node, declared=declared)
         for job, node in (DEATHS[:1] if declared else DEATHS)
@@ -67,7 +67,7 @@ async def dead_nodes(cluster: Cluster, *, declared: bool) -> None:
 
 
 async def vanished_pods(cluster: Cluster) -> None:
-    """A pod is gone without a word of when its containers ended."""
+    """Measure pods that vanish without a report of when their containers ended."""
     watched = await vanish(cluster, is_watched=True)
     unwatched = await vanish(cluster, is_watched=False)
     falls = [*watched.falls_usd, *unwatched.falls_usd]
@@ -83,7 +83,7 @@ async def vanished_pods(cluster: Cluster) -> None:
 
 
 async def lives(cluster: Cluster, number: int) -> None:
-    """Random lives, then quiet ones."""
+    """Measure random lives, then undisturbed ones."""
     kinds = {"killed": KILLED, "watched": WATCHED}
     results: dict[str, list[Result]] = {kind: [] for kind in kinds}
     for batch in range(max(-(-number // JOBS), len(kinds))):
@@ -111,7 +111,7 @@ async def lives(cluster: Cluster, number: int) -> None:
 
 
 def budgets(number: int) -> None:
-    """Jobs that run into their budgets."""
+    """Measure jobs that use up their budgets."""
     overruns, used = [], []
     for seed in range(number):
         random = Random(seed)  # noqa: S311 - a bench that can be run again

@@ -1,13 +1,13 @@
 """The time that a team waits for a pod while another team creates jobs without end.
 
-A job of one worker is created in the quiet namespace, its first pod is awaited, and the job is
-deleted, again and again; beside it, in turns, a Kubernetes Job, which no operator of ours handles.
-That is done alone; while the crowd's namespace gets its jobs as fast as the API server takes them;
-while labels of these jobs are changed as fast; and while all of them are there and rest. Half of
-the crowd fits on no node, of the other half Kubernetes refuses every pod, for ever.
+In the quiet namespace, a job of one worker is created and deleted after its first pod exists, again
+and again, in turns with a Kubernetes Job, which does not use the operator. This is done in four
+phases: alone; while the crowd's namespace gets its jobs as fast as the API server accepts them;
+while labels of these jobs are changed as fast; and while all of them exist without changes. Half of
+the crowd's jobs fit on no node; of the other half Kubernetes always refuses every pod.
 
-The crowd has the rights of an administrator, whom the API server holds back in nothing: flow
-schemas and object counts in quotas, which would, are not set.
+The crowd has the rights of an administrator, so the API server does not limit it: there are no flow
+schemas and no object counts in quotas, which would limit it.
 
 Run as `.venv/bin/python bench/neighbours.py [--quick] [--jobs 2000] [--seconds 40]`.
 """
@@ -66,7 +66,7 @@ READ = msgspec.json.Decoder(Event)
 
 
 class Probes:
-    """Jobs of the quiet namespace, one after the other, and how long each waits for a pod."""
+    """Jobs of the quiet namespace, one after the other, and the time each waits for a pod."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -74,7 +74,7 @@ class Probes:
         self._awaited: dict[str, asyncio.Future[float]] = {}
 
     async def follow(self, version: int) -> None:
-        """Look at all pods of the namespace from a version on."""
+        """Watch all pods of the namespace from a version on."""
         selection = Selection(Resource("", "v1", "pods"), QUIET)
         async for line in self._rig.lines(selection, version):
             seen_at, labels = time.monotonic(), READ.decode(line).object.metadata.labels
@@ -84,7 +84,7 @@ class Probes:
                 awaited.set_result(seen_at)
 
     async def take(self, until: Callable[[], bool]) -> tuple[list[float], list[float]]:
-        """Make pairs of a TrainingJob and a Job until it is so; return their seconds."""
+        """Create pairs of a TrainingJob and a Job until the condition holds; return their waits."""
         ours: list[float] = []
         theirs: list[float] = []
         while len(ours) < PROBES_LEAST or not until():
@@ -132,7 +132,7 @@ class Crowd:
         await in_parallel([partial(self._rig.kube.create, self._path, body) for body in bodies])
 
     async def change(self, seconds: float) -> int:
-        """Change a label of each in turn, for so long; return how often."""
+        """Change a label of each job in turn, for some seconds; return the number of changes."""
         until = time.monotonic() + seconds
         count = 0
 
@@ -204,7 +204,7 @@ async def probing(rig: Rig) -> AsyncIterator[Probes]:
 async def tell_phase(
     operator: Child, probes: Probes, name: str, doing: Awaitable[int | None], jobs: int
 ) -> None:
-    """Take probes while something is done; say how long they have waited."""
+    """Take probes while something is done; print how long they have waited."""
     task = asyncio.ensure_future(doing)
     begun, used = time.monotonic(), cpu_seconds(operator.pid)
     try:

@@ -1,7 +1,7 @@
 """Scripted nodes as a process of a bench; started by `bench/operator_bench.py`.
 
-Containers run until they are told to end: by a deletion, or by the bench, which names a pod. A node
-can be told to vanish, with its Node object, or to say that it is going to.
+Containers run until a deletion ends them, or the bench, which names a pod. The bench can also make
+a node vanish, with its Node object, or give it a notice.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Containers:
         self.running: dict[str, asyncio.Event] = {}
 
     async def run(self, context: Context) -> Exit:
-        """Be a container: until SIGTERM, or until it crashes."""
+        """Run as a container until SIGTERM or a crash."""
         name = context.pod["metadata"]["name"]
         self.running[name] = context.terminated
         await context.terminated.wait()
@@ -48,7 +48,7 @@ async def run(arguments: argparse.Namespace) -> None:
     runtime = Scripted(Script(play=containers.run))
     capacity = {"pods": str(arguments.pods_per_node), "cpu": "1000", "memory": "1000Gi"}
     machines: dict[str, Machine] = {}
-    # Not `Nodes`, whose end removes every pod: the cluster of a bench ends as a whole.
+    # Not `Nodes`, which removes every pod at its end: the cluster of a bench ends as a whole.
     async with Kubelet(access, Endpoint("127.0.0.1", 0)) as kubelet:
         for number in range(-(-arguments.pods // arguments.pods_per_node)):
             labels = labels_of(number, arguments.zones)
@@ -72,7 +72,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 def labels_of(number: int, zones: int) -> dict[str, str]:
-    """Return a cloud's labels for a spot machine in one of so many zones; without zones none."""
+    """Return a cloud's labels for a spot machine in one of the zones; none without zones."""
     if not zones:
         return {}
     return {
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("server")
     parser.add_argument("files", nargs=3, type=Path, help="of the CA, the certificate and its key")
-    parser.add_argument("--pods", type=int, required=True, help="how many there is to be room for")
+    parser.add_argument("--pods", type=int, required=True, help="how many pods have room")
     parser.add_argument("--pods-per-node", type=int, default=250)
     parser.add_argument("--zones", type=int, default=0, help="each a pool; without: in no pool")
     uvloop.run(run(parser.parse_args()))

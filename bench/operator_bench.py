@@ -1,8 +1,8 @@
-"""The common parts of the operator's benches: a cluster with our kinds, the processes, and figures.
+"""The common parts of the operator's benches: a cluster with our kinds, processes, and figures.
 
-The operator (`bench/operator_child.py`) and the nodes (`bench/nodes_child.py`) are processes of
-their own, so that CPU and memory are theirs alone and nothing waits for the one that measures. All
-of them read CLOCK_MONOTONIC, which is one clock for the whole machine.
+The operator (`bench/operator_child.py`) and the nodes (`bench/nodes_child.py`) are separate
+processes, so that CPU and memory are measured for each alone and none waits for the measuring
+process. All of them read CLOCK_MONOTONIC, which is one clock for the whole machine.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ PODS = at("pods", NAMESPACE)
 RBAC = "rbac.authorization.k8s.io/v1"
 KINDS = at("customresourcedefinitions", group="apiextensions.k8s.io/v1")
 WRITERS = 16
-"""Requests of a bench under way at once: enough to keep the API server busy with job objects."""
+"""Simultaneous requests of a bench: enough to keep the API server busy with job objects."""
 QUIT_SECONDS = 10.0
 
 
@@ -57,7 +57,7 @@ FIXED_WORK = "of a fixed piece of Python"
 
 
 def say(metric: str, value: float | Sequence[float], unit: str, **facts: object) -> None:
-    """Print one figure: of several values their median, with the least and the most."""
+    """Print one figure: for several values their median, with the minimum and maximum."""
     values = [value] if isinstance(value, int | float) else list(value)
     line: dict[str, object] = {"metric": metric, "value": _short(statistics.median(values))}
     line["unit"] = unit
@@ -67,7 +67,7 @@ def say(metric: str, value: float | Sequence[float], unit: str, **facts: object)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The value that so many percent are below; of a few values the greatest ones."""
+    """Return the value below which this percentage lies; with few values, one of the greatest."""
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
@@ -87,22 +87,22 @@ class Child:
         return self._process.pid
 
     async def hear(self, event: str) -> dict[str, Any]:
-        """Wait for a line of that event; others before it are passed over."""
+        """Wait for a line of that event; other lines before it are skipped."""
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             said: dict[str, Any] = json.loads(line)
             if said["event"] == event:
                 return said
-        raise RuntimeError(f"the process ended before it said {event!r}: see above")
+        raise RuntimeError(f"the process ended before it printed {event!r}: see above")
 
     async def ask(self, what: str, **more: object) -> dict[str, Any]:
-        """Ask for something; the answer's event has the question's name."""
+        """Send a request; the answer's event has the name of the request."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": what, **more}).encode() + b"\n")
         return await self.hear(what)
 
     async def quit(self) -> None:
-        """Let it end in order: what it reads ends."""
+        """Let it end in order, by closing its input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         async with asyncio.timeout(QUIT_SECONDS):
@@ -133,13 +133,13 @@ async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
 
 
 class Rig:
-    """One cluster with our kinds; to be used as `async with Rig(cluster) as rig`."""
+    """One cluster with our kinds, used as `async with Rig(cluster) as rig`."""
 
     def __init__(self, cluster: Cluster, *flags: str) -> None:
         """Prepare; `flags` are for the operator's process."""
         self.cluster = cluster
         self._flags = flags
-        self.kube = Client(cluster.admin)  # nothing of ours: it measures
+        self.kube = Client(cluster.admin)  # not the operator's client, because it measures
         self._host = cluster.block.pod_address()  # of the operator
         self._stack = AsyncExitStack()
 
@@ -160,9 +160,9 @@ class Rig:
         await self._stack.aclose()
 
     async def _as_service_account(self) -> Path:
-        """Let the operator prove who it is as in a cluster, and as the Job controller here does.
+        """Let the operator use a token, as in a cluster and like the Job controller here.
 
-        A certificate would be verified anew for each request: 7 % of the API server's time.
+        A certificate would be verified for each request: 7 % of the API server's time.
         """
         account = at("serviceaccounts", NAMESPACE)
         await self.kube.create(account, {"metadata": {"name": "operator"}})
@@ -181,7 +181,7 @@ class Rig:
 
     @asynccontextmanager
     async def operator(self, *, plays: bool = False) -> AsyncIterator[Child]:
-        """Start the operator; it leads soon. With `plays` the agents are played inside it."""
+        """Start the operator; it soon becomes the leader. With `plays` it simulates the agents."""
         flags = ["--plays"] if plays else []
         async with child(
             "operator_child", str(self._operators_kubeconfig), self._host, *flags, *self._flags
@@ -190,7 +190,7 @@ class Rig:
 
     @asynccontextmanager
     async def command(self) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Start `spotrun operator`, as it is; at the end of the block it is told to end."""
+        """Start the unchanged `spotrun operator`; at the end of the block it is asked to end."""
         host = self._host
         agents, self._metrics_port, liveness = free_ports(host, 3)
         process = await asyncio.create_subprocess_exec(
@@ -211,7 +211,7 @@ class Rig:
             await process.wait()
 
     async def is_ready(self) -> bool:
-        """Whether the operator says that its caches are full."""
+        """Whether the operator reports that its caches are full."""
         url = f"http://{self._host}:{self._metrics_port}/readyz"
         with contextlib.suppress(aiohttp.ClientError):
             async with aiohttp.ClientSession() as session, session.get(url) as answer:
@@ -220,7 +220,7 @@ class Rig:
 
     @asynccontextmanager
     async def nodes(self, pods: int, per_node: int = 250, zones: int = 0) -> AsyncIterator[Child]:
-        """Start nodes that have room for so many pods, in pools of so many zones or in none."""
+        """Start nodes with room for this many pods, in pools of some zones or in no pool."""
         access = self.cluster.admin
         files = (access.ca_file, access.cert_file, access.key_file)
         room = (f"--pods={pods}", f"--pods-per-node={per_node}", f"--zones={zones}")
@@ -230,25 +230,25 @@ class Rig:
             yield nodes
 
     async def create_jobs(self, names: Iterable[str], size: int, **spec: Any) -> None:  # noqa: ANN401
-        """Create TrainingJobs of so many workers."""
+        """Create TrainingJobs of `size` workers."""
         bodies = (job(name, size, **spec) for name in names)
         await in_parallel([partial(self.kube.create, JOBS, body) for body in bodies])
 
     def lines(self, selection: Selection, version: int) -> AsyncGenerator[bytes, None]:
-        """Follow a collection from a version on; nothing is decoded, bookmarks are left out."""
+        """Follow a collection from a version on, without decoding and without bookmarks."""
         return follow(self._raw, selection, version)
 
     async def version(self, path: str) -> int:
-        """The version that a collection has now."""
+        """Return the present version of a collection."""
         return int((await self.kube.get(path, limit="1"))["metadata"]["resourceVersion"])
 
 
 async def follow(
     client: KubeClient, selection: Selection, version: int
 ) -> AsyncGenerator[bytes, None]:
-    """Follow a collection for as long as it takes.
+    """Follow a collection until the caller stops.
 
-    The API server ends a watch that cannot keep up: it is taken up again where it stopped.
+    The API server ends a watch that is too slow: it is then continued where it stopped.
     """
     while True:
         last = b""
@@ -262,7 +262,7 @@ async def follow(
 
 
 def _version_after(line: bytes) -> int:
-    """Return the version from which a watch goes on after this line."""
+    """Return the version from which a watch continues after this line."""
     event = Codec(Identity).event(line)
     if isinstance(event, Added | Modified | Deleted | Bookmark):
         return event.object.metadata.version
@@ -290,7 +290,7 @@ def job(name: str, size: int, **spec: Any) -> Manifest:  # noqa: ANN401 - JSON
 async def in_parallel(
     tasks: Iterable[Callable[[], Awaitable[T]]], at_once: int = WRITERS
 ) -> list[T]:
-    """Do all of them, so many at once."""
+    """Run all of them, a limited number at once."""
     rest = iter(tasks)
 
     async def work() -> list[T]:
@@ -303,22 +303,22 @@ async def in_parallel(
 async def until(
     holds: Callable[[], Awaitable[bool]], seconds: float, what: str, pause_seconds: float = 0.2
 ) -> None:
-    """Ask until it is so."""
+    """Check repeatedly until the condition holds."""
     try:
         async with asyncio.timeout(seconds):
             while not await holds():  # noqa: ASYNC110 - other processes
                 await asyncio.sleep(pause_seconds)
     except TimeoutError:
-        raise TimeoutError(f"after {seconds:g} s it is not so that {what}") from None
+        raise TimeoutError(f"after {seconds:g} s this is still not true: {what}") from None
 
 
 def rss_mb(pid: int) -> float:
-    """The memory of a process."""
+    """Return the resident memory of a process."""
     return _status_kb(pid, "VmRSS") / 1e3 * 1.024
 
 
 def peak_rss_mb(pid: int) -> float:
-    """The most memory that a process had."""
+    """Return the peak memory of a process."""
     return _status_kb(pid, "VmHWM") / 1e3 * 1.024
 
 
@@ -329,9 +329,9 @@ def cpu_seconds(pid: int) -> float:
 
 
 def fixed_work_seconds() -> float:
-    """Return the CPU seconds that this machine takes now for a piece of Python that never changes.
+    """Return the CPU seconds that this machine needs now for a fixed piece of Python.
 
-    What the operator takes is compared with it where machines and their loads differ, as in CI.
+    The operator's CPU time is compared with it where machines and their loads differ, as in CI.
     """
     seconds = []
     for _ in range(5):

@@ -2,22 +2,22 @@
 
 `run_overhead_percent`: CPU milliseconds of a step of Run minus those of a plain loop, in percent of
 a step of 100 ms. Both train the same transformer of two million parameters, in one process and one
-thread, step by step in turns; Run believes to be in a world of spotrun, so it looks for orders and
-reports progress. The sequences are short, so that what is looked for is not lost in the noise of
-what is computed: how much that is makes no difference to Run. CPU time, for it says the same on a
-busy machine; a median, for a step that pays for a report is one of many.
+thread, step by step in turns. Run assumes that it is in a world of spotrun, so it checks for orders
+and reports progress. The sequences are short, so that the overhead is not lost in the noise of the
+computation, whose length does not matter to Run. It is CPU time, because that is the same on a busy
+machine, and a median, because only few steps include a report.
 
-`meter_span_microseconds`: one span of the meter; `trace_span_microseconds`: one that is written
-down, with SPOTRUN_TRACE.
+`meter_span_microseconds`: one span of the meter; `trace_span_microseconds`: one that is written to
+a file, with SPOTRUN_TRACE.
 
-`compare_overhead_percent`: what it costs that processes compare their weights all the time, in
-percent of a step of 50 ms: of a model of 4 parameters, and of one of 3,000; the larger one counts.
+`compare_overhead_percent`: the cost of comparing weights between processes all the time, in percent
+of a step of 50 ms, for models of 4 and of 3,000 parameters; the larger value counts.
 
 `throughput_vs_ddp`, `throughput_unused_vs_ddp`, `throughput_two_optimizers_vs_ddp`: steps of two
 processes in the time that torch's DDP takes for one, see bench/overhead_ddp.py.
 
-`kept_overhead_percent`: how much more CPU time a step of two processes takes because what they have
-computed of it outlives a loss: in percent of the same step without that, in turns.
+`kept_overhead_percent`: the additional CPU time of a step of two processes that keep finished
+microbatches in case of a loss, in percent of the same step without that, in turns.
 
 Run as `.venv/bin/python bench/overhead.py [--quick] [--repeats 200] [--only ddp]`.
 """
@@ -76,13 +76,13 @@ class Transformer(nn.Module):
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[explicit-override]
-        """Scores of every word for every place."""
+        """Return the scores of every word for every position."""
         scores: Tensor = self.head(self.layers(self.token(x)))
         return scores.flatten(0, 1)
 
 
 def by_hand(data: TensorDataset) -> Callable[[], None]:
-    """A plain loop: gradients accumulated over microbatches, clipped, applied."""
+    """Return a step of a plain loop: gradients are accumulated, clipped and applied."""
     torch.manual_seed(1)
     model = Transformer()
     opt = AdamW(model.parameters())
@@ -148,7 +148,7 @@ def enter_world(directory: Path) -> None:
 
 
 def measure_steps(repeats: int) -> None:
-    """Steps of both, in turns; each pair is one difference."""
+    """Measure steps of both, in turns; each pair gives one difference."""
     words = torch.randint(VOCABULARY, (2, 512, CONTEXT))
     data = TensorDataset(*words)
     plain, ours = by_hand(data), by_run(data)
@@ -169,7 +169,7 @@ def measure_steps(repeats: int) -> None:
 
 
 def measure_beside_ddp(cases: Sequence[str], repeats: int) -> None:
-    """Two processes for each case, one after the other."""
+    """Measure each case with two processes, one case after the other."""
     torchrun = [str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node=2"]
     for case in cases:
         child = [str(Path(overhead_ddp.__file__)), case, f"--repeats={repeats}"]
@@ -177,7 +177,7 @@ def measure_beside_ddp(cases: Sequence[str], repeats: int) -> None:
 
 
 def measure_comparisons(repeats: int) -> None:
-    """All comparisons of CHECKSUM_STEPS steps, of models of a million numbers each."""
+    """Measure all comparisons of CHECKSUM_STEPS steps, for models of a million numbers each."""
     percent = {}
     for parameters in (4, 3_000):
         weights = [nn.Parameter(torch.randn(1_000_000 // parameters)) for _ in range(parameters)]
@@ -196,7 +196,7 @@ def measure_comparisons(repeats: int) -> None:
 
 
 def measure_spans(directory: Path) -> None:
-    """Best of several, for what a span costs does not vary, only what disturbs it."""
+    """Measure a span, best of several: its cost does not vary, only the disturbances do."""
     for name, trace in (("meter", Trace(None)), ("trace", Trace(directory))):
         meter = Meter(trace)
 
@@ -210,7 +210,7 @@ def measure_spans(directory: Path) -> None:
 
 
 def main() -> None:
-    """Measure beside DDP, and alone in a directory of its own."""
+    """Compare with DDP, and measure alone in a separate directory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small size, to see that it runs")
     parser.add_argument("--repeats", type=how_many, default=200)

@@ -1,11 +1,10 @@
-"""Steps of Run beside those of torch's DDP: two processes that sum gradients over loopback.
+"""Steps of Run compared with torch's DDP: two processes that sum gradients over loopback.
 
-Both train the same transformer of ten million parameters, a few steps of one and then of the other
-in turns, each with a microbatch per step, so that as much is summed as can be. With `unused` the
-last layer that the model registers gets no gradient, and DDP has find_unused_parameters=True; with
-`two_optimizers` one updates matrices and another the rest. With `kept` both are steps of Run, in
-several microbatches: one of them keeps what is whole of a step, for the case of a loss, and the
-other does not.
+Both train the same transformer of ten million parameters, with a few steps of each in turns and a
+microbatch per step, which is the case with the most summing. With `unused` the last layer that the
+model registers gets no gradient, and DDP has find_unused_parameters=True; with `two_optimizers` one
+updates matrices and another the rest. With `kept` both are steps of Run in several microbatches:
+one keeps finished microbatches in case of a loss, the other does not.
 
 A part of bench/overhead.py, which starts it as
 `torchrun --standalone --nproc-per-node=2 bench/overhead_ddp.py CASE`.
@@ -34,13 +33,13 @@ MICROBATCH = 4
 WARM_STEPS = 3
 CASES = ("plain", "unused", "two_optimizers")
 KEPT, KEPT_MICROBATCHES = "kept", 4
-STEPS = 3  # of one, before it is the other's turn
+STEPS = 3  # steps of one, before the turn of the other
 
 Way = Callable[[], object]
 
 
 class Decoder(nn.Module):
-    """Ten million parameters; of a second head, where there is one, nothing is used."""
+    """A model of ten million parameters; its second head, if it has one, is never used."""
 
     def __init__(self, *, with_unused: bool) -> None:
         super().__init__()
@@ -53,18 +52,18 @@ class Decoder(nn.Module):
         self.unused = nn.Linear(WIDTH, WIDTH) if with_unused else None
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[explicit-override]
-        """Scores of every word for every place."""
+        """Return the scores of every word for every position."""
         scores: Tensor = self.head(self.layers(self.token(x)))
         return scores.flatten(0, 1)
 
 
 def loss_of(model: nn.Module, words: Tensor) -> Tensor:
-    """The sum over all places; what comes next is the word before, which is as good."""
+    """Return the sum over all positions; the target is the previous word, which is as good here."""
     return cross_entropy(model(words), words.roll(1, 1).flatten(), reduction="sum")
 
 
 def optimizers_of(model: nn.Module, case: str) -> list[Optimizer]:
-    """One for everything, or one for matrices and another for the rest."""
+    """Return one optimizer for everything, or one for matrices and another for the rest."""
     parameters = list(model.parameters())
     if case != "two_optimizers":
         return [AdamW(parameters)]
@@ -75,13 +74,13 @@ def optimizers_of(model: nn.Module, case: str) -> list[Optimizer]:
 
 
 def endless_batches(data: TensorDataset) -> Iterator[list[Tensor]]:
-    """Yield this process's microbatches, epoch after epoch, as scripts for DDP do."""
+    """Yield this process's microbatches, epoch after epoch, like scripts for DDP."""
     while True:
         yield from DataLoader(data, batch_size=MICROBATCH, sampler=DistributedSampler(data))
 
 
 def by_ddp(data: TensorDataset, case: str) -> Way:
-    """A step as scripts for DDP have it."""
+    """Return a step as in scripts for DDP."""
     torch.manual_seed(1)
     model = Decoder(with_unused=case == "unused")
     wrapped = DistributedDataParallel(model, find_unused_parameters=case == "unused")
@@ -101,7 +100,7 @@ def by_ddp(data: TensorDataset, case: str) -> Way:
 
 
 def by_run(data: TensorDataset, case: str, microbatches: int = 1, *, keeps: bool = False) -> Way:
-    """The same with Run, which keeps whole microbatches only in a world of spotrun's."""
+    """Return the same with Run, which keeps whole microbatches only in a world of spotrun."""
     run = Run(seed=1)
     model = run.prepare(Decoder(with_unused=case == "unused"))
     optimizers = optimizers_of(model, case)
@@ -110,7 +109,7 @@ def by_run(data: TensorDataset, case: str, microbatches: int = 1, *, keeps: bool
     samples = cast("Iterable[Any]", data)
     batch = MICROBATCH * distributed.get_world_size() * microbatches
     steps = run.steps(samples, global_batch=batch, microbatch=MICROBATCH, num_workers=0)
-    assert run._loop is not None, "steps were asked for"  # noqa: SLF001
+    assert run._loop is not None, "the caller has requested steps"  # noqa: SLF001
     run._loop._keeps = lambda **_kind: keeps  # type: ignore[method-assign]  # noqa: SLF001
 
     def one() -> None:
@@ -124,7 +123,7 @@ def by_run(data: TensorDataset, case: str, microbatches: int = 1, *, keeps: bool
 
 
 def seconds(way: Way, clock: Callable[[], float]) -> float:
-    """Measure the seconds of a few steps, which all processes begin together."""
+    """Return the seconds of a few steps, which all processes begin together."""
     distributed.barrier()
     began = clock()
     for _ in range(STEPS):
@@ -133,7 +132,7 @@ def seconds(way: Way, clock: Callable[[], float]) -> float:
 
 
 def main() -> None:
-    """Measure one case; rank 0 says it."""
+    """Measure one case; rank 0 prints it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("case", choices=(*CASES, KEPT))
     parser.add_argument("--repeats", type=how_many, default=20)
@@ -145,10 +144,10 @@ def main() -> None:
     for way in ways.values():
         for _ in range(WARM_STEPS):
             way()
-    # What is kept costs copies, no waiting: CPU time says the same on a busy machine.
+    # Keeping costs copies, not waits: CPU time is the same on a busy machine.
     clock = time.process_time if args.case == KEPT else time.perf_counter
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(args.repeats):  # either goes first as often as the other
+    for number in range(args.repeats):  # both go first equally often
         for name in list(ways)[:: 1 if number % 2 else -1]:
             taken[name].append(seconds(ways[name], clock))
     if distributed.get_rank() == 0:
@@ -157,7 +156,7 @@ def main() -> None:
 
 
 def ways_of(case: str, data: TensorDataset) -> dict[str, Way]:
-    """The two ways to compare."""
+    """Return the two ways to compare."""
     if case != KEPT:
         return {"ddp": by_ddp(data, case), "ours": by_run(data, case)}
     names = {"dropped": False, "kept": True}
@@ -167,7 +166,7 @@ def ways_of(case: str, data: TensorDataset) -> dict[str, Way]:
 
 
 def tell_of_kept(_case: str, taken: dict[str, list[float]]) -> None:
-    """Say how much more CPU time a step takes that keeps its whole microbatches."""
+    """Print the additional CPU time of a step that keeps its whole microbatches."""
     pairs = zip(taken["dropped"], taken["kept"], strict=True)
     more = [100 * (kept / dropped - 1) for dropped, kept in pairs]
     low, _, high = statistics.quantiles(more, n=4)
@@ -182,7 +181,7 @@ def tell_of_kept(_case: str, taken: dict[str, list[float]]) -> None:
 
 
 def step_ms(taken: dict[str, list[float]]) -> dict[str, float]:
-    """Return how long a step takes each way."""
+    """Return the duration of a step in each way."""
     return {
         f"{name}_step_ms": round(1e3 * statistics.median(each) / STEPS, 1)
         for name, each in taken.items()
@@ -190,7 +189,7 @@ def step_ms(taken: dict[str, list[float]]) -> dict[str, float]:
 
 
 def tell(case: str, taken: dict[str, list[float]]) -> None:
-    """Say how many steps Run makes in the time that DDP takes for one."""
+    """Print how many steps Run makes in the time that DDP takes for one."""
     ratios = [ddp / ours for ddp, ours in zip(taken["ddp"], taken["ours"], strict=True)]
     low, _, high = statistics.quantiles(ratios, n=4)
     say(

@@ -1,21 +1,22 @@
-"""Models that several processes hold together (Run(parallel=...)): are they right, and how fast.
+"""Models that several processes hold together (Run(parallel=...)): correctness and speed.
 
     parallel_mismatches      losses of steps and evaluations that differ by more than rounding from
                              those of one process, over all meshes
-    reshard_mismatches       tensors of which a bit differs after a checkpoint of one mesh was read
+    reshard_mismatches       tensors with a different bit after a checkpoint of one mesh was read
                              into another, over random pairs of meshes; and steps that differ
     copy_lost_stall_seconds  a process of one of two copies of two shards gets SIGKILL: the longest
-                             gap between two steps of the other copy, less a usual one
+                             gap between two steps of the other copy, minus a usual one
     steps_lost               steps that the other copy computed again
-    copy_whole_again_seconds from when the replacement has started, and waits to be let in, to its
-                             first step, with the mate that was left over and the other copy
+    copy_whole_again_seconds from when the replacement has started and waits for a world, to its
+                             first step, with the remaining mate and the other copy
     state_sources_ratio      rate at which a joining worker gets its state from eight processes,
-                             over that from one: see bench/parallel_sources.py
+                             divided by that from one: see bench/parallel_sources.py
     throughput_vs_fsdp2      steps of Run in the time that torch's fully_shard takes for one, and
-    memory_vs_fsdp2          the greatest resident memory of both: see bench/parallel_fsdp2.py
+    memory_vs_fsdp2          the peak resident memory of both: see bench/parallel_fsdp2.py
 
-Real processes on gloo and a model of 260 parameters whose rows do not divide evenly. Who is lost is
-noticed here, and the next world is told at once: what an operator adds is in bench/recovery.py.
+Real processes with gloo, and a model of 260 parameters whose rows do not divide evenly. The bench
+itself notices a loss and announces the next world at once: the operator's part of the time is in
+bench/recovery.py.
 
 Run as `.venv/bin/python bench/parallel.py [--quick] [--pairs 30] [--only reshard]`.
 """
@@ -52,8 +53,8 @@ from tests.unit.trainer.run.fully_sharded import (
 from tests.unit.trainer.run.scripts import dataset
 from tests.unit.trainer.run.sharded import SharedModel
 
-GLOBAL_BATCH, MICROBATCH = 96, 4  # dealt to as many as 8 parts, and cut by as many as 4 stages
-SMALL_BATCH = 24  # where 4 parts are the most, and many steps are made
+GLOBAL_BATCH, MICROBATCH = 96, 4  # dealt to up to 8 parts, and cut by up to 4 stages
+SMALL_BATCH = 24  # for at most 4 parts, and many steps
 ROUNDING = 1e-5
 WARM_STEPS = 30
 ENOUGH = "enough"
@@ -71,7 +72,7 @@ class Mesh:
     pipeline: int = 1
 
     def run(self, plan: FullySharded) -> list[Shown]:
-        """Train with this mesh; returns what each process has."""
+        """Train with this mesh; returns the result of each process."""
         plan = replace(plan, shard=self.shard, tensor=self.tensor, pipeline=self.pipeline)
         return _values(self.copies * plan.processes, train_and_show, plan)
 
@@ -105,7 +106,7 @@ LARGE_MESHES = [
     Mesh(1, 8),
     Mesh(2, 2, pipeline=2),
     Mesh(1, 1, pipeline=4),
-    Mesh(1, 4, 2),  # of 4 tensor parts some are empty here, which torch's FSDP2 refuses
+    Mesh(1, 4, 2),  # some of 4 tensor parts are empty here, which torch's FSDP2 refuses
 ]
 QUICK_MESHES = [Mesh(1, 1), Mesh(1, 2), Mesh(1, 1, pipeline=2)]
 
@@ -127,7 +128,7 @@ def main() -> None:
 
 
 def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say how many losses differ from those of one process."""
+    """Print how many losses differ from those of one process."""
     plan = FullySharded(total=10, global_batch=GLOBAL_BATCH, microbatch=MICROBATCH, evaluates=True)
     meshes = QUICK_MESHES if arguments.quick else [*MESHES, *EIGHT_MESHES]
     (alone,) = MESHES[0].run(plan)
@@ -143,12 +144,12 @@ def compare_losses(_scratch: Path, arguments: argparse.Namespace) -> None:
 
 
 def _apart(trained: Sequence[Shown], alone: Shown) -> list[float]:
-    """Return how far each loss is from that of one process."""
+    """Return the difference of each loss from that of one process."""
     return [abs(a - b) for one in trained for a, b in zip(one.losses, alone.losses, strict=True)]
 
 
 def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say how many tensors differ after a checkpoint was read into another mesh."""
+    """Print how many tensors differ after a checkpoint was read into another mesh."""
     chosen = random.Random(1)  # noqa: S311 - the same pairs in each run
     meshes = QUICK_MESHES if arguments.quick else [*MESHES, *EIGHT_MESHES, *LARGE_MESHES]
     num_wrong = num_tensors = 0
@@ -173,7 +174,7 @@ def reshard(scratch: Path, arguments: argparse.Namespace) -> None:
 
 
 def lose_copies(scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say what the loss of a process costs the other copy."""
+    """Print the cost of the loss of a process for the other copy."""
     stalls, lost, whole = [], [], []
     for number in range(arguments.repeats):
         folder = scratch / f"{number}"
@@ -215,7 +216,7 @@ def _lose_a_copy(folder: Path) -> tuple[float, int, float]:
 
 
 def _stall_and_steps_again(folder: Path, begin: float, end: float) -> tuple[float, int]:
-    """Return the longest stall of the other copy within these moments, and steps made again."""
+    """Return the longest stall of the other copy between two times, and its repeated steps."""
     stalls, again = [], 0
     for worker in ("a0", "a1"):
         stamps = _stamps(folder / f"{worker}.steps")
@@ -234,7 +235,7 @@ def _steps_since(folder: Path, moment: float) -> int:
 
 
 def train_and_stamp(folder: str) -> None:
-    """Train until it is enough, and note the moment at which each step was applied."""
+    """Train until told to end, and record the time at which each step was applied."""
     import os  # noqa: PLC0415 - of a process of its own
 
     plan = FullySharded(global_batch=SMALL_BATCH)
@@ -248,7 +249,7 @@ def train_and_stamp(folder: str) -> None:
                     loss = cross_entropy(model(features), classes, reduction="sum")
                     step.backward(loss, weight=len(classes))
                 step.update(optimizer, clip=plan.clip)
-            if run.every(1):  # else it was dropped, and is computed again
+            if run.every(1):  # else it was dropped and is computed again
                 stamps.write(f"{run.step} {time.monotonic()}\n")
             if (Path(folder) / ENOUGH).exists():
                 run.stop()
@@ -260,17 +261,17 @@ def _stamps(file: Path) -> list[tuple[int, float]]:
 
 
 def compare_throughput(scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say how fast Run is beside torch's own."""
+    """Print the speed of Run compared with torch's own."""
     measure_throughput(scratch, turns=3 if arguments.quick else 20)
 
 
 def compare_sources(_scratch: Path, arguments: argparse.Namespace) -> None:
-    """Say how fast the state of a joining worker comes from several."""
+    """Print how fast a joining worker gets its state from several processes."""
     measure_sources(turns=2 if arguments.quick else 10)
 
 
 def _values(size: int, train: Callable[..., T], plan: SharedModel) -> list[T]:
-    """Train in so many processes; return what each came to."""
+    """Train in this number of processes; return the result of each."""
     ended = [run_alone(train, plan)] if size == 1 else run_world(size, train, plan)
     for one in ended:
         _check(one)

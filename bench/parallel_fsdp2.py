@@ -1,8 +1,8 @@
-"""Steps of Run beside those of torch's fully_shard (FSDP2): two processes with half a model each.
+"""Steps of Run compared with torch's fully_shard (FSDP2): two processes with half a model each.
 
-Both train the transformer of bench/overhead_ddp.py, a microbatch per step and process. Either has
-processes of its own, since both need torch's default group; they take turns, and who has no turn
-sleeps. A part of bench/parallel.py.
+Both train the transformer of bench/overhead_ddp.py, with a microbatch per step and process. Each
+has its own processes, because both need torch's default group. They take turns; the other one
+sleeps meanwhile. A part of bench/parallel.py.
 """
 
 import resource
@@ -24,7 +24,7 @@ from spotrun_trainer import Parallel, Run
 from tests.support.processes.trainer_world import Process, place_of
 
 SHARDS = 2
-STEPS = 3  # of one, before it is the other's turn
+STEPS = 3  # steps of one, before the turn of the other
 WARM_TURNS = 2
 LOOK_SECONDS = 0.002
 PATIENCE_SECONDS = 300.0
@@ -34,7 +34,7 @@ Way = Callable[[], object]
 
 
 def measure_throughput(scratch: Path, *, turns: int) -> None:
-    """Say how many steps Run makes in the time that torch alone takes for one."""
+    """Print how many steps Run makes in the time that torch alone takes for one."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415
 
     stores = [TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) for _ in SIDES]
@@ -46,7 +46,7 @@ def measure_throughput(scratch: Path, *, turns: int) -> None:
     taken: dict[str, list[float]] = {side: [] for side in SIDES}
     until = time.monotonic() + PATIENCE_SECONDS
     for number in range(turns):
-        for side in SIDES[:: 1 if number % 2 else -1]:  # either goes first as often as the other
+        for side in SIDES[:: 1 if number % 2 else -1]:  # both go first equally often
             (scratch / f"go.{side}.{number}").touch()
             files = [scratch / f"done.{side}.{number}.{rank}" for rank in range(SHARDS)]
             while not all(file.exists() for file in files):
@@ -83,7 +83,7 @@ def _environment(rank: int, port: int) -> dict[str, str]:
 
 
 def take_turns(side: str, folder: str, turns: int) -> float:
-    """Take a few steps in each of its turns; returns the greatest resident memory in MB."""
+    """Take a few steps in each turn of this side; returns the peak resident memory in MB."""
     way = {"fsdp2": by_torch, "ours": by_run}[side]()
     rank = distributed.get_rank()
     for number in range(turns):
@@ -109,7 +109,7 @@ def samples() -> TensorDataset:
 
 
 def by_torch() -> Way:
-    """A step as scripts for FSDP2 have it."""
+    """Return a step as in scripts for FSDP2."""
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 - takes long
 
     distributed.init_process_group("gloo")

@@ -1,10 +1,10 @@
-"""The state of a joining worker from eight processes, beside from one (see bench/parallel.py).
+"""The state of a joining worker from eight processes, compared with one (see bench/parallel.py).
 
-Nine processes on gloo. In turns one of eight, and all eight, send the ninth a model with its AdamW
-state, by the trainer's own code. All links of a machine are one here, its memory, and the copying
-takes its cores: `bare` is that. In a cluster each source has a link of its own, so `limited` holds
-each process's connections to LINK_BYTES_PER_SECOND by the kernel's own pacing of a socket
-(SO_MAX_PACING_RATE): an emulation, in which the joining worker's own link has no limit.
+Nine processes use gloo. In turns, one of eight processes and all eight send the ninth a model with
+its AdamW state, with the trainer's own code. On one machine all links share its memory, and the
+copies need its cores: this is `bare`. In a cluster each source has its own link, so `limited`
+limits each process's connections to LINK_BYTES_PER_SECOND with the kernel's pacing of a socket
+(SO_MAX_PACING_RATE). This is an emulation: the joining worker's own link has no limit.
 """
 
 import os
@@ -27,17 +27,17 @@ from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.trainer_world import run_world
 
 JOINING_WORKER = MOST_SOURCES
-LINK_BYTES_PER_SECOND = 10_000_000  # of which eight come to less than a busy machine copies
+LINK_BYTES_PER_SECOND = 10_000_000  # eight times this is less than a busy machine copies
 WIDTH, LAYERS = 512, 8  # 2.1 M parameters: with two moments 25 MB
 PACING_RATE = getattr(socket, "SO_MAX_PACING_RATE", 47)
 CPU = torch.device("cpu")
 
 Turn = tuple[float, float]
-"""The seconds that the joining worker waited, and the processor time of a process meanwhile."""
+"""The seconds that the joining worker waited, and the CPU time of a process meanwhile."""
 
 
 def measure_sources(*, turns: int) -> None:
-    """Say how much faster a joining worker gets its state from eight processes than from one."""
+    """Print how much faster a joining worker gets its state from eight processes than from one."""
     for links, rate in (("limited", LINK_BYTES_PER_SECOND), ("bare", None)):
         ended = run_world(JOINING_WORKER + 1, take_turns, turns, rate)
         if errors := [one.said for one in ended if one.error]:
@@ -71,7 +71,7 @@ def take_turns(turns: int, rate: int | None) -> tuple[list[tuple[Turn, Turn]], i
     if rate is not None:
         _limit(rate)
     tracked = _trained(rank_info.rank)
-    _turn(group, tracked, [0])  # the joining worker's optimizer has its tensors from then on
+    _turn(group, tracked, [0])  # from now on the joining worker's optimizer has its tensors
     taken = []
     for number in range(turns):
         sides = [[number % JOINING_WORKER], [*range(JOINING_WORKER)]]  # either goes first as often

@@ -1,16 +1,16 @@
-"""Preemption by the cheapest victim, beside FIFO and plain priority, on random fleets.
+"""Preemption of the cheapest victim, compared with FIFO and plain priority, on random fleets.
 
-    fleet_wasted_ratio       work that was wasted (done again, or lost while jobs change, save and
-                             start again) beside plain priority preemption; all fleets together
-    fleet_high_wait_ratio    mean waiting of the high class, beside the same; `with_grace` is beside
-                             jobs that use up Kubernetes' grace when they are killed
-    fleet_wasted_usd         the money for that work, and `fleet_usd` for all nodes that were held
-    fleet_high_wait_seconds  mean waiting of the high class, `fleet_low_wait_seconds` of the others
+    fleet_wasted_ratio       wasted work (done again, or lost while jobs change, save and start
+                             again) divided by that of plain priority preemption, over all fleets
+    fleet_high_wait_ratio    mean wait of the high class, divided by the same; `with_grace` compares
+                             with killed jobs that use up Kubernetes' grace period
+    fleet_wasted_usd         the money for that work; `fleet_usd` is that for all held nodes
+    fleet_high_wait_seconds  mean wait of the high class, `fleet_low_wait_seconds` of the others
     fleet_preemptions        how often a job gave workers
 
-Jobs, their sizes and their saves are drawn at random, by a seed for each fleet. A tenth to four
-tenths of a fleet is for jobs of the high class, which do not shrink. What chooses the victims is
-the operator's own function, with the operator's own prices. Nothing is measured by a clock.
+Jobs, their sizes and their saves are random, with a seed for each fleet. A tenth to four tenths of
+a fleet is for jobs of the high class, which do not shrink. The operator's own function chooses the
+victims, with the operator's own prices. No value depends on a real clock.
 
 Run as `.venv/bin/python bench/preemption.py [--quick] [--fleets 200] [--seed 0]`.
 """
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def jobs(random: Random, nodes: int) -> Iterator[Plan]:
-    """Draw the jobs of a day: low ones for nearly all of the fleet, and high ones beside them."""
+    """Yield the random jobs of a day: low ones for nearly the whole fleet, and high ones."""
     for priority, load in ((0, random.uniform(0.7, 1.1)), (100, random.uniform(0.1, 0.4))):
         left = load * nodes * NODE_GPUS * DAY_SECONDS
         number = 0
@@ -80,7 +80,7 @@ def _job(random: Random, nodes: int, priority: int, name: str) -> Plan:
 
 
 def report(found: dict[Sharing, list[Outcome]], seed: int) -> None:
-    """Print what came of all fleets."""
+    """Print the results of all fleets."""
     fleets = len(found[Sharing.PLAIN])
     wasted = {sharing: sum(one.wasted for one in many) for sharing, many in found.items()}
     high = {

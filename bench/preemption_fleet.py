@@ -1,7 +1,7 @@
-"""A fleet of nodes and training jobs in simulated time, under one of the ways to share it.
+"""A fleet of nodes and training jobs in simulated time, with one of several ways to share it.
 
-All of them place, grow and save in the same way, and a job that cannot be placed blocks those
-behind it. They differ in one thing: what happens when a job of the high class finds no room.
+In all ways, jobs are placed, grow and save in the same way, and a job that cannot be placed blocks
+those behind it. The only difference is what happens when a job of the high class finds no room.
 """
 
 import heapq
@@ -13,25 +13,25 @@ from bench.preemption_jobs import Job, Plan, gpus_of, victim_of
 from spotrun.policies.placement.queueing.preemption import SUSPENDED, Claim, preempt
 
 NODE_GPUS = 8
-END_SECONDS = 2.0  # from the signal to a worker until its node is free
-GRACE_SECONDS = 30.0  # terminationGracePeriodSeconds, where a pod names none
-GROW_AFTER_SECONDS = 60.0  # a job that has changed its size keeps it for so long
+END_SECONDS = 2.0  # from a worker's signal until its node is free
+GRACE_SECONDS = 30.0  # terminationGracePeriodSeconds, if a pod sets none
+GROW_AFTER_SECONDS = 60.0  # a job keeps a changed size for at least this time
 
 
 class Sharing(Enum):
     """The ways to share a fleet."""
 
     FIFO = "fifo"
-    """The oldest job comes first, and nobody is preempted."""
+    """The oldest job comes first, and no job is preempted."""
     PLAIN = "plain"
-    """The priority decides; whole jobs of the lowest one are killed, the newest first, until there
-    is room; who turns out not to be needed is spared. So do kube-scheduler and Kueue. The killed
-    end at once, which is the best case for this way."""
+    """The priority decides; whole jobs of the lowest priority are killed, the newest first, until
+    there is room; jobs that turn out not to be needed are spared. kube-scheduler and Kueue do the
+    same. Killed jobs end at once, which is the best case for this way."""
     PLAIN_WITH_GRACE = "plain_grace"
-    """The same, where killed jobs end only when Kubernetes' default grace is over, as Python does
-    that is the first process of a container and handles no SIGTERM."""
+    """The same, but killed jobs end only after Kubernetes' default grace period, like a Python
+    process that is the first one of a container and does not handle SIGTERM."""
     CHEAPEST = "cheapest"
-    """The priority decides; the policy of the operator chooses, and who is chosen saves first."""
+    """The priority decides; the operator's policy chooses jobs, which save first."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Fleet:
         self._jobs = [Job(plan) for plan in plans]
         self._queue: list[Job] = []
         self._running: list[Job] = []
-        self._vacating = 0  # workers whose nodes will be free for who is first in the queue
+        self._vacating = 0  # workers whose nodes will be free for the first job in the queue
         self._events: list[tuple[float, int, str, Job, int]] = []
         self._count = 0
         self._preempted = 0
@@ -107,7 +107,7 @@ class Fleet:
             self._preempt(now, self._queue[0])
 
     def _start(self, now: float, job: Job) -> bool:
-        """Place as many workers as there is room for, if these are enough."""
+        """Place as many workers as fit, if these are enough."""
         nodes = self._room(job.plan.gpus, job.plan.most)
         if len(nodes) < job.plan.least:
             return False
@@ -193,7 +193,7 @@ class Fleet:
         self._leave(now, job, len(job.nodes), seconds)
 
     def _shrink(self, now: float, job: Job, size: int) -> None:
-        """Go on with fewer: in the same processes, or from a checkpoint that is saved first."""
+        """Continue with fewer workers: in the same processes, or from a checkpoint saved first."""
         seconds = job.change_seconds
         if job.plan.changes_in_process:
             self._leave(now, job, len(job.nodes) - size, seconds)
@@ -208,7 +208,7 @@ class Fleet:
     def _leave(
         self, now: float, job: Job, workers: int, seconds: float, end: float = END_SECONDS
     ) -> None:
-        """Free the nodes of the newest workers, which hold them for so long and train no more."""
+        """Free the nodes of the newest workers after some time, in which they do not train."""
         self._preempted += 1
         job.waste(seconds + end, workers)
         job.version += 1
@@ -218,7 +218,7 @@ class Fleet:
 
     def _vacate(self, now: float, job: Job, workers: int) -> None:
         if not job.leaving:
-            return  # it has ended meanwhile
+            return  # it has ended in the meantime
         job.advance(now)
         self._vacating -= workers
         self._release(job, workers)
@@ -229,7 +229,7 @@ class Fleet:
             self._queue.append(job)
 
     def _room(self, gpus: int, most: int) -> list[int]:
-        """Return nodes for so many workers, the fullest first; fewer where there is no more."""
+        """Return nodes for this many workers, the fullest first; fewer if there are no more."""
         found: list[int] = []
         for node in sorted(range(len(self._free)), key=lambda n: (self._free[n], n)):
             found += [node] * (self._free[node] // gpus)
@@ -258,5 +258,5 @@ class Fleet:
 
 
 def outcomes(nodes: int, plans: Sequence[Plan]) -> Mapping[Sharing, Outcome]:
-    """Run the same fleet and jobs in all ways."""
+    """Run the same fleet and jobs with each way of sharing."""
     return {sharing: Fleet(nodes, plans, sharing).run() for sharing in Sharing}

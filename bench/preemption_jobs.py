@@ -1,4 +1,4 @@
-"""A training job in simulated time, and what the operator would know of it."""
+"""A training job in simulated time, and what the operator would know about it."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,14 +34,14 @@ class Plan:
 
 @dataclass
 class Job:
-    """A job on its way."""
+    """A job in progress."""
 
     plan: Plan
-    nodes: list[int] = field(default_factory=list)  # of its workers, the newest last
-    leaving: int = 0  # of these, on their way out: they train no more
+    nodes: list[int] = field(default_factory=list)  # the nodes of its workers, the newest last
+    leaving: int = 0  # the number of these that are leaving: they no longer train
     done: float = 0.0
     unsaved_work: float = 0.0
-    unsaved_seconds: float = 0.0  # of training since the last save
+    unsaved_seconds: float = 0.0  # training since the last save
     seen_at: float = 0.0
     stalls_until: float = 0.0
     changed_at: float = 0.0
@@ -92,7 +92,7 @@ class Job:
 
 
 def victim_of(job: Job) -> Victim:
-    """Return what the operator knows of a job: its steps take a second each."""
+    """Return what the operator knows about a job: its steps take a second each."""
     saved = AcknowledgedCheckpoint("saved", 0, EPOCH)
     state = JobState(
         progress=Progress(step=int(job.unsaved_seconds)),

@@ -1,9 +1,9 @@
-"""The operator's time to react: workers are killed at random in 1,000 running jobs of 8.
+"""The operator's reaction time: workers are killed at random in 1,000 running jobs of 8.
 
-From the moment at which a watch of pods, independent of the operator's, sees a worker end (half of
-them are deleted, half crash) to that at which a watch of jobs sees the first write to its job's
-status that is newer. Both watches and the clock are this process's. Nodes are scripted; the agents
-are played in the operator's process, without connections.
+It is the time from when a watch of pods, independent of the operator's, sees a worker end (half are
+deleted, half crash) until a watch of jobs sees the first later write to the job's status. Both
+watches and the clock are in this process. Nodes are scripted; the agents are simulated in the
+operator's process, without connections.
 
 Run as `.venv/bin/python bench/reaction.py [--quick] [--jobs 1000] [--kills 300] [--suspended 0]`.
 """
@@ -76,7 +76,7 @@ READ = msgspec.json.Decoder(Event)
 
 @dataclass
 class Kill:
-    """One worker's end, in the one clock."""
+    """One worker's end, by the clock of this process."""
 
     job: str
     asked_at: float
@@ -175,7 +175,7 @@ async def measure(cluster: Cluster, arguments: argparse.Namespace) -> None:
 
 
 async def start(rig: Rig, jobs: int, suspended: int, size: int = SIZE) -> None:
-    """Create the jobs; return when all of them train that should."""
+    """Create the jobs; return when all jobs with workers train."""
     await rig.create_jobs((f"idle-{number}" for number in range(suspended)), size, suspend=True)
     began = time.monotonic()
     await rig.create_jobs((f"bench-{number}" for number in range(jobs)), size)
@@ -188,9 +188,9 @@ async def start(rig: Rig, jobs: int, suspended: int, size: int = SIZE) -> None:
 
 
 async def idle(operator: Child, jobs: int, seconds: float) -> float:
-    """The cores that the operator takes while nothing happens."""
+    """Return the number of cores that the operator uses while nothing happens."""
     last, looked = 0, 2 * jobs + 2
-    while looked > 1 + jobs / 8:  # each running job is looked at once a minute
+    while looked > 1 + jobs / 8:  # each running job has a pass once a minute
         now = (await operator.ask("stats"))["decisions"]
         last, looked = now, now - last
         await asyncio.sleep(3)
@@ -200,7 +200,7 @@ async def idle(operator: Child, jobs: int, seconds: float) -> float:
 
 
 async def kill_some(rig: Rig, nodes: Child, kills: int, per_second: float) -> Watches:
-    """Kill one worker of one job after the other; return when each was reacted to."""
+    """Kill one worker of one job after the other; return after a reaction to each."""
     chosen = random.Random(1)  # noqa: S311 - the same workers in each run
     by_job: dict[str, list[str]] = {}
     for pod in await all_pods(rig):

@@ -1,7 +1,7 @@
 """The cost of following pods: CPU per event, and the first list of 10,000, on a real API server.
 
-The follower is a process of its own, so that its memory and CPU are those of a reflector alone.
-`live`: events come one by one, as they are made; `burst`: all of them at once, after a gap.
+The follower is a separate process, so that its memory and CPU are those of a reflector alone.
+`live`: events come one by one, as they happen; `burst`: all of them at once, after a gap.
 """
 
 import argparse
@@ -32,7 +32,7 @@ WRITERS = 32
 
 
 class PodMeta(Meta, frozen=True, rename="camel"):
-    """The metadata that an operator looks at."""
+    """The metadata that an operator uses."""
 
     labels: dict[str, str] | None = None
     deletion_timestamp: str | None = None
@@ -92,7 +92,7 @@ def rss_mb() -> float:
 
 
 async def follow(kubeconfig: Path, events: int, *, burst: bool) -> None:
-    """The child: list, report, wait for a line on stdin, follow so many events, report."""
+    """Run the child: list, report, wait for a line on stdin, follow some events, report."""
     seen = 0
     over = asyncio.Event()
 
@@ -123,7 +123,7 @@ async def follow(kubeconfig: Path, events: int, *, burst: bool) -> None:
 
 
 def pod(number: int) -> dict[str, Any]:
-    """About 5 kB as JSON, like a worker's; no scheduler takes it up."""
+    """Return a pod of about 5 kB as JSON, like a worker's; no scheduler handles it."""
     env = [{"name": f"VARIABLE_{i}", "value": "a value of some length" * 2} for i in range(30)]
     container = {"name": "trainer", "image": "registry.example/image:tag", "env": env}
     return {

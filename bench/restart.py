@@ -1,12 +1,12 @@
-"""The time until an ended operator is back at work, with 10,000 pods of 1,250 running jobs.
+"""The time until a restarted operator works again, with 10,000 pods of 1,250 running jobs.
 
-`restart_seconds`: from starting `spotrun operator` until its first write is seen by a watch of
-jobs: a worker was lost while there was no operator. Its predecessor ends in order, so it has given
-its Lease back; once it is killed, and its successor waits for the Lease to run out.
-`restart_rss_mb` is the memory of that process, with no agents' polls. The other figures are of the
-same operator with a look inside (`bench/operator_child.py`): code loaded, caches full, first
-decision, all decided. Nodes are scripted; the agents that bring the jobs to Running are played in
-the first operator, and absent from those that are measured.
+`restart_seconds`: from starting `spotrun operator` until a watch of jobs sees its first write, for
+a worker that was lost while there was no operator. The previous operator ends in order, so it has
+released its Lease; in one case it is killed, and the next one waits until the Lease expires.
+`restart_rss_mb` is the memory of that process, without polls of agents. The other figures are of
+the same operator with measurements inside (`bench/operator_child.py`): code loaded, caches full,
+first decision, all decided. Nodes are scripted; the agents that bring the jobs to Running are
+simulated in the first operator, and absent from the measured ones.
 
 Run as `.venv/bin/python bench/restart.py [--quick] [--jobs 1250] [--repeats 5]`.
 """
@@ -99,7 +99,7 @@ async def bring_to_running(rig: Rig, jobs: int) -> None:
 
 
 async def restart(rig: Rig) -> dict[str, float]:
-    """Start the operator for which a lost worker waits, and end it in order."""
+    """Start the operator after the loss of a worker, and end it in order."""
     name = await lose_a_worker(rig)
     write = asyncio.create_task(first_write(rig, name, await rig.version(JOBS)))
     began = time.monotonic()
@@ -118,7 +118,7 @@ async def restart(rig: Rig) -> dict[str, float]:
 
 
 async def look_inside(rig: Rig) -> dict[str, float]:
-    """The same, as the operator sees it."""
+    """Return the same times as measured inside the operator."""
     usual = fixed_work_seconds()
     began = time.monotonic()
     async with rig.operator() as operator, asyncio.timeout(DECIDE_SECONDS):
@@ -133,7 +133,7 @@ async def look_inside(rig: Rig) -> dict[str, float]:
 
 
 async def lose_a_worker(rig: Rig) -> str:
-    """While there is no operator a pod is deleted; returns the name of its job."""
+    """Delete a pod while there is no operator; returns the name of its job."""
     pod = (await rig.kube.get(PODS, limit="1", fieldSelector="status.phase=Running"))["items"][0]
     await rig.kube.delete(at("pods", NAMESPACE, pod["metadata"]["name"]))
     return str(pod["metadata"]["labels"][LABEL_JOB])
@@ -153,7 +153,7 @@ async def first_write(rig: Rig, name: str, version: int) -> float:
 
 
 async def after_kill(rig: Rig) -> float:
-    """The same after SIGKILL: until the Lease has run out nobody may act."""
+    """Return the same after SIGKILL: no operator may act until the Lease has expired."""
     async with rig.operator() as operator:
         await operator.hear("decided")
         await operator.kill()

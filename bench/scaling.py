@@ -1,33 +1,32 @@
-"""Whether the size that scaling finds is worth it: against fixed sizes, an HPA, and the best size.
+"""Whether the size that scaling chooses is good: compared with fixed sizes, an HPA, and the best.
 
 Jobs run in a closed loop with the operator's own `choose_size`: steps of known curves with noise,
 measured as our trainer measures them, on the replay's virtual cluster and metered by the ledger
-that bills clusters (`bench/closed_loop`). An H100 costs $10.32 an hour on demand, as the built-in
-price table says; spot is three recorded zones of one region at $2.37. A new node is paid for ten
-minutes before its worker trains. Our changes stall training for `--in-process-seconds`, those of
-the others for `--restart-seconds`, both as measured by `bench/recovery.py`.
+that bills clusters (`bench/closed_loop`). An H100 costs $10.32 an hour on demand, as in the
+built-in price table; spot is three recorded zones of one region at $2.37. A new node is paid for
+ten minutes before its worker trains. Our changes stall training for `--in-process-seconds`, those
+of the others for `--restart-seconds`, both as measured by `bench/recovery.py`.
 
-`scaling_row`: a load in a place, by somebody who decides; the value is dollars + what an hour is
-worth x hours, or dollars where nobody says what an hour is worth. `best_fixed` is the size that is
-found by playing all of them: it knows the load and the market beforehand. `hpa` gets the compute
-share that ours gets, `hpa_of_nvml` what GPUs say of themselves. `elastic_max` takes all that is to
-be had.
+`scaling_row`: a load in a place, with one policy. The value is dollars plus the value of an hour
+times the hours, or only dollars if the value of an hour is not set. `best_fixed` is the best size
+after a run with each size, so it knows the load and the market beforehand. `hpa` gets the same
+compute share as ours, `hpa_of_nvml` the GPUs' own metrics. `elastic_max` takes all available nodes.
 
 `scaling_cost_vs_best_fixed_*` are the worst rows. `scaling_*saved*` are medians over loads (and
-zones) of what somebody who configures nothing saves in dollars, against the largest size on demand;
-beside them by how much longer it takes. `scaling_resizes_per_change` counts the start as a change;
-`lasting` leaves out looks at a larger size, and the ways back.
-`scaling_oscillations`: random curves under which a steady job makes the same change of size twice.
+zones) of the dollars that a user without any configuration saves, compared with the largest size on
+demand, with the additional duration. `scaling_resizes_per_change` counts the start as a change;
+`lasting` leaves out trials of a larger size, and the changes back.
+`scaling_oscillations`: random curves with which a steady job makes the same change of size twice.
 
-Two promises are not kept in every row. Of 8 resizes per change in the worst row (`input_bound`, an
-hour worth $80) 6 are three looks in vain. They cost 0.3 % there, and are what finds that data come
-faster from the half on: without looks `input_bound_then_linear` costs 1.02 times its best fixed
-size, with them 0.94; rarer ones keep the number and lose one of these rows, for it is chance when
-a look falls (pauses that double: 6 resizes, 1.02). With `amdahl_5` in capacity steps, an hour worth
-$20, a step costs the same within 2 % at all sizes from 4 to 8, so there is little to win: 1.002 is
-the price of two workers that come back after four hours in which there was no room for them. And of
-1,000 random curves 2 count as oscillations, for the way back of their one look at a larger size is
-a change that they had made on the way down from their first size.
+Two promises do not hold in every row. Of 8 resizes per change in the worst row (`input_bound`, an
+hour worth $80), 6 are three trials without success. They cost 0.3 % there, but such trials detect
+that data comes faster in the second half: without them `input_bound_then_linear` costs 1.02 times
+its best fixed size, with them 0.94. Rarer trials keep the number but lose one of these rows,
+because the time of a trial is chance (pauses that double: 6 resizes, 1.02). With `amdahl_5` in
+capacity steps, an hour worth $20, a step costs the same within 2 % at all sizes from 4 to 8, so
+little can be gained: 1.002 is the price of two workers that come back after four hours without room
+for them. And 2 of 1,000 random curves count as oscillations: the change back after their only trial
+of a larger size equals a change that they made on the way down from their first size.
 
 Run as `.venv/bin/python bench/scaling.py [--quick] [--jobs 2] [--repeats 5] [--curves 1000]`.
 """
@@ -54,7 +53,7 @@ WANTED = {"steady": 1.05, "changing": 1.0, "spot": 1.0}
 
 
 def main() -> None:
-    """Print the rows, and what they come to, a JSON object per line."""
+    """Print the rows and their summary, a JSON object per line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few scenes, once, and 10 curves")
     parser.add_argument("--jobs", type=how_many, default=1, help="processes (default: 1)")
@@ -91,7 +90,7 @@ def _cell(costs: Costs, cell: tuple[Scene, int]) -> Played:
 
 
 def _quick(chosen: Iterable[Scene]) -> Iterator[Scene]:
-    """One load that is steady, on demand and on spot, and one that changes."""
+    """Return one steady load, on demand and on spot, and one that changes."""
     names = {COMMUNICATION.name: ("steady", "spot"), CACHED.name: ("changing",)}
     seen: set[tuple[str, str]] = set()
     for scene in chosen:
@@ -111,7 +110,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The name made of its load, its place and the worth of an hour."""
+        """The name: the load, the place and the value of an hour."""
         worth = self.wishes.hour_worth_usd
         return f"{self.scene.load.name}, {self.scene.place}, " + (
             "by default" if worth is None else f"an hour is worth ${worth:g}"
@@ -133,39 +132,39 @@ class Row:
 
     @property
     def best_size(self) -> int:
-        """The one that is best on average."""
+        """The size that is best on average."""
         sizes = self.repeats[0].fixed
         return min(sizes, key=lambda size: fmean(self.values(self.fixed(size))))
 
     @property
     def ratios(self) -> list[float]:
-        """Our objective by that of the best fixed size."""
+        """Our objective divided by that of the best fixed size."""
         best = self.values(self.fixed(self.best_size))
         return [a / b for a, b in zip(self.values(self.ours), best, strict=True)]
 
     @property
     def resizes_per_change(self) -> float:
-        """The mean number of changes of size for each time that there was reason to change it."""
+        """The mean number of changes of size per change of the load or market."""
         return fmean(len(result.resizes) / result.changes for result in self.ours)
 
     @property
     def lasting_per_change(self) -> float:
-        """The same without looks."""
+        """The same without trials of larger sizes."""
         passing = (played.passing.get(self.wishes, 0) for played in self.repeats)
         pairs = zip(self.ours, passing, strict=True)
         return fmean((len(result.resizes) - looks) / result.changes for result, looks in pairs)
 
     def values(self, results: Iterable[Result]) -> list[float]:
-        """Return the values that are to be small."""
+        """Return the values to minimise."""
         return [result.objective(self.wishes.hour_worth_usd or 0.0) for result in results]
 
     def saved_percent(self, against: Iterable[Result]) -> float:
-        """Return the percentage saved of what others paid."""
+        """Return the savings in percent of the others' cost."""
         pairs = zip(self.ours, against, strict=True)
         return 100 * median(1 - ours.usd / other.usd for ours, other in pairs)
 
     def say(self) -> None:
-        """Print it, everybody on a line."""
+        """Print it, one line per policy."""
         ratio = {"ratio": round(median(self.ratios), 4)} if self._is_stated else {}
         self._say("spotrun", self.ours, **ratio)
         for name in self.repeats[0].peers:
@@ -194,7 +193,7 @@ class Row:
 
 
 def summarize(table: Sequence[Row]) -> None:
-    """The figures that are promised."""
+    """Print the promised figures."""
     for kind, wanted in WANTED.items():
         those = [r for r in table if r.scene.kind == kind and r.wishes.hour_worth_usd is not None]
         worst = max(those, key=lambda row: median(row.ratios))
@@ -220,7 +219,7 @@ def summarize(table: Sequence[Row]) -> None:
 
 
 def _say_saved(metric: str, those: Iterable[Row], on_demand: dict[Load, Row]) -> None:
-    """Against the largest size on demand, in dollars; and in hours, for they are not free."""
+    """Print savings against the largest size on demand, and the additional hours."""
     saved, longer = [], []
     for row in those:
         full = on_demand[row.scene.load]
@@ -232,7 +231,7 @@ def _say_saved(metric: str, those: Iterable[Row], on_demand: dict[Load, Row]) ->
 
 
 def say_oscillations(repeated: Sequence[int]) -> None:
-    """Say how many runs made a change of size that they had made before."""
+    """Print how many runs repeated an earlier change of size."""
     say("scaling_oscillations", sum(map(bool, repeated)), "runs", of=len(repeated), wanted=0)
 
 

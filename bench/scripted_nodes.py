@@ -1,4 +1,4 @@
-"""5,000 pods of plain Jobs run to completion on scripted nodes: pods/s, and what the kubelet costs.
+"""5,000 pods of plain Jobs that complete on scripted nodes: pods/s, and the cost of the kubelet.
 
 Run as `.venv/bin/python bench/scripted_nodes.py [--quick] [--pods 5000] [--profile FILE]`.
 """

@@ -1,25 +1,25 @@
-"""The cost of a planned change for a script that knows nothing of spotrun.
+"""The cost of a planned change for a script that does not use spotrun.
 
 The script is `bench/scripts_training.py`, plain DDP with a claim for its snapshots, on process
 nodes under the operator's own code.
 
-    planned_change_seconds   beyond what the script's own save takes, for a script that saves when
-                             it is told to end: `up` and `down` from the change of spec.replicas to
-                             the first step of all ranks of the new world, `suspend` until none of
-                             its processes is left
-    planned_change_failures  failures counted against a script that writes its snapshot in place,
-                             over the last one, and is hit by such changes
+    planned_change_seconds   without the script's own save, for a script that saves when it gets
+                             SIGTERM: `up` and `down` from the change of spec.replicas to the first
+                             step of all ranks of the new world, `suspend` until none of its
+                             processes is left
+    planned_change_failures  failures that are counted for a script that overwrites its last
+                             snapshot and is interrupted by such changes
 
     script_restart_seconds  for each framework and plain DDP, from the power cut of one of two nodes
                             to the first step of the other one, in new processes
-    script_steps_lost       for each with its adapter, steps that were made once more after a notice
-                            of a minute, whose replacement is there in time
+    script_steps_lost       for each with its adapter, steps that were repeated after a notice of a
+                            minute, with a replacement that is ready in time
 
-    hook_overhead_percent   what it costs a step of 50 ms that a script's steps are counted, see
+    hook_overhead_percent   the cost of counting a script's steps, for steps of 50 ms: see
                              bench/scripts_hook.py
 
 Run as `.venv/bin/python bench/scripts.py [--quick] [--repeats 3] [--only suspend]`;
-`--only=lost` and `--only=notice` are those of frameworks, `--scripts=lightning` one of them;
+`--only=lost` and `--only=notice` run the frameworks, `--scripts=lightning` only one of them;
 `--scripts=torchtitan` needs what `make test-torchtitan` fetches.
 """
 
@@ -43,9 +43,9 @@ from tests.support.jobs.statuses import failures_of
 SCRIPT = ROOT / "bench" / "scripts_training.py"
 EVENTS = ("failures", "hook", "lost", "notice")
 AHEAD_SECONDS = 35.0
-"""Interpreters are begun ahead 20 s after a start, and import PyTorch for a while."""
+"""Spare interpreters start 20 s after a start, and import PyTorch for a while."""
 CHANGES = {"up": 3, "down": 2, "suspend": 0}
-"""Each with the size after it, in their order; the first begins with two workers."""
+"""The changes in order, each with the size after it; the first begins with two workers."""
 SIZE, MOST = 2, 3
 SAVE_SECONDS = 2.0
 BALLAST_MB = 100
@@ -53,11 +53,11 @@ BALLAST_MB = 100
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a change, beside the script's own save."""
+    """The cost of a change, without the script's own save."""
 
     seconds: float
     save_seconds: float
-    stalled_seconds: float = 0.0  # of the seconds, those since the last step before it
+    stalled_seconds: float = 0.0  # the part of `seconds` since the last step before it
 
 
 def main() -> None:
@@ -145,9 +145,9 @@ async def say_notices(cluster: Cluster, scratch: Path, script: str, repeats: int
 
 
 async def told(cluster: Cluster, folder: Path, ahead_seconds: float) -> dict[str, Cost]:
-    """Measure the cost of each change for a script that saves when it is told to end.
+    """Measure the cost of each change for a script that saves when it gets SIGTERM.
 
-    The changes are so far apart that the processes of the next world are begun ahead by then.
+    There is enough time between the changes for the next world's spare processes to start.
     """
     async with open_telling_place(cluster, folder) as place:
         await start(place, "told", "--save-seconds", SAVE_SECONDS)
@@ -161,7 +161,7 @@ async def told(cluster: Cluster, folder: Path, ahead_seconds: float) -> dict[str
 
 
 async def in_place(cluster: Cluster, folder: Path, ballast_mb: int) -> int:
-    """Return how many failures a script has that writes over its only snapshot all the time."""
+    """Return the number of failures of a script that always overwrites its only snapshot."""
     async with open_telling_place(cluster, folder) as place:
         await start(place, "in-place", "--ballast-mb", ballast_mb)
         async with place.operator():
@@ -181,7 +181,7 @@ async def start(place: Place, way: str, *arguments: object) -> None:
 
 
 async def cost(place: Place, change: str) -> Cost:
-    """Make a change, and see how long it takes until all goes on after it."""
+    """Make a change, and measure the time until all ranks train again."""
     pods, old = await place.pods(), pids_of(place.trace())
     began = time.time()
     if change == "suspend":

@@ -1,4 +1,4 @@
-"""A node is lost, and a node gets a notice: the price for trainings by frameworks.
+"""A lost node, and a node with a notice: the cost for trainings with frameworks.
 
 See bench/scripts.py, which prints it.
 """
@@ -21,24 +21,24 @@ TORCHTITAN = ROOT / "tests" / "scripts" / "torchtitan_on_cpus.py"
 TORCHTITANS = ROOT / ".torchtitan"  # `make test-torchtitan` fetches it
 SCRIPTS = (*WAYS, "ddp")
 ASKED_FOR = "torchtitan"
-"""The script that is measured only if it is named: it has its adapter always, and goes on at no
-other size, so a loss is over when a replacement trains as well."""
+"""The script that is measured only if it is named: it always has its adapter, and cannot continue
+at another size, so a loss lasts until a replacement trains as well."""
 NOTICE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Found:
-    """The price of one event."""
+    """The cost of one event."""
 
     seconds: float  # from the event to the first step of all ranks after it
-    steps_lost: int  # made before it, and once more after it
+    steps_lost: int  # steps done before it, and repeated after it
     failures: int
 
 
 async def lost(
     cluster: Cluster, folder: Path, script: str, *, adapter: bool, ahead_seconds: float
 ) -> Found:
-    """Cut a node's power, some time after the start: processes are begun ahead by then."""
+    """Cut a node's power, some time after the start, when spare processes are ready."""
     async with open_telling_place(cluster, folder) as place:
         size = 2 if script == ASKED_FOR else 1
         await start(place, script, adapter=adapter, nodes=1 + size, least=size)
@@ -51,7 +51,7 @@ async def lost(
 
 
 async def noticed(cluster: Cluster, folder: Path, script: str, *, adapter: bool) -> Found:
-    """Give a node a notice; its replacement is ready long before the end."""
+    """Give a node a notice; its replacement is ready long before the node's end."""
     async with open_telling_place(cluster, folder) as place:
         await start(place, script, adapter=adapter, nodes=3, least=2)
         async with place.operator():
@@ -89,12 +89,12 @@ async def found(place: Place, before: Trace, at: float, *, size: int) -> Found:
 
 
 def lasts(lines: Trace, seconds: float) -> bool:
-    """Whether the newest process has made steps for so long."""
+    """Whether the newest process has made steps for this time."""
     made = steps(lines)
     times = [line["time"] for line in made if line["pid"] == made[-1]["pid"]]
     return bool(times) and times[-1] - times[0] >= seconds
 
 
 def steps(lines: Trace) -> Trace:
-    """Return the lines that tell of a step."""
+    """Return the lines about steps."""
     return [line for line in lines if "step" in line]

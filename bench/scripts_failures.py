@@ -1,10 +1,10 @@
-"""The number of scripts, failing as people's do, whose first cause the status of their job names.
+"""The number of failing scripts, with usual mistakes, whose job status names the first cause.
 
-Each script of `tests/scripts/failing` is a job of its own, with two workers on process nodes, under
-the operator's own code: the message of the failed job has to name the rank that failed first, how
-it ended, and what it said, as the script's own docstring expects.
+Each script of `tests/scripts/failing` is a separate job with two workers on process nodes, under
+the operator's own code. The message of the failed job must name the rank that failed first, how it
+ended, and its output, as the script's own docstring expects.
 
-    failures_named   of all of them; those that are missing are listed, with what was said instead
+    failures_named   of all scripts; missing ones are listed with the actual message
 
 Run as `.venv/bin/python bench/scripts_failures.py [--quick] [--only segfault --only abort]`.
 """
@@ -52,7 +52,7 @@ def main() -> None:
 async def run_all(
     cluster: Cluster, folder: Path, scripts: Sequence[FailingScript]
 ) -> dict[str, str]:
-    """Run them, a few at a time, and return what the status of each says in the end."""
+    """Run them, a few at a time, and return the final status message of each."""
     said: dict[str, str] = {}
     async with open_telling_place(cluster, folder) as place:
         await place.add_nodes(*(f"n{number}" for number in range(AT_ONCE * WORKERS)))
@@ -65,7 +65,7 @@ async def run_all(
 
 
 async def message_of(place: Place, script: FailingScript) -> str:
-    """Run a script as a job, and return the message with which that fails."""
+    """Run a script as a job, and return the message of its failure."""
     name = script.name.replace("_", "-")
     await place.start(
         script.copy_to(place.folder), name=name, workers=WORKERS,

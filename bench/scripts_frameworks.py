@@ -1,7 +1,7 @@
-"""Trainings by the real libraries, for bench/scripts.py: a small model, a step of 20 ms or more.
+"""Trainings with the real libraries, for bench/scripts.py: a small model, a step of 20 ms or more.
 
-Each notes its steps, saves every so many, and goes on from its newest checkpoint. Without
-`--adapter` it knows nothing of spotrun, and takes what the library itself has for that.
+Each records its steps, saves at intervals, and continues from its newest checkpoint. Without
+`--adapter` it does not use spotrun, but the library's own features for that.
 """
 
 import argparse
@@ -25,14 +25,14 @@ LONG = 1_000_000
 
 
 class Steps:
-    """The notes of a process."""
+    """The record of a process' steps."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._place = {"rank": int(os.environ["RANK"]), "size": int(os.environ["WORLD_SIZE"])}
 
     def note(self, step: int) -> None:
-        """Note that a step was made."""
+        """Record a step."""
         time.sleep(PAUSE_SECONDS)
         line = {"time": time.time(), "pid": os.getpid(), "step": step, **self._place}
         with (self._folder / "trace.jsonl").open("a") as lines:
@@ -40,7 +40,7 @@ class Steps:
 
 
 class Model(nn.Module):
-    """A layer that returns its loss, as models of Hugging Face do."""
+    """A layer that returns its loss, like models of Hugging Face."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def by_accelerate(steps: Steps, saved: Path, *, adapter: bool) -> None:
 def numbered(
     accelerator: "Accelerator", saved: Path, *, adapter: bool
 ) -> Iterator[tuple[int, Callable[[int], None]]]:
-    """Steps from the newest checkpoint on, each with what is to be called after it."""
+    """Yield steps from the newest checkpoint on, each with the function to call after it."""
     if adapter:
         from spotrun_trainer.integrations.accelerate import Checkpoints  # noqa: PLC0415
 

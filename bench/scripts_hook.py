@@ -1,9 +1,9 @@
-"""The price that a script pays for its steps being counted; bench/scripts.py prints it.
+"""The cost of counting the steps of a script; bench/scripts.py prints it.
 
-A loop with a DataLoader and AdamW in one process, whose steps begin every 50 ms, as reports are
-written twice a second whatever a step takes. With the watches and without them in turns; CPU time,
-for it says the same on a busy machine, and its mean, for a step that pays for a report is one of
-ten.
+A loop with a DataLoader and AdamW in one process, with a step every 50 ms, because reports are
+written twice a second, independent of the steps. It runs with the hooks and without them in turns.
+It is CPU time, because that is the same on a busy machine, and the mean, because one step in ten
+includes a report.
 """
 
 import atexit
@@ -26,7 +26,7 @@ WARM_STEPS = 5
 
 
 def hook_overheads(rounds: int) -> list[float]:
-    """Return, for each round, what the watches cost in percent of a step."""
+    """Return, for each round, the cost of the hooks in percent of a step."""
     optimizers = importlib.import_module("torch.optim.optimizer")
     loaders = importlib.import_module("torch.utils.data.dataloader")
     fetch = loaders._BaseDataLoaderIter.__next__  # noqa: SLF001 - what the watch replaces
@@ -41,7 +41,7 @@ def hook_overheads(rounds: int) -> list[float]:
             end()
             loaders._BaseDataLoaderIter.__next__ = fetch  # noqa: SLF001 - as it was
         if WATCH.reports is not None:
-            atexit.unregister(WATCH.reports.close)  # the folder is gone by then
+            atexit.unregister(WATCH.reports.close)  # the folder no longer exists then
         WATCH.turn_off()
     return found
 

@@ -1,14 +1,14 @@
-"""The time that bringing the package adds to a worker's start.
+"""The time that adding the package (workers.inject) adds to a worker's start.
 
-A job of one worker is started again and again on a process node, in turns with a Python that has
-spotrun, and in a stock image (tests/support/processes/stock_image.py) into which it is brought.
+A job of one worker is started repeatedly on a process node, in turns with a Python that has
+spotrun, and in a stock image (tests/support/processes/stock_image.py) to which it is added.
 
     inject_seconds   from creating the job to its script's first step: the median with injection,
                      less the median without; never less than 0
 
-It holds what both containers do: copying, checking the sums, and compiling what Python then finds
-uncompiled. Not the pull of the operator's image, and not what a container runtime takes to start a
-container, for process nodes have neither.
+It includes the work of both containers: copying, checking the sums, and compiling files that Python
+finds uncompiled. It does not include the pull of the operator's image and the start of a container
+by a container runtime, because process nodes have neither.
 
 Run as `.venv/bin/python bench/scripts_inject.py [--quick] [--repeats 5]`.
 """
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 async def starts(cluster: Cluster, scratch: Path, repeats: int) -> dict[str, list[float]]:
-    """Return the lengths of so many starts of each way."""
+    """Return the durations of several starts in each way."""
     path = stock_image(scratch / "image")
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number in range(repeats):

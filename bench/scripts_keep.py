@@ -1,15 +1,15 @@
-"""The cost of `keep` for a plain DDP loop, and what a power cut costs a loop that has it.
+"""The cost of `keep` for a plain DDP loop, and the cost of a power cut for a loop with it.
 
-The script is `tests/scripts/kept_loop.py` on process nodes under the operator's own code; the node
-of each rank in turn loses its power, some time after the start: processes are begun ahead by then.
+The script is `tests/scripts/kept_loop.py` on process nodes under the operator's own code. The nodes
+of the ranks lose their power in turn, some time after the start, when spare processes are ready.
 
-    keep_step_ms            added to a step in which a state of so many MB is copied
-    script_steps_lost       steps that the survivor of a power cut had done, and that are made again
-                            by it, or once the replacement has joined it
+    keep_step_ms            time added to a step that copies a state of this many MB
+    script_steps_lost       steps that the survivor of a power cut had done and that it repeats,
+                            alone or after the replacement has joined it
     script_restart_seconds  from the cut to the first step of all ranks of the next world: that of
                             the survivor alone, as for the scripts of bench/scripts.py
-    script_whole_seconds    from the cut until the replacement trains as well: the start of its pod,
-                            and its import of PyTorch
+    script_whole_seconds    from the cut until the replacement trains as well: this includes the
+                            start of its pod, and its import of PyTorch
 
 Run as `.venv/bin/python bench/scripts_keep.py [--quick] [--repeats 3] [--only cost]`.
 """
@@ -42,11 +42,11 @@ from tests.support.cluster.operator_world import install_crds
 STATE_MB = (10, 100)
 LAYERS = 8
 WARM_UP = 3
-"""Copies that touch the memory for the first time, and are slower."""
+"""The first copies, which are slower because they use the memory for the first time."""
 
 
 class Cut(NamedTuple):
-    """A power cut's cost."""
+    """The cost of a power cut."""
 
     steps_lost: int
     restart_seconds: float
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def step_costs(state_mb: int, copies: int) -> list[float]:
-    """Return the seconds of each call that copies a model with AdamW's state."""
+    """Return the duration of each call that copies a model with AdamW's state."""
     torch.set_num_threads(1)
     width = round((state_mb * 1e6 / 4 / 3 / LAYERS) ** 0.5)  # weights, and two moments of each
     model = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(LAYERS)))
@@ -86,7 +86,7 @@ def step_costs(state_mb: int, copies: int) -> list[float]:
     copy = NodeCopy(offered_memory(environment))
     kept = Kept(Writer(tracked), copy, step=0, position=Position(), every=1, seed=None)
     costs = [timed(kept) for _ in range(WARM_UP + copies)]
-    assert copy.is_there, "there is room"
+    assert copy.is_there, "there is enough room"
     return costs[WARM_UP:]
 
 
@@ -111,7 +111,7 @@ async def measure_cuts(repeats: int, ahead_seconds: float) -> None:
 
 
 async def power_cut(cluster: Cluster, folder: Path, rank: int, ahead_seconds: float) -> Cut:
-    """Cut off the node of a rank; its replacement has a node waiting."""
+    """Cut the power of a rank's node; a node for the replacement already exists."""
     async with open_telling_place(cluster, folder) as place:
         await place.add_nodes("a", "b", "c")
         await place.start("kept_loop.py", folder, *FOR_LONG, sizes={"min": 1})
@@ -135,7 +135,7 @@ async def power_cut(cluster: Cluster, folder: Path, rank: int, ahead_seconds: fl
 
 
 def made_again(done: int, after: Trace) -> int:
-    """Return how many of the steps that were done are made again; no step is one."""
+    """Return how many of the completed steps are repeated; no step counts as one."""
     return max(done + 1 - min((line["step"] for line in after), default=done + 1), 0)
 
 

@@ -1,7 +1,7 @@
-"""A plain DDP training for bench/scripts.py: it knows nothing of spotrun, and saves by itself.
+"""A plain DDP training for bench/scripts.py: it does not use spotrun, and saves by itself.
 
-told      rank 0 saves when the script is told to end (SIGTERM), and starts from that
-in-place  rank 0 writes its snapshot over the last one, again and again, and has no handler
+told      rank 0 saves when the script gets SIGTERM, and the next start continues from that
+in-place  rank 0 repeatedly overwrites its last snapshot, and handles no signal
 """
 
 import argparse
@@ -22,7 +22,7 @@ IN_PLACE_EVERY = 5  # steps
 
 
 class Training:
-    """A small model, with ballast in its snapshot so that it takes a while to write."""
+    """A small model, with ballast in its snapshot so that a write takes some time."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.way: str = arguments.way
@@ -66,7 +66,7 @@ class Training:
             self.save(draft)
             time.sleep(max(began + self.save_seconds - time.time(), 0.0))
             draft.replace(self.snapshot)
-        dist.barrier()  # nobody ends before it is saved
+        dist.barrier()  # no rank ends before the save is done
         self.note(saved=self.step, seconds=time.time() - began)
         sys.exit(0)
 

@@ -1,18 +1,18 @@
-"""Checkpoints in S3: what a save costs the training, how quick it is, and what survives trouble.
+"""Checkpoints in S3: the cost of a save for the training, its speed, and its safety under faults.
 
-Against a real S3 server on this machine, with real training steps of one process: 100 M parameters
-with AdamW, 1.2 GB. `store_call_ms` and `store_step_ratio` are as in `bench/checkpoint.py`.
-`store_save_ratio`, `store_restore_ratio`: the seconds of the best peer over ours, for equal bytes
-in the same run, in turns: boto3's transfers, and torch's distributed checkpoint with
-s3torchconnector where somebody has installed that (it is no dependency). `store_save_of_obstore`,
-`store_restore_of_obstore`: those of obstore alone, which neither hashes nor divides, over ours.
+With a real S3 server on this machine and real training steps of one process: 100 M parameters with
+AdamW, 1.2 GB. `store_call_ms` and `store_step_ratio` are as in `bench/checkpoint.py`.
+`store_save_ratio`, `store_restore_ratio`: the time of the best peer divided by ours, for equal
+bytes in the same run, in turns. The peers are boto3's transfers and torch's distributed checkpoint
+with s3torchconnector, if that is installed (it is not a dependency). `store_save_of_obstore`,
+`store_restore_of_obstore`: the same for obstore alone, which neither hashes nor splits the data.
 
 `store_save_cpu_ms_per_mb_...`, `store_restore_cpu_ms_per_mb_...`: the CPU time of client and server
-together, which other work on the machine hardly changes; with how much of it is the server's.
+together, which hardly depends on other work on the machine; with the server's part of it.
 
-`store_lost`, `store_corrupt`: of saves behind a proxy that lets 10 % of all requests fail (503s,
-500s, connections that are reset before and after, answers that are cut off), by processes that are
-killed at random moments: acknowledged ones that were not found again, and those that differ.
+`store_lost`, `store_corrupt`: processes that are killed at random moments save through a proxy that
+lets 10 % of all requests fail (503s, 500s, connections reset before and after, truncated answers).
+These are the acknowledged saves that were not found again, and those that differ.
 
 Run as `.venv/bin/python bench/storage.py [--quick] [--repeats 3] [--layers 12]
 [--saves 200] [--seed 1]`.
@@ -64,7 +64,7 @@ class Cpu:
 
 
 def cpu_seconds(server_pid: int) -> Cpu:
-    """Return what was used so far."""
+    """Return the CPU time that was used so far."""
     _, _, after_name = Path(f"/proc/{server_pid}/stat").read_text().rpartition(")")
     user, system = after_name.split()[11:13]
     server = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
@@ -81,7 +81,7 @@ class Way:
     cpu: dict[str, list[Cpu]] = field(default_factory=lambda: {"save": [], "restore": []})
 
     def run(self, server_pid: int) -> None:
-        """Do both, once."""
+        """Save and restore once."""
         for name, does in (("save", self.save), ("restore", self.restore)):
             began, before = time.perf_counter(), cpu_seconds(server_pid)
             does()
@@ -89,7 +89,7 @@ class Way:
             self.cpu[name].append(cpu_seconds(server_pid) - before)
 
     def typical(self, what: str) -> float:
-        """Return the median of what was measured."""
+        """Return the median of the measurements."""
         return statistics.median(self.seconds[what])
 
 
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def measure(training: Training, server: Server, repeats: int) -> None:
-    """The cost beside training, and then each way alone, in turns."""
+    """Measure the cost beside training, and then each way alone, in turns."""
     ours = Ours(training, f"s3://{BUCKET}/ours")
     facts = {"parameters": training.parameters, "threads": torch.get_num_threads()}
     training.step()
@@ -137,7 +137,7 @@ def measure(training: Training, server: Server, repeats: int) -> None:
 
 
 def compare(what: str, ways: Mapping[str, Way], megabytes: float) -> None:
-    """Say what one direction came to."""
+    """Print the results of one direction."""
     for name, way in ways.items():
         speeds = [megabytes / one for one in way.seconds[what]]
         say(f"store_{what}_mb_per_second_{name}", speeds, "MB/s", megabytes=round(megabytes))
@@ -153,7 +153,7 @@ def compare(what: str, ways: Mapping[str, Way], megabytes: float) -> None:
 
 
 def ways_of(training: Training, ours: Ours, server: Server) -> dict[str, Way]:
-    """Ours, obstore alone in two ways, boto3, and torch's own where it is installed."""
+    """Return ours, obstore alone in two ways, boto3, and torch's own if it is installed."""
 
     def save() -> None:
         ours.call()
@@ -174,7 +174,7 @@ def ways_of(training: Training, ours: Ours, server: Server) -> dict[str, Way]:
 
 
 def obstore_alone(content: memoryview) -> dict[str, Way]:
-    """The same bytes, in parts of the same size, and back in one stream or in such parts."""
+    """Return ways to save the same bytes in equal parts, and to restore in one stream or parts."""
     store = S3Store(BUCKET, client_options={"allow_http": True, "timeout": "600s"})
     starts = range(0, len(content), PART_BYTES)
     ends = [min(start + PART_BYTES, len(content)) for start in starts]

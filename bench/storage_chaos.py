@@ -1,4 +1,4 @@
-"""Saves into a store where one request in ten fails, by processes that are killed at any moment."""
+"""Saves to a store that fails one request in ten, by processes that are killed at any moment."""
 
 import random
 import signal
@@ -22,17 +22,17 @@ PATIENCE_SECONDS = 300.0
 
 
 class Held:
-    """A state of which every bit follows from its step."""
+    """A state whose bits all follow from its step."""
 
     def __init__(self, step: int) -> None:
         self.content = {"x": content(step), "step": step}
 
     def state_dict(self) -> dict[str, object]:
-        """Return it."""
+        """Return the state."""
         return dict(self.content)
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Take another."""
+        """Load another state."""
         self.content = dict(state)
 
 
@@ -42,7 +42,7 @@ def content(step: int) -> torch.Tensor:
 
 
 def be_a_training(address: str, env: dict[str, str], told: Connection) -> None:
-    """Go on from the newest checkpoint, and save every step until killed; tell what is durable."""
+    """Continue from the newest checkpoint, and save every step until killed; report the saves."""
     import os  # noqa: PLC0415 - the environment of this process
 
     os.environ.update(env)
@@ -67,7 +67,7 @@ def be_a_training(address: str, env: dict[str, str], told: Connection) -> None:
 
 
 def survive(server: Server, address: str, saves: int, seed: int) -> None:
-    """Count acknowledged saves that are not found again, and those that are another's bits."""
+    """Count acknowledged saves that are not found again, and those with wrong bits."""
     dice = random.Random(seed)  # noqa: S311 - no secrets
     acknowledged, lost, corrupt, kills, failed = -1, 0, 0, 0, 0
     with disturbing(server.url, seed) as proxy:
@@ -87,24 +87,24 @@ def survive(server: Server, address: str, saves: int, seed: int) -> None:
 def _until_killed(
     address: str, env: dict[str, str], acknowledged: int, saves: int, dice: random.Random
 ) -> tuple[int, int]:
-    """Let a process save some steps; return the last one it told of, and how many saves failed."""
+    """Let a process save some steps; return the last one reported, and the number of failures."""
     ours, theirs = SERVER.Pipe()
     child = SERVER.Process(target=be_a_training, args=(address, env, theirs))
     child.start()
     until, failures = time.monotonic() + PATIENCE_SECONDS, 0
     wanted = min(saves - 1, acknowledged + dice.randint(1, MOST_BETWEEN_KILLS))
     while acknowledged < wanted:
-        assert ours.poll(until - time.monotonic()), "nothing was saved for minutes"
+        assert ours.poll(until - time.monotonic()), "no step was saved for minutes"
         if isinstance(said := ours.recv(), int):
             acknowledged = said
         else:
             failures += 1
-    time.sleep(dice.uniform(0, 0.5))  # amid the next save
+    time.sleep(dice.uniform(0, 0.5))  # during the next save
     assert child.pid
     child.kill()
     child.join()
     assert child.exitcode == -signal.SIGKILL
-    while ours.poll(0):  # what it told of before
+    while ours.poll(0):  # earlier reports
         try:
             said = ours.recv()
         except EOFError:
@@ -114,7 +114,7 @@ def _until_killed(
 
 
 def _found(address: str, acknowledged: int) -> tuple[bool, bool]:
-    """Whether the step, or a later one, is the newest, and whether each bit of it is right."""
+    """Whether the step, or a later one, is the newest, and whether all its bits are right."""
     opened, held = Checkpoints(address, keep=2), Held(-1)
     tracked = Tracked()
     tracked.add("held", held)

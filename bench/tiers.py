@@ -1,19 +1,19 @@
-"""The local tier: what it costs to save there, and a start from it beside one from a store.
+"""The local tier: the cost of a save there, and a start from it compared with one from a store.
 
-Real agents' servers in processes of their own, over the loopback, as the S3 server is (versitygw,
-over a folder). `tier_call_ms`: from the call until training goes on, and `tier_commit_ms` until the
-part and its copy on the other node are there; both without steps beside. `tier_restore_ratio`: the
-seconds of a restore from the store over those from a neighbour's memory, by a process that has none
-of it itself, for equal bytes and in turns; `tier_restore_own_ratio`: the same from the worker's own
-folder, as all but the replacement of the lost node do it. Each is measured twice: with the server
-as it is, on the same machine, and `emulated`: each request for reading takes at least as long as it
-would from S3, 25 ms and then 90 MB/s on each of the eight connections (AWS names 85 to 90). The
-client waits for that time by itself, for a proxy would take the cores that are measured. The way
-from a neighbour is the loopback, which no delay is added to. `restore_seconds_emulated`: the load
-alone, and after the checkpoint was fetched for the 2 s that a model is made in.
+Real servers of agents run in their own processes over loopback, like the S3 server (versitygw with
+a folder). `tier_call_ms`: from the call until training continues; `tier_commit_ms`: until the part
+and its copy on the other node are stored; both without steps beside. `tier_restore_ratio`: the time
+of a restore from the store divided by that from a neighbour's memory, by a process that has no part
+of the state itself, for equal bytes and in turns. `tier_restore_own_ratio`: the same from the
+worker's own folder, as all workers except the replacement do. Each is measured twice: with the
+server as it is, on the same machine, and `emulated`: each read request takes at least as long as
+from S3, 25 ms and then 90 MB/s on each of the eight connections (AWS states 85 to 90). The client
+itself waits for that time, because a proxy would use the measured cores. Reads from a neighbour use
+the loopback without a delay. `restore_seconds_emulated`: the load alone, and the load after the
+checkpoint was prefetched during the 2 s in which a model is created.
 
-`tier_lost`, `tier_corrupt`: of losses of one node of three at a random moment of a save, those
-after which the newest step that counts was not found again, and those of which bits differ.
+`tier_lost`, `tier_corrupt`: one of three nodes is lost at a random moment of a save; these are the
+losses after which the newest complete step was not found again, and those after which bits differ.
 
 Run as `.venv/bin/python -m bench.tiers [--quick] [--repeats 5] [--layers 12] [--losses 60]
 [--seed 1]`.
@@ -71,14 +71,14 @@ def main() -> None:
         size, arguments.repeats, arguments.losses = Size(128, 2, 2_000, 64), 1, 6
     in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
     with tempfile.TemporaryDirectory(dir=in_memory) as folder:
-        with patch.object(lanes, "LANE_BYTES", 1 << 10):  # as large parts are read
+        with patch.object(lanes, "LANE_BYTES", 1 << 10):  # so that parts are read like large ones
             lose_nodes(Path(folder), arguments.losses, random.Random(arguments.seed))  # noqa: S311
         with tempfile.TemporaryDirectory() as disk:
             measure(Training(size), Path(folder), Path(disk), arguments.repeats)
 
 
 def measure(training: Training, memory: Path, disk: Path, repeats: int) -> None:
-    """Save in both places, and restore from each, in turns."""
+    """Save in both places and restore from each, in turns."""
     training.step()
     state = training.tracked
     megabytes = sum(one.nbytes for one in state.flatten().tensors.values()) / 1e6
@@ -109,7 +109,7 @@ def measure(training: Training, memory: Path, disk: Path, repeats: int) -> None:
 
 
 def load_preloaded(state: Tracked, model_seconds: float) -> float:
-    """Return the seconds of a restore that was begun while a model was made for so long."""
+    """Return the seconds of a restore whose data was prefetched while a model was created."""
     took = list[float]()
 
     def restore() -> None:
@@ -128,7 +128,7 @@ def load_preloaded(state: Tracked, model_seconds: float) -> float:
 
 
 def far_away(restore: Callable[[], object]) -> None:
-    """Restore while each request takes as long as one to S3."""
+    """Restore with requests that each take as long as one to S3."""
     with ExitStack() as patched:
         for name, sent_bytes in SENT_BYTES.items():
             slow = slowed(getattr(requests, name), sent_bytes)
@@ -137,7 +137,7 @@ def far_away(restore: Callable[[], object]) -> None:
 
 
 def slowed(request: Callable[..., Any], sent_bytes: Callable[..., int]) -> Callable[..., Any]:
-    """Return a request that waits after its answer until a store far away would have answered."""
+    """Return a request that waits after its answer as long as a remote store would take."""
 
     def ask(*arguments: Any) -> Any:  # noqa: ANN401 - any request
         until = time.perf_counter() + FIRST_BYTE_SECONDS
@@ -157,7 +157,7 @@ def save(state: Tracked, nodes: list[Node], repeats: int, facts: Mapping[str, ob
         world.call(step)
         called = time.perf_counter()
         assert not world.until_done().failed
-        if step:  # buffers are made with the first
+        if step:  # the first save allocates the buffers
             call_ms.append(1e3 * (called - began))
             commit_ms.append(1e3 * (time.perf_counter() - began))
     world.close()
@@ -166,7 +166,7 @@ def save(state: Tracked, nodes: list[Node], repeats: int, facts: Mapping[str, ob
 
 
 def restorer(nodes: list[Node], state: Tracked) -> Callable[[], object]:
-    """Return what a process on the first of these nodes does to restore."""
+    """Return the function with which a process on the first node restores."""
     world = World(nodes, [state], 2)
 
     def restore() -> None:
@@ -180,7 +180,7 @@ def restorer(nodes: list[Node], state: Tracked) -> Callable[[], object]:
 def compare(
     ways: Mapping[str, Callable[[], object]], repeats: int, facts: Mapping[str, object]
 ) -> None:
-    """Restore in each way, in turns."""
+    """Restore with each way, in turns."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, restore in ways.items():
@@ -197,7 +197,7 @@ def compare(
 
 
 def lose_nodes(memory: Path, losses: int, dice: random.Random) -> None:
-    """Lose one of three nodes amid a save, again and again; each time all start anew."""
+    """Lose one of three nodes during a save, repeatedly; each time all start again."""
     nodes = [Node(memory, f"node-{number}") for number in range(3)]
     models = [nn.Linear(64, 64) for _ in nodes]
     states = [Tracked() for _ in nodes]
@@ -221,7 +221,7 @@ def lose_nodes(memory: Path, losses: int, dice: random.Random) -> None:
         fill(models, -1)
         newest = after.find()
         lost += newest is None or newest.name.step < counted
-        assert newest is not None, "no step is left to go on from"
+        assert newest is not None, "no step is left to continue from"
         after.load(newest)
         found = newest.name
         corrupt += not all(bool((model.weight == found.step).all()) for model in models)
@@ -233,7 +233,7 @@ def lose_nodes(memory: Path, losses: int, dice: random.Random) -> None:
 
 
 def fill(models: Sequence[nn.Linear], step: int) -> None:
-    """Let weights say which step they are of."""
+    """Set weights that show their step."""
     with torch.no_grad():
         for model in models:
             model.weight.fill_(step)

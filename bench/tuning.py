@@ -1,10 +1,10 @@
-"""The search at equal dollars, beside plain Optuna and random draws, and what a suggestion takes.
+"""The search for equal money, compared with plain Optuna and random draws; a suggestion's cost.
 
-Six synthetic objectives, whose minimum is known and whose trials differ in cost: 20 times as much
-at one end of their first parameter as at the other, wherever the minimum lies (of the last one the
-cost follows from the model's size). Each search may spend what 30 random trials cost on average;
-the regret is what the best trial within that is above the minimum. A row has the median over seeds;
-`ratio` divides it by plain TPE's: Optuna alone with its defaults, which knows nothing of costs.
+Six synthetic objectives with a known minimum and trials of different cost: 20 times as much at one
+end of their first parameter as at the other, wherever the minimum is (for the last one, the cost
+follows from the model's size). Each search may spend the mean cost of 30 random trials; the regret
+is the difference between the best trial within that and the minimum. A row has the median over
+seeds; `ratio` divides it by that of plain TPE: Optuna alone with its defaults, without costs.
 
 Run as `.venv/bin/python bench/tuning.py [--quick] [--only regret] [--jobs 2]`.
 """
@@ -50,7 +50,7 @@ from spotrun.search.draws import draw
 from spotrun.search.process.optuna_search import ask
 
 TRIALS_PAID = 30
-"""The budget, in random trials: what a team spends on a search of some parameters."""
+"""The budget, in random trials: a usual amount for a search of some parameters."""
 
 
 Trials = Iterator[tuple[float, float]]  # losses and dollars, without an end
@@ -108,13 +108,13 @@ SEARCHES: dict[str, Search] = {
 
 
 def budget_usd(objective: Objective) -> float:
-    """Return what so many random trials cost on average."""
+    """Return the mean cost of `TRIALS_PAID` random trials."""
     points = (objective.space.at(partial(draw, 0, n)) for n in range(2000))
     return TRIALS_PAID * fmean(map(objective.usd, points))
 
 
 def regret(objective: Objective, search: Search, seed: int) -> float:
-    """Return how much the best trial that was paid in full is above the minimum."""
+    """Return the difference between the best fully paid trial and the minimum."""
     usd, best, spent = budget_usd(objective), math.inf, 0.0
     for loss, cost in search(objective, seed, usd):
         spent += cost
@@ -125,7 +125,7 @@ def regret(objective: Objective, search: Search, seed: int) -> float:
 
 
 def regrets(case: tuple[int, str, int]) -> float:
-    """Return a regret by the names of what to compare, for a process of a pool."""
+    """Return a regret for a case given by name, for a process of a pool."""
     place, search, seed = case
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return regret(OBJECTIVES[place], SEARCHES[search], seed)
@@ -134,7 +134,7 @@ def regrets(case: tuple[int, str, int]) -> float:
 def compare(places: Sequence[int], seeds: int, jobs: int) -> Iterator[dict[str, object]]:
     """Yield a row for each objective, and their mean."""
     ratios: dict[str, list[float]] = {name: [] for name in SEARCHES}
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a thread each; these are small matrices
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread each: the matrices are small
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for place in places:
             cases = [(place, name, seed) for name in SEARCHES for seed in range(seeds)]
@@ -169,7 +169,7 @@ def rounded(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def suggestion(trials: int, repeats: int) -> Iterator[dict[str, object]]:
-    """Yield what a suggestion takes with a long history: time, and memory here and in the child."""
+    """Yield the cost of a suggestion with a long history: time, and memory of both processes."""
     objective = OBJECTIVES[-1]
     history = []
     for number in range(trials):
@@ -203,7 +203,7 @@ def suggestion(trials: int, repeats: int) -> Iterator[dict[str, object]]:
         "value": max(round(resident_mb() - before, 1), 0.0),
         "unit": "MB",
         "allowed": 60,
-        "process_mb": round(child, 1),  # gone with the answer
+        "process_mb": round(child, 1),  # freed after the answer
         **about,
     }
 
@@ -226,7 +226,7 @@ def main() -> None:
     places = [
         place for place, one in enumerate(OBJECTIVES) if options.objective in (None, one.name)
     ]
-    # First: a process's memory grows with what it has done before.
+    # First, because a process' memory grows with its earlier work.
     if options.only != "regret":
         for row in suggestion(100 if options.quick else 1000, 1 if options.quick else 5):
             print(json.dumps(row), flush=True)

@@ -1,16 +1,16 @@
-"""The worth of stopping trials early: ours beside Ray Tune's and Optuna's, at equal dollars.
+"""The value of stopping trials early: ours compared with Ray Tune's and Optuna's, for equal money.
 
 The trials are recorded learning curves (`bench/tuning_record.py`): real trainings of a small
 language model with random values. Every search begins the same trials in the same order, four at a
-time, and may spend what six trials cost that are trained to their end; a second of CPU costs a
-cent. So the searches differ only in which trials they stop, and when. The regret is what the best
-value that was reported within the budget is above the best one of all curves.
+time, and may spend the cost of six complete trials; a second of CPU costs a cent. So the searches
+differ only in which trials they stop, and when. The regret is the difference between the best value
+that was reported within the budget and the best value of all curves.
 
-    tune_pruning_regret       the mean over orders, for each way to stop (of a few curves a median
-                              jumps from one to the next); `trials` is how many trials were begun,
-                              `ends` how many of them were trained to their end, medians
-    tune_asha_regret_ratio    ASHA's of ours over Ray Tune's, where Ray is installed (it is none of
-                              the project's dependencies: `pip install ray numpy`), and else over
+    tune_pruning_regret       the mean over orders, for each way to stop (with few curves a median
+                              would jump between them); `trials` is the median number of begun
+                              trials, `ends` that of trials trained to their end
+    tune_asha_regret_ratio    the regret of our ASHA divided by Ray Tune's if Ray is installed (it
+                              is not a dependency of the project: `pip install ray numpy`), else by
                               Optuna's
 
 Run as `.venv/bin/python -m bench.tuning_curves [--quick] [--orders 200] [--paid 6]`.
@@ -49,25 +49,25 @@ from spotrun.search import (
 PARALLEL = 4
 USD_PER_SECOND = 0.01
 GRACE, REDUCTION = 10, 3
-"""Rungs at 10, 30 and 90 steps of 270, for all that have rungs."""
+"""Rungs at 10, 30 and 90 steps of 270, for all ways with rungs."""
 
 
 RECORDED = Path(__file__).with_name("tuning_curves.json")
 STEPS, EVERY = 270, 10
-"""The length of a recorded training, and how often its loss was taken."""
+"""The steps of a recorded training, and the steps between two recorded losses."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A training: its values, what a step takes, and the loss after each `EVERY` steps."""
+    """A training: its values, the duration of a step, and the loss after each `EVERY` steps."""
 
     values: Values
     step_seconds: float
-    losses: tuple[float, ...]  # NaN from where it has diverged
+    losses: tuple[float, ...]  # NaN after it has diverged
 
 
 def read_curves(path: Path = RECORDED) -> list[Curve]:
-    """Return what was recorded."""
+    """Return the recorded curves."""
     return [
         Curve(
             one["values"],
@@ -82,14 +82,14 @@ class Stops(Protocol):
     """A way to stop trials early."""
 
     def told(self, number: int, step: int, loss: float) -> set[int]:
-        """Hear a report; returns the numbers of the trials to stop now."""
+        """Process a report; returns the numbers of the trials to stop now."""
 
     def complete(self, number: int) -> None:
-        """Hear that a trial was trained to its end."""
+        """Record that a trial was trained to its end."""
 
 
 class Ours:
-    """Judges all that run whenever one reports, as the operator does."""
+    """Judges all running trials whenever one reports, as the operator does."""
 
     def __init__(self, pruning: Pruning) -> None:
         self._pruning = pruning
@@ -144,7 +144,7 @@ class RayAsha:
 
 
 class OptunaHalving:
-    """Optuna's pruner by the same rungs; it is asked at each report, as its users do."""
+    """Optuna's pruner with the same rungs, called at each report, as its users do."""
 
     def __init__(self) -> None:
         pruner = optuna.pruners.SuccessiveHalvingPruner(
@@ -179,7 +179,7 @@ if importlib.util.find_spec("ray") is not None:
 
 
 def search(curves: Sequence[Curve], stops: Stops, usd: float) -> tuple[float, int, int]:
-    """Spend that much on trials in this order; returns the best value, trials begun and ended."""
+    """Spend this amount on trials in this order; returns the best value, trials begun and ended."""
     waiting = list(enumerate(curves))[::-1]
     at: list[tuple[float, int, int]] = []  # when a trial reports, its number, its reports so far
     gone: set[int] = set()

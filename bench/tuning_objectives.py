@@ -1,7 +1,7 @@
 """Synthetic objectives with a known minimum, whose trials differ in cost.
 
 A trial costs 20 times as much at one end of its first parameter as at the other, wherever the
-minimum lies; of the last objective the cost follows from the size of a made-up model.
+minimum is; for the last objective the cost follows from the size of a made-up model.
 """
 
 import math
@@ -21,13 +21,13 @@ from spotrun.search import (
 )
 
 DEARER = 20.0
-"""A trial costs so many times as much at the end of the first parameter: 1 to 20 layers, say."""
+"""The cost of a trial at the end of the first parameter, relative to its start."""
 LEAST_USD = 0.10
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A function with a known minimum, and what a trial costs."""
+    """A function with a known minimum, and the cost of a trial."""
 
     name: str
     space: Space
@@ -109,7 +109,7 @@ def levy(x: list[float]) -> float:
 
 
 def training() -> Objective:
-    """A made-up training: larger models are better and dearer, and want a lower learning rate."""
+    """A made-up training: larger models are better, cost more, and need a lower learning rate."""
     space = Space(
         (
             Parameter("layers", Int(2, 24)),

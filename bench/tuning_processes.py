@@ -1,4 +1,4 @@
-"""The processes of trials, looked at every 50 ms: when each began and ended, and its CPU time."""
+"""The processes of trials, checked every 50 ms: when each began and ended, and its CPU time."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LOOK_SECONDS = 0.05
-_LOOKS = 3  # at a process: what has just been forked shows its parent's environment
+_LOOKS = 3  # at a process: a new fork still shows its parent's environment
 _TICKS = os.sysconf("SC_CLK_TCK")
 _JOB = b"SPOTRUN_JOB="
 _PROC = Path("/proc")
@@ -19,17 +19,17 @@ _PROC = Path("/proc")
 
 @dataclass
 class Process:
-    """One process of a trial's worker; its seconds are of the machine's clock."""
+    """One process of a trial's worker; times are in seconds of the machine's clock."""
 
     job: str
-    is_agent: bool  # torchrun; else a training process, or one that is begun ahead
+    is_agent: bool  # torchrun; else a training process, or a spare one
     began: float
     ended: float = float("inf")
     times: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)  # seconds used until each of these times
+    cpu: list[float] = field(default_factory=list)  # CPU seconds used until each of these times
 
     def cpu_between(self, since: float, until: float) -> float:
-        """Return the CPU seconds that it used in a stretch of time, as far as it was seen."""
+        """Return the CPU seconds that it used in a time, as far as it was observed."""
         return self._cpu_at(until) - self._cpu_at(since)
 
     def _cpu_at(self, moment: float) -> float:
@@ -39,7 +39,7 @@ class Process:
 
 @contextmanager
 def watched_processes() -> Iterator[list[Process]]:
-    """Look at the processes of all trials meanwhile; the list grows."""
+    """Watch the processes of all trials during the block; the list grows."""
     found: list[Process] = []
     is_over = threading.Event()
     thread = threading.Thread(target=_watch, args=(found, is_over), daemon=True)
@@ -54,7 +54,7 @@ def watched_processes() -> Iterator[list[Process]]:
 def _watch(found: list[Process], is_over: threading.Event) -> None:
     booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     known: dict[str, Process] = {}
-    looks: Counter[str] = Counter()  # at processes of nobody, or that have just been forked
+    looks: Counter[str] = Counter()  # at processes of no trial, or new forks
     while not is_over.wait(LOOK_SECONDS):
         there = {name for name in os.listdir(_PROC) if name.isdigit()}  # noqa: PTH208 - 20 a second
         now = time.time()
@@ -70,7 +70,7 @@ def _watch(found: list[Process], is_over: threading.Event) -> None:
 
 
 def _process(pid: str, booted: float, known: Container[str]) -> Process | None:
-    """Return a process if it is of a trial; `known` are others of trials."""
+    """Return a process if it belongs to a trial; `known` are other processes of trials."""
     with suppress(OSError):
         variables = (_PROC / pid / "environ").read_bytes().split(b"\0")
         job = next((one[len(_JOB) :] for one in variables if one.startswith(_JOB)), None)

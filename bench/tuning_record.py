@@ -1,11 +1,11 @@
 """Learning curves of real trainings, recorded for `bench/tuning_curves.py`.
 
-Each curve is a small transformer that learns to write Python from the source of the standard
-library, with values of its own: loss on held-out text after every tenth step, and the CPU time of
-a step. A process trains with one thread, so that the CPU time depends little on what else runs.
+Each curve is of a small transformer that learns to write Python from the source of the standard
+library, with different values: the loss on held-out text after every tenth step, and the CPU time
+of a step. A process trains with one thread, so that CPU time depends little on other processes.
 
 Run as `.venv/bin/python -m bench.tuning_record [--curves 81] [--jobs 2] [--to FILE]`; with two
-cores it takes some 15 minutes. A file that is there is replaced only when all curves are whole.
+cores it takes about 15 minutes. An existing file is replaced only when all curves are complete.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _CONTEXT, _BATCH, _HEADS, _HELD_OUT = 32, 32, 4, 128
 
 
 def train(number: int) -> dict[str, Any]:
-    """Train with the values of that number; returns the curve as it is written down."""
+    """Train with the values of this number; returns the curve in the form of the file."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     values = SPACE.at(partial(draw, 0, number))
@@ -93,7 +93,7 @@ def _model(layers: int, width: int, dropout: float) -> nn.ModuleList:
 
 
 def main() -> None:
-    """Record curves, and write them down."""
+    """Record curves, and write them to the file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--curves", type=how_many, default=81)
     parser.add_argument("--jobs", type=how_many, default=2)

@@ -1,21 +1,21 @@
-"""A search of real trainings, undisturbed and while nodes are lost: nothing lost, the same best.
+"""A search of real trainings, undisturbed and with lost nodes: no trial lost, the same best trial.
 
 The trials are `tests/scripts/tuned_loop.py` under torchrun on process nodes of devcluster, in
-deterministic mode; the operator is the real one, in this process. In the second search a node that
-a trial trains on loses its power, again and again, and another one comes in its place.
+deterministic mode; the operator is the real one, in this process. In the second search nodes on
+which trials train lose their power, one after the other, and each is replaced by another node.
 
-    tune_trials_lost         trials of both that did not succeed, or whose values, metric or number
-                             differ between them
+    tune_trials_lost         trials of both searches that did not succeed, or whose values, metric
+                             or number differ between the searches
     tune_same_best           1 if both found the same best trial, with the same metric to all digits
-    tune_cost_error_usd      of both, the cost in the search's status beside what an independent
-                             meter adds up from watches of pods and nodes
+    tune_cost_error_usd      for both, the difference between the cost in the search's status and
+                             the sum of an independent meter that watches pods and nodes
     tune_turnaround_seconds  from a trial's last step to the first step of the next trial on that
                              node, in the undisturbed search; `parts` says where they went (medians)
 
 Run as `.venv/bin/python -m bench.tuning_search [--quick] [--trials 24] [--nodes 4] [--lost 6]
-[--seed 1] [--room 1]`; `--room` is how many trials a node has room for, `--turnaround` leaves the
-search out in which nodes are lost, and `--late` imports nothing while torchrun starts. With
-`--keep FOLDER` a search that has ended is kept there, and not run again.
+[--seed 1] [--room 1]`; `--room` is the number of trials that a node has room for, `--turnaround`
+leaves out the search with lost nodes, and `--late` imports nothing while torchrun starts. With
+`--keep FOLDER` a search that has ended is stored there, and not run again.
 """
 
 import argparse
@@ -46,8 +46,8 @@ from tests.integration.trainer.traces import read_trace
 from tests.meter.meter import PRICE, Meter, metered
 from tests.support.cluster.operator_world import install_crds
 
-USD_PER_HOUR = "36"  # a cent a second, so that a second that is charged to nobody shows
-STEPS_SEEN = 20  # of a trial before its node is lost
+USD_PER_HOUR = "36"  # a cent per second, so that one second without a charge is visible
+STEPS_SEEN = 20  # steps of a trial before its node is lost
 PATIENCE_SECONDS = 1800
 
 
@@ -55,7 +55,7 @@ PATIENCE_SECONDS = 1800
 class Found:
     """The end of a search."""
 
-    outcomes: list[list[object]]  # number, values, end and metric of each: not of its nodes
+    outcomes: list[list[object]]  # number, values, end and metric of each trial, without its nodes
     best: list[object]
     usd: str
     cost_error_usd: float
@@ -110,7 +110,7 @@ async def compare(cluster: Cluster, folder: Path, arguments: argparse.Namespace)
 
 
 async def kept(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lost: int) -> Found:
-    """Return what an earlier run has kept of this search, or search, and keep it."""
+    """Return this search as an earlier run stored it, or run it, and store it."""
     if arguments.keep is None:
         return await search(cluster, folder, arguments, lost)
     names = ("trials", "nodes", "lost", "seed", "room", "late")
@@ -119,7 +119,7 @@ async def kept(cluster: Cluster, folder: Path, arguments: argparse.Namespace, lo
     if file.exists():
         known = json.loads(file.read_text())
         if known["asked"] != asked:
-            raise SystemExit(f"{file} is of another search: remove it, or keep this one elsewhere")
+            raise SystemExit(f"{file} belongs to another search: remove it, or use another folder")
         return Found(**known["found"])
     found = await search(cluster, folder, arguments, lost)
     file.write_text(json.dumps({"asked": asked, "found": asdict(found)}))
@@ -189,7 +189,7 @@ async def spec_of(place: Place, arguments: argparse.Namespace) -> dict[str, Any]
 
 
 async def add_node(place: Place, name: str, room: int) -> None:
-    """Add a node with room for so many trials, of a kind that makes it a CapacityPool's."""
+    """Add a node with room for this number of trials, with labels of a CapacityPool."""
     labels = {INSTANCE_TYPE_LABELS[0]: f"room-{room}", ZONE_LABELS[0]: "a"}
     capacity = {"cpu": str(room), "memory": "64Gi", "pods": "110"}
     await place.nodes.add(f"{place.namespace}-{name}", labels=labels, capacity=capacity)
@@ -200,9 +200,9 @@ async def add_node(place: Place, name: str, room: int) -> None:
 async def lose_a_node(
     place: Place, at_trial: int, gone: Collection[str], dice: random.Random
 ) -> str:
-    """Take the power of a node on which a trial trains, once so many have begun; return its name.
+    """Cut the power of a node on which a trial trains, after enough begun trials; return its name.
 
-    Pods of nodes that are gone run as far as Kubernetes knows, until it deletes them.
+    For Kubernetes, pods of lost nodes still run until it deletes them.
     """
     notes = place.folder / "notes.jsonl"
 
@@ -225,7 +225,7 @@ async def lose_a_node(
 
 
 async def cost_error(place: Place, meter: Meter, status: Manifest) -> float:
-    """Return how far the search's own sum is from what the meter has seen."""
+    """Return the difference between the search's own sum and the meter's."""
     total = Fraction(0)
     for one in status["history"]:
         job = f"search-{one['number']}"

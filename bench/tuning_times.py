@@ -1,4 +1,4 @@
-"""The parts of the time between two trials on one node: moments of each, seen by watches."""
+"""The parts of the time between two trials on one node: times of each part, seen by watches."""
 
 import asyncio
 import time
@@ -21,13 +21,13 @@ PARTS = (
     ("until its script begins", "world", "script"),
     ("until its first step", "script", "first_step"),
 )
-"""Name, from what, to what: the first of each is the trial before, for two parts."""
+"""Name, begin and end of each part: for two parts, the begin is of the trial before."""
 _OF_THE_ONE_BEFORE = frozenset({"last_step", "complete", "ended"})
 
 
 @dataclass
 class Moments:
-    """The moments of a trial: seconds of the machine's clock, by the names in `PARTS`."""
+    """The times of a trial: seconds of the machine's clock, by the names in `PARTS`."""
 
     node: str = ""
     at: dict[str, float] = field(default_factory=dict)
@@ -37,14 +37,14 @@ class Moments:
 
 
 async def watch_trials(kube: Client, namespace: str, seen: dict[str, Moments]) -> None:
-    """Note what becomes of all trials, by their jobs' names, until this is cancelled."""
+    """Record what happens to all trials, by the names of their jobs, until cancelled."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_watch_pods(kube, namespace, seen))
         group.create_task(_watch_jobs(kube, namespace, seen))
 
 
 def turnarounds(notes: Trace, seen: Mapping[str, Moments]) -> list[dict[str, float]]:
-    """Return the parts of each pause between two trials on one node, and `all` of it."""
+    """Return the parts of each pause between two trials on one node, and the sum, `all`."""
     for line in notes:
         at = seen[line["job"]].at
         at.setdefault("first_step" if line["step"] else "script", line["time"])
@@ -58,9 +58,9 @@ def turnarounds(notes: Trace, seen: Mapping[str, Moments]) -> list[dict[str, flo
 def timeline(
     seen: Mapping[str, Moments], processes: Iterable[Process]
 ) -> tuple[list[tuple[float, str]], dict[str, float]]:
-    """Return what happened when in the pause of median length, and who used how much CPU in it.
+    """Return the events in the pause of median length, and the CPU time of each process in it.
 
-    Both are in seconds, since the last step of the trial before; to be called after `turnarounds`.
+    Both are in seconds since the last step of the trial before. Call it after `turnarounds`.
     """
     pairs = sorted(_pairs(seen.values()), key=lambda pair: _pause(*pair))
     before, after = pairs[len(pairs) // 2]

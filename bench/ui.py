@@ -1,12 +1,12 @@
-"""The time that a command line takes to answer, and the page to show, in a cluster of 500 jobs.
+"""The response time of the command line, and of the page, in a cluster of 500 jobs.
 
-Each verb is a process of its own, as a shell starts it: the start of Python, imports, the
-kubeconfig, TLS, the requests and the screen are all in the figure. The API server is a real one;
-the statuses are as large as those of jobs that have trained for hours.
+Each verb is a separate process, as started by a shell: the figure includes the start of Python,
+imports, the kubeconfig, TLS, the requests and the screen. The API server is a real one; the
+statuses are as large as those of jobs that have trained for hours.
 
-`cli_p95_seconds` is that of the slowest verb; `cli_start_seconds` is what help takes, which asks no
-cluster. bench/ui_page.py has the page's: `ui_update_p95_seconds`, `ui_first_paint_seconds` and
-`ui_bundle_kb`.
+`cli_p95_seconds` is of the slowest verb; `cli_start_seconds` is the time of help, which needs no
+cluster. bench/ui_page.py has the figures of the page: `ui_update_p95_seconds`,
+`ui_first_paint_seconds` and `ui_bundle_kb`.
 
 Run as `.venv/bin/python bench/ui.py [--quick]`; JSON lines.
 """
@@ -44,7 +44,7 @@ VERBS: dict[str, tuple[Path, tuple[str, ...]]] = {
 
 
 def main() -> None:
-    """Make the jobs, type each verb, and print."""
+    """Create the jobs, run each verb, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="20 jobs, each verb twice")
     quick = parser.parse_args().quick
@@ -68,7 +68,7 @@ def _timed(
 ) -> list[float]:
     taken = []
     for _ in range(times):
-        began = time.perf_counter()  # no timeout: to keep one Python looks every 50 ms only
+        began = time.perf_counter()  # no timeout: with one, Python checks only every 50 ms
         subprocess.run([program, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
         taken.append(time.perf_counter() - began)
     return taken
@@ -105,7 +105,7 @@ def _job(name: str, team: str) -> dict[str, Any]:
 
 
 def _status(index: int) -> dict[str, Any]:
-    """A job of 16 workers that has trained for hours."""
+    """Return the status of a job of 16 workers that has trained for hours."""
     at_time = "2026-03-01T08:00:00Z"
     why = "the GPU is busy 97 % of a step, and 8 workers more made a step 1.8 times as fast"
     decision = {"time": at_time, "what": "Grow", "why": why, "numbers": {"efficiency": "0.9"}}

@@ -1,7 +1,7 @@
 """The page's figures, in a cluster of many jobs: its size, its first paint and its updates.
 
 An update is timed from before the write of a job's status to the API server until the new text
-is in the document of a real browser (Debian's chromium), or in the stream where none is installed.
+is in the document of a real browser (Debian's chromium), or in the stream if none is installed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ new Promise((done) => {
 
 
 async def measure(cluster: Cluster, name: str, namespace: str, jobs: int, times: int) -> None:
-    """Open the page of all jobs, and change one of them again and again."""
+    """Open the page of all jobs, and change one of them repeatedly."""
     _say_sizes()
     async with _page(cluster) as address, Client(cluster.admin) as kube:
         path = f"{at('trainingjobs', namespace, group=GROUP)}/{name}/status"
@@ -62,7 +62,7 @@ async def measure(cluster: Cluster, name: str, namespace: str, jobs: int, times:
 
 
 def _say_sizes() -> None:
-    """Say what a browser loads, as gzip has it (the server sends it as it is, over loopback)."""
+    """Print the gzipped size of what a browser loads (the server sends it uncompressed)."""
     files = assets()
     scripts = b"".join(text for name, text in files.items() if name.endswith(".js"))
     say("ui_bundle_kb", len(gzip.compress(scripts)) / 1000, "kB")

@@ -1,14 +1,14 @@
-"""Workers of different speeds: what dealing by speed gains, and whether it stays exact.
+"""Workers of different speeds: the gain of dealing by speed, and whether it stays exact.
 
-    uneven_step_ratio     a step with balance="measured", beside one that is dealt evenly, of three
-                          workers of which one takes twice as long for a microbatch; pairs of
-                          trainings in turns. `best` is what whole microbatches allow, `ideal` what
-                          could be had if these were divided; both of the sleep alone
-    equal_step_ratio      the same of three equal workers, and `dealings`, the changes made there:
-                          what they cost who does not need them
+    uneven_step_ratio     a step with balance="measured", divided by one that is dealt evenly, for
+                          three workers of which one needs twice as long for a microbatch; pairs of
+                          trainings in turns. `best` is the limit with whole microbatches, `ideal`
+                          with divided ones; both count only the sleep
+    equal_step_ratio      the same for three equal workers, and `dealings`, the changes made there:
+                          the cost for trainings that do not need it
     uneven_samples_wrong  samples that a step of those trainings used twice, or not at all
     uneven_hash_equal     1 if in deterministic mode the weights are those of one process alone
-    deal_milliseconds     the time that one decision takes, for 1,000 workers and 8,000 microbatches
+    deal_milliseconds     the time of one decision, for 1,000 workers and 8,000 microbatches
 
 Real processes on gloo. Speeds are emulated: workers sleep in each microbatch
 (bench/uneven_training.py).
@@ -30,7 +30,7 @@ from devcluster.argument_types import how_many
 from spotrun_trainer.loop.dealing import deal_anew, fastest, slowest
 from tests.support.processes.trainer_world import run_alone, run_world
 
-PACE_SECONDS, QUICK_PACE_SECONDS = 0.1, 0.01  # the longer, the less else this machine does counts
+PACE_SECONDS, QUICK_PACE_SECONDS = 0.1, 0.01  # longer paces depend less on other work
 SLOW = (1, 1, 2)
 EQUAL = (1, 1, 1)
 MICROBATCHES = 12
@@ -41,14 +41,14 @@ DEALT = re.compile(r"dealt by speed: ([\d, ]+) \(")
 
 @dataclass(frozen=True)
 class Trained:
-    """The notes of all processes of a training."""
+    """The records of all processes of a training."""
 
     noted: Sequence[Noted]
-    dealings: list[str]  # changes, as the first process says
+    dealings: list[str]  # changes, as reported by the first process
 
     @property
     def step_seconds(self) -> float:
-        """A typical step after those in which speeds become known."""
+        """The duration of a typical step, once speeds are known."""
         return statistics.median(self.noted[0].seconds[SETTLED:])
 
     def wrong(self, alone: Noted) -> int:
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def compare(metric: str, plan: Uneven, pairs: int, alone: Noted) -> int:
-    """Say how long a step takes beside one that is dealt evenly; return the samples in error."""
+    """Print a step's duration relative to one dealt evenly; return the number of wrong samples."""
     ratios, dealings, wrong = [], [], 0
     for _ in range(pairs):
         even, measured = trained(plan), trained(replace(plan, balance="measured"))
@@ -105,19 +105,19 @@ def compare(metric: str, plan: Uneven, pairs: int, alone: Noted) -> int:
 
 
 def ideal(plan: Uneven) -> float:
-    """Return the seconds of a step whose work is divided without a rest."""
+    """Return the seconds of a step whose work is divided without a remainder."""
     return plan.microbatches / sum(1 / each for each in plan.seconds)
 
 
 def compare_bits(plan: Uneven) -> None:
-    """Say whether the weights are those of one process."""
+    """Print whether the weights are those of one process."""
     alone, measured = one_process(plan), trained(replace(plan, balance="measured"))
     is_equal = all(one.weights == alone.weights for one in measured.noted)
     say("uneven_hash_equal", int(is_equal), "1 or 0", dealings=len(measured.dealings))
 
 
 def time_a_decision() -> None:
-    """Say how long it takes to deal to a large world."""
+    """Print the time of dealing to a large world."""
     random = Random(1)  # noqa: S311 - the same in each run
     speeds = [random.uniform(1.0, 2.0) for _ in range(1000)]
     took = []
@@ -129,7 +129,7 @@ def time_a_decision() -> None:
 
 
 def one_process(plan: Uneven) -> Noted:
-    """Return what a training alone notes, as fast as it goes."""
+    """Return the record of a training alone, at full speed."""
     ended = run_alone(train, replace(plan, seconds=(), balance="even"))
     assert ended.error == "", ended.said
     noted: Noted = ended.value
@@ -137,7 +137,7 @@ def one_process(plan: Uneven) -> Noted:
 
 
 def trained(plan: Uneven) -> Trained:
-    """Return what the processes of a world note."""
+    """Return the records of the processes of a world."""
     ended = run_world(len(plan.seconds), train, plan)
     assert not any(one.error for one in ended), "\n".join(one.said for one in ended)
     return Trained([one.value for one in ended], DEALT.findall(ended[0].said))

@@ -1,7 +1,7 @@
-"""A training in which some workers are slower, and which notes what each of its steps took.
+"""A training in which some workers are slower, and which records the duration of each step.
 
-Slow means here that a worker sleeps longer in each microbatch: the speed is emulated, and what else
-this machine does moves it little.
+Slow means here that a worker sleeps longer in each microbatch: the speed is emulated, and other
+work on this machine changes it little.
 """
 
 import os
@@ -23,9 +23,9 @@ MICROBATCH = 2
 
 @dataclass(frozen=True)
 class Uneven:
-    """A training, and how fast its workers are."""
+    """A training, and the speed of its workers."""
 
-    seconds: tuple[float, ...]  # for a microbatch, by rank; empty: as fast as it goes
+    seconds: tuple[float, ...]  # for a microbatch, by rank; empty: at full speed
     microbatches: int
     total: int
     balance: Balance = "even"
@@ -42,7 +42,7 @@ class Noted:
 
 
 def dataset() -> TensorDataset:
-    """Samples that have their number beside them."""
+    """Return samples, each with its number."""
     generator = torch.Generator().manual_seed(7)
     features = torch.randn(SAMPLES, FEATURES, generator=generator)
     classes = torch.randint(0, CLASSES, (SAMPLES,), generator=generator)
@@ -50,7 +50,7 @@ def dataset() -> TensorDataset:
 
 
 def train(plan: Uneven) -> Noted:
-    """Train, and note the samples and the time of each step."""
+    """Train, and record the samples and the time of each step."""
     run = Run(1, deterministic=plan.deterministic, balance=plan.balance)
     model = run.prepare(nn.Sequential(nn.Linear(FEATURES, 8), nn.Tanh(), nn.Linear(8, CLASSES)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

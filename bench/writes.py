@@ -1,10 +1,10 @@
-"""The cost of jobs to the API server: the operator's writes, counted by its audit log.
+"""The load of jobs on the API server: the operator's writes, counted by the audit log.
 
-`lives`: jobs of 8 workers that train and succeed; `removed`: workers that a smaller size sends
-away; then a window in which suspended, unschedulable and finished jobs must cost nothing, and
-running ones whose progress changes every second at most one write a minute. The operator's own
-counters are printed beside the audit log's. Events, dry runs (nothing is stored) and what the
-operator writes for itself (its Lease, tokens it asks about, its Secret) are counted apart.
+`lives`: jobs of 8 workers that train and succeed; `removed`: workers that a smaller size removes;
+then a window in which suspended, unschedulable and finished jobs must need no write, and running
+jobs whose progress changes every second need at most one write a minute. The operator's own
+counters are printed beside those of the audit log. Events, dry runs (nothing is stored) and the
+operator's writes for itself (its Lease, token reviews, its Secret) are counted separately.
 
 Nodes are scripted; agents are `tests/support/cluster/scripted_agent.py`: real connections, tokens
 and reports.
@@ -140,14 +140,14 @@ class Agents:
         return self._plays.setdefault(name, Play())
 
     def have_arrived(self, name: str, number: int) -> bool:
-        """Whether so many train in one and the same world."""
+        """Whether this number of workers trains in the same world."""
         worlds = Counter(agent.report.arrived for agent in self.of(name).agents.values())
         worlds.pop(0, None)
         return number in worlds.values()
 
 
 async def lives(rig: Rig, agents: Agents, operator: Child, audit: Audit, jobs: int) -> None:
-    """Whole lives of jobs that succeed."""
+    """Measure whole lives of jobs that succeed."""
     names = [f"life-{number}" for number in range(jobs)]
     await rig.create_jobs(names, SIZE)
     await until_true(lambda: all(agents.have_arrived(name, SIZE) for name in names), "all train")
@@ -159,7 +159,7 @@ async def lives(rig: Rig, agents: Agents, operator: Child, audit: Audit, jobs: i
         is_held = any(pod["metadata"].get("finalizers") for pod in pods)
         return phases((await rig.kube.get(JOBS))["items"]) == {"Succeeded": jobs} and not is_held
 
-    await until(over, PATIENCE_SECONDS, "all have succeeded and are let go")
+    await until(over, PATIENCE_SECONDS, "all have succeeded and their pods are released")
     await calm(operator)
     writes, workers = audit.new(), jobs * SIZE
     lasting = [write for write in writes if not (write.is_event or write.is_dry)]
@@ -175,11 +175,11 @@ async def lives(rig: Rig, agents: Agents, operator: Child, audit: Audit, jobs: i
 
 
 async def removed(rig: Rig, agents: Agents, audit: Audit) -> None:
-    """A running job is made smaller."""
+    """Measure the decrease of a running job."""
     name = "shrinks"
     await rig.create_jobs([name], SIZE)
     await until_true(lambda: agents.have_arrived(name, SIZE), "all train")
-    await asyncio.sleep(5)  # the counts that are gathered are written
+    await asyncio.sleep(5)  # until the collected counts are written
     audit.new()
     workers = {"replicas": SIZE - REMOVED}
     await rig.kube.patch(f"{JOBS}/{name}", {"spec": {"workers": workers}})
@@ -202,7 +202,7 @@ async def removed(rig: Rig, agents: Agents, audit: Audit) -> None:
 async def quiet_window(
     rig: Rig, agents: Agents, operator: Child, audit: Audit, seconds: float
 ) -> None:
-    """Nothing happens but progress."""
+    """Measure a time in which only the progress changes."""
     running = ["shrinks", "runs"]
     await rig.create_jobs(["runs"], SIZE)
     await rig.create_jobs(["suspended-0", "suspended-1"], SIZE, suspend=True)
@@ -231,7 +231,7 @@ def unschedulable(name: str) -> Manifest:
 
 
 async def calm(operator: Child) -> None:
-    """Wait until the operator has nothing more to do, for as long as its longest pauses."""
+    """Wait until the operator has had nothing to do for the length of its longest pauses."""
     last = -1
     while (now := sum((await operator.ask("stats"))["writes"].values())) != last:
         last = now

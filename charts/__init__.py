@@ -1,1 +1,1 @@
-"""The Helm chart, and what is generated for it and from it; nothing here is shipped."""
+"""The Helm chart, and the code that generates files for it and from it; not shipped itself."""

@@ -1,4 +1,4 @@
-"""`python -m charts`: write what is generated from the chart; --check: only say what is stale."""
+"""`python -m charts`: write the files generated from the chart; --check: only report stale ones."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--check", action="store_true", help="write nothing; exit 1 on a difference"
     )
     parser.add_argument(
-        "--programs", action="store_true", help="only find Helm, promtool and Prometheus, or build"
+        "--programs", action="store_true", help="only find or build Helm, promtool and Prometheus"
     )
     chosen = parser.parse_args(arguments)
     try:
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     stale = [name for name, text in texts.items() if (ROOT / name).read_text() != text]
     for name in stale:
         if chosen.check:
-            print(f"{name} is not what the chart says: run `python -m charts`", file=sys.stderr)
+            print(f"{name} does not match the chart: run `python -m charts`", file=sys.stderr)
         else:
             (ROOT / name).write_text(texts[name])
     return 1 if chosen.check and stale else 0

@@ -1,4 +1,4 @@
-"""The dashboard of all jobs: what they cost, by whom and where, and how the operator fares."""
+"""The dashboard of all jobs: their cost by team and pool, and the state of the operator."""
 
 from charts.grafana import Dashboard, Panel, Query, Row, Variable, selected, stat
 
@@ -6,17 +6,17 @@ _CHOSEN = 'namespace=~"$namespace"'
 
 
 def _of(metric: str) -> str:
-    """A metric of the namespaces chosen."""
+    """A metric of the selected namespaces."""
     return selected(metric, _CHOSEN)
 
 
 def _of_limit(metric: str) -> str:
-    """A metric of the SpendLimits of the namespaces chosen."""
+    """A metric of the SpendLimits of the selected namespaces."""
     return _chosen(f"spotrun_spendlimit_{metric}")
 
 
 def _chosen(metric: str) -> str:
-    """A metric that is not of one job, of the namespaces chosen."""
+    """A metric of the selected namespaces that does not belong to one job."""
     return f"{metric}{{{_CHOSEN}}}"
 
 
@@ -34,7 +34,7 @@ FLEET = Dashboard(
             [
                 stat(
                     "Spent now",
-                    "What all jobs cost at present.",
+                    "The present cost of all jobs.",
                     f"sum({_of('cost_rate_usd_per_hour')})",
                     "currencyUSD",
                 ),
@@ -68,7 +68,7 @@ FLEET = Dashboard(
                 ),
                 stat(
                     "Of unknown price",
-                    "Workers whose nodes nobody knows the price of: they are in no sum here.",
+                    "Workers on nodes of unknown price: their cost is in no sum here.",
                     f"sum({_of('unpriced_workers')})",
                 ),
                 Panel(
@@ -236,7 +236,7 @@ FLEET = Dashboard(
             [
                 Panel(
                     "Work on a job",
-                    "How long the operator takes to look at a job, decide and act.",
+                    "The time the operator needs to observe a job, decide and act.",
                     [
                         Query(
                             f"histogram_quantile({quantile}, sum by (le) (rate("
@@ -251,7 +251,7 @@ FLEET = Dashboard(
                 ),
                 Panel(
                     "Waiting",
-                    "For how long the first in each queue has waited.",
+                    "How long the first entry of each queue has waited.",
                     [
                         Query(
                             "max by (queue) (spotrun_queue_oldest_seconds)",
@@ -263,7 +263,7 @@ FLEET = Dashboard(
                 ),
                 Panel(
                     "Errors",
-                    "Work on jobs that failed, by what went wrong, and who leads.",
+                    "Passes over jobs that failed, by error, and the number of leaders.",
                     [
                         Query(
                             "sum by (error) (rate("

@@ -1,10 +1,10 @@
-"""Grafana dashboards: a panel is a few lines here, and fifty in the JSON that Grafana stores."""
+"""Grafana dashboards: a panel is a few lines here, but fifty in the JSON that Grafana stores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SCHEMA_VERSION = 39  # Grafana 11, which migrates what is older by itself
+SCHEMA_VERSION = 39  # Grafana 11, which migrates older dashboards by itself
 WIDTH = 24
 
 Json = dict[str, Any]
@@ -14,7 +14,7 @@ _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 @dataclass(frozen=True)
 class Query:
-    """A line of a panel, or several; `legend` says which."""
+    """One or more lines of a panel, named by `legend`."""
 
     expr: str
     legend: str = ""
@@ -22,7 +22,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture, in Grafana's words where they are short."""
+    """One graph or number, in Grafana's terms where they are short."""
 
     title: str
     text: str
@@ -33,9 +33,9 @@ class Panel:
     height: int = 8
     is_stacked: bool = False
     colors: dict[str, str] = field(default_factory=dict)  # by legend
-    unstacked: Sequence[str] = ()  # legends of lines that are no part of the stack
+    unstacked: Sequence[str] = ()  # legends of lines that are not in the stack
     since: str | None = None  # its own time range, such as now/M for the month so far
-    is_name: bool = False  # what is shown is the legend, and the value of no interest
+    is_name: bool = False  # the legend is shown instead of the value
 
     def json(self, number: int, x: int, y: int) -> Json:
         """Return the panel as Grafana stores it."""
@@ -109,7 +109,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice at the top of a dashboard: the values of a label."""
+    """A selection at the top of a dashboard: the values of a label."""
 
     name: str
     query: str
@@ -186,11 +186,11 @@ def stat(
     name: str = "",
     since: str | None = None,
 ) -> Panel:
-    """One number, or the name of what there is."""
+    """Return a panel with one number or one name."""
     query = Query(expr, name)
     return Panel(title, text, [query], unit, "stat", 4, 4, since=since, is_name=bool(name))
 
 
 def selected(metric: str, *matchers: str) -> str:
-    """The series of a metric of jobs that match."""
+    """Return the selector of a metric for jobs that match."""
     return f"spotrun_trainingjob_{metric}{{{', '.join(matchers)}}}"

@@ -15,7 +15,7 @@ _COLD_SECONDS = 60
 
 
 class HelmError(Exception):
-    """Helm refused something; the message is its own."""
+    """Helm reported an error; the message is Helm's."""
 
 
 def version() -> str:
@@ -28,7 +28,7 @@ def version() -> str:
 
 
 def ensure(progress: Progress) -> Path:
-    """Return Helm's path: on PATH if it is of the pinned minor, which renders alike; else ours."""
+    """Return Helm's path: on PATH if its minor version is the pinned one; else our own build."""
     on_path = shutil.which("helm")
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)
@@ -39,7 +39,7 @@ def ensure(progress: Progress) -> Path:
 
 
 def run(helm: Path, *arguments: str | Path) -> str:
-    """Return what a command of Helm prints; raises HelmError if it fails."""
+    """Return the output of a Helm command; raises HelmError if it fails."""
     ran = subprocess.run([helm, *arguments], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise HelmError(ran.stderr.strip() or ran.stdout.strip())

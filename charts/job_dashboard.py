@@ -1,17 +1,17 @@
-"""The dashboard of one job: how far it is, on what, and what that costs and saves."""
+"""The dashboard of one job: its progress, its capacity, its cost and its savings."""
 
 from charts.grafana import Dashboard, Panel, Query, Row, Variable, selected, stat
 
 
 def _mine(metric: str, *more: str) -> str:
-    """A metric of the job chosen; who leads, and says it, may have changed meanwhile."""
+    """A metric of the selected job; the leader that reports it may have changed meanwhile."""
     series = selected(metric, 'namespace="$namespace"', 'name="$name"', *more)
     return f"max without (instance, pod) ({series})"
 
 
-# The counter never falls; what was corrected is told apart.
+# The counter never falls; corrections are a metric of their own.
 _SPENT = f"({_mine('cost_usd_total')} + {_mine('cost_corrected_usd')})"
-# Both may count a stall that ends in a new step.
+# Both metrics may count a stall that ends in a new step.
 _REST = (
     f"clamp_min({_SPENT} - {_mine('useful_cost_usd_total')}"
     f" - ({_mine('lost_work_cost_usd_total')} or 0 * {_SPENT}), 0)"
@@ -24,17 +24,17 @@ JOB = Dashboard(
         Row(
             "Now",
             [
-                stat("Phase", "Where the job is in its life.", _mine("info"), name="{{phase}}"),
+                stat("Phase", "The phase of the job.", _mine("info"), name="{{phase}}"),
                 stat(
                     "Progress",
-                    "Steps done of steps in all.",
+                    "The share of all steps that is done.",
                     _mine("progress_ratio"),
                     "percentunit",
                 ),
                 stat("Spent", "So far.", _SPENT, "currencyUSD"),
                 stat(
                     "At its end",
-                    "What the job will have cost, at the present price of a durable step.",
+                    "The expected cost at the end, at the present price of a durable step.",
                     _mine("forecast_cost_usd"),
                     "currencyUSD",
                 ),
@@ -79,7 +79,7 @@ JOB = Dashboard(
                 ),
                 Panel(
                     "Samples per second",
-                    "Of late, over all workers.",
+                    "Recently, over all workers.",
                     [Query(_mine("samples_per_second"), "samples/s")],
                 ),
                 Panel(
@@ -89,14 +89,14 @@ JOB = Dashboard(
                 ),
                 Panel(
                     "Utilization",
-                    "In mode Auto: what the workers use of what there is a target for.",
+                    "In mode Auto: the utilization of each resource that has a target.",
                     [Query(_mine("utilization_ratio"), "{{resource}}")],
                     "percentunit",
                 ),
                 Panel(
                     "Age of the newest checkpoint",
-                    "Times the rate it is what a loss of all workers costs; where there is a local "
-                    "tier, a loss of one node costs only what came after its newest step.",
+                    "Multiplied by the rate, this is the cost of losing all workers; with a local "
+                    "tier, the loss of one node costs only the time since its newest step.",
                     [
                         Query(f"time() - {_mine('checkpoint_timestamp_seconds')}", "age"),
                         Query(
@@ -144,7 +144,7 @@ JOB = Dashboard(
                 ),
                 Panel(
                     "Goodput",
-                    "Share of what was spent that bought steps which were new and stay.",
+                    "Share of the spent money that bought new steps which were kept.",
                     [Query(_mine("goodput_ratio"), "goodput")],
                     "percentunit",
                 ),

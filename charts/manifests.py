@@ -1,6 +1,6 @@
-"""manifests/: what the chart renders, for those who install with kubectl.
+"""manifests/: the rendered chart, for users who install with kubectl.
 
-The chart is the one source. Helm's own labels are left out: what kubectl applies is not a release.
+The chart is the only source. Helm's own labels are left out, because kubectl makes no release.
 """
 
 import re
@@ -14,7 +14,7 @@ CHART = Path(__file__).with_name("spotrun")
 FOLDER = "manifests"
 _IMAGE = {"image.repository": "your-registry/spotrun-operator", "image.tag": "1"}
 _WITHOUT = "--set=inject.enabled=false"
-"""kustomize replaces the images of containers, and would leave the one in a variable behind."""
+"""kustomize replaces the images of containers, but not the one in a variable."""
 _COLUMNS = 118
 _NAMESPACE = """\
 apiVersion: v1
@@ -34,7 +34,7 @@ _OF_HELM = re.compile(
 
 @dataclass(frozen=True)
 class Manifest:
-    """One file: which templates are in it, and what is said of them."""
+    """One file: its templates, and the comment about them."""
 
     about: str
     templates: tuple[str, ...]
@@ -113,7 +113,7 @@ def _text(program: Path, manifest: Manifest) -> str:
 
 
 def _oldest_kubernetes() -> str:
-    """The chart asks for a minimum; what it renders is the same everywhere."""
+    """Return the chart's minimum version; the chart renders the same for all versions."""
     found = re.search(r'kubeVersion: ">=([0-9.]+)', (CHART / "Chart.yaml").read_text())
-    assert found, "the chart says which Kubernetes it needs"
+    assert found, "the chart names the Kubernetes version that it needs"
     return found[1]

@@ -1,6 +1,6 @@
 """Prometheus and promtool: found on the machine, or built once from a pinned module and cached.
 
-Only tests need them: alerts and dashboards are tried on the real thing.
+Only tests need them: they run alerts and dashboards on the real programs.
 """
 
 import hashlib
@@ -16,15 +16,15 @@ from devcluster.golang import Program, Progress, cache_root, compile_program, fi
 _PINS = Path(__file__).with_name("binaries") / "prometheus"
 _MODULE = "github.com/prometheus/prometheus"
 _COLD_SECONDS = {"promtool": 170, "prometheus": 20}
-"""The order of building: nearly all of what the second needs has then been compiled."""
+"""The order of building: nearly everything that the second needs has been compiled by then."""
 _TAGS = "remove_all_sd"
-"""The build leaves out the clients of thirty clouds, which nobody uses here."""
+"""The build leaves out the clients of thirty clouds, which are not used here."""
 
 _Name = Literal["promtool", "prometheus"]
 
 
 def version() -> str:
-    """The pinned version as Prometheus calls itself, such as 3.16.0; its module says v0.316.0."""
+    """The pinned version in Prometheus' own form, such as 3.16.0; its module has v0.316.0."""
     found = re.search(
         rf"^\t?(?:require )?{re.escape(_MODULE)} v0\.(\d)(\d\d)\.(\d+)$",
         (_PINS / "go.mod").read_text(),
@@ -45,7 +45,7 @@ def server(progress: Progress) -> Path:
 
 
 def _ensure(name: _Name, progress: Progress) -> Path:
-    """Return the path from PATH if that program is of the pinned major; else of our own build."""
+    """Return the program on PATH if it has the pinned major version; else our own build."""
     on_path = shutil.which(name)
     if on_path is not None and _is_good_version(Path(on_path)):
         return Path(on_path)
@@ -67,7 +67,7 @@ def _is_good_version(program: Path) -> bool:
             [program, "--version"], capture_output=True, text=True, timeout=20, check=True
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        return False  # of another architecture, a wrapper that asks questions, ...: build ours
+        return False  # for example of another architecture, or an interactive wrapper: build ours
     return f", version {version().partition('.')[0]}." in said
 
 

@@ -1,4 +1,4 @@
-"""The reference of the chart's values, from the comments in values.yaml, and of the flags."""
+"""The references of the chart's values, from the comments in values.yaml, and of the flags."""
 
 import re
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ class Value:
 
 
 def values() -> list[Value]:
-    """Every value that is described, in the order of values.yaml."""
+    """All values that are described, in the order of values.yaml."""
     text = (CHART / "values.yaml").read_text()
     defaults = yaml.safe_load(text)
     return [Value(path, _at(defaults, path), said) for path, said in _described(text)]
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:
-    """Pairs of a path and what the lines above it say, for those that begin with `# --`."""
+    """Yield pairs of a path and the comment above it, for comments that begin with `# --`."""
     parents: list[tuple[int, str]] = []
     said: list[str] = []
     for line in text.splitlines():
@@ -84,7 +84,7 @@ def _cell(text: str) -> str:
 
 
 def rendered(root: Path) -> dict[str, str]:
-    """The documents with their tables as they should be, by their path in the repository."""
+    """The documents with their present tables, by path in the repository."""
     tables = {"values": values_table(), "flags": flags_table()}
     documents = ("charts/spotrun/README.md", "docs/configuration.md")
     return {name: _filled((root / name).read_text(), tables) for name in documents}

@@ -1,1 +1,1 @@
-"""`make demo`: a real TrainingJob survives the loss of its nodes, here and before your eyes."""
+"""`make demo`: a real TrainingJob survives the loss of its nodes on this machine."""

@@ -1,4 +1,4 @@
-"""`python -m demo`: a TrainingJob loses two of its nodes and goes on, on this machine."""
+"""`python -m demo`: a TrainingJob on this machine loses two of its nodes and continues."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ notice is written as Karpenter writes it, and prices are made up.
 examples:
   make demo                      python -m demo
   make demo KEEP=1               python -m demo --keep     then look around with kubectl
-  make demo-down                 python -m demo --down     ends it, from wherever
+  make demo-down                 python -m demo --down     ends it, from any folder
   make demo S3=1                 python -m demo --s3       checkpoints in a bucket, no volume
   make demo RECORD=demo.svg      python -m demo --record demo.svg
 
@@ -38,7 +38,7 @@ lost its nodes, 1 it did not, 2 wrong usage, 130 interrupted.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo and return its exit code."""
-    # Also where it was ignored, as in the background of a script.
+    # Even if it was ignored before, as in the background of a script.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _as_ctrl_c)
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _play(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    """Refuse what cannot be done before anything starts, then do it."""
-    # Only now, so that help comes at once, and Ctrl-C is heeded while libraries are loaded.
+    """Check the options before anything starts, then run the demo."""
+    # Imported late, so that help is fast, and Ctrl-C works while libraries are loaded.
     from demo import command  # noqa: PLC0415
     from demo.job import Local, load  # noqa: PLC0415
 
@@ -84,7 +84,7 @@ def _as_ctrl_c(_number: int, _frame: FrameType | None) -> None:
 
 
 def _usual_steps() -> int:
-    """Return steps enough to last longer than a worker takes to start, even on many cores."""
+    """Return enough steps to last longer than the start of a worker, even on many cores."""
     return _STEPS_PER_CORE * min(os.cpu_count() or 1, _MOST_CORES)
 
 
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
         description="A real TrainingJob loses two of its three nodes, one with a spot notice and "
-        "one without a word, and goes on to its end. Needs no root, no Docker and no GPU.",
+        "one without a notice, and continues to its end. Needs no root, no Docker and no GPU.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""One demo at a time, that `down` can find: a file with the pid, locked while the demo runs."""
+"""One demo at a time, which `--down` can find: a file with the pid, locked while the demo runs."""
 
 import fcntl
 import os
@@ -14,12 +14,12 @@ _LOOK_SECONDS = 0.1
 
 
 class ClaimError(Exception):
-    """Another demo runs or does not end, or this one cannot be known by a file."""
+    """Another demo runs or does not end, or the file of this one cannot be written."""
 
 
 @contextmanager
 def claim(file: Path) -> Iterator[None]:
-    """Be the demo of this file; raises ClaimError if there is one. The kernel ends the lock."""
+    """Claim this file for a demo; raises ClaimError if it is taken. The kernel frees the lock."""
     with _opened(file) as handle:
         if not _lock(handle):
             handle.seek(0)

@@ -1,4 +1,4 @@
-"""The last lines of a demo: how to look around, and what went wrong if something did. Pure."""
+"""The last lines of a demo: how to inspect the cluster, and what went wrong, if anything. Pure."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ def commands(job: Job) -> list[str]:
 
 
 def held_words(environment: Mapping[str, str], job: Job) -> list[str]:
-    """Say that it stays up, how to use it, and how to end it."""
+    """Return lines about the cluster that stays up: how to use it, and how to end it."""
     folder = Path(environment["PATH"].partition(":")[0])
     return [
         "It all stays up until Ctrl-C here, or `make demo-down` elsewhere. In another terminal:",
@@ -31,13 +31,13 @@ def held_words(environment: Mapping[str, str], job: Job) -> list[str]:
 
 
 def why_not(outcome: Outcome) -> str:
-    """Say why this was no success, and what to do."""
+    """Return why the demo did not succeed, and what to do."""
     if outcome.scene.phase == "Succeeded":
-        words = "The job was over before everything had happened to it: give it more steps, or name"
+        words = "The job ended before both nodes were lost: give it more steps, or name"
         return f"{words} another manifest with --job."
     return f"The job has failed: {outcome.scene.message}"
 
 
 def last_lines(logs: Sequence[tuple[str, str]]) -> list[str]:
-    """The ends of the workers' logs."""
+    """Return the ends of the workers' logs."""
     return [line for pod, log in logs for line in (f"--- the end of the log of {pod}", log)]

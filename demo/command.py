@@ -29,7 +29,7 @@ from devcluster.s3.server import serving
 _BUCKET = "demo"
 _ERRORS = (
     ValueError,
-    RuntimeError,  # of a kubectl that failed, with its words
+    RuntimeError,  # of a kubectl that failed, with its message
     TimeoutError,
     binaries.BuildError,
     ControlPlaneError,
@@ -52,7 +52,7 @@ class Options:
 
 
 def run(options: Options, pid_file: Path) -> int:
-    """Be the one demo of this file; returns the exit code."""
+    """Run the only demo of this file; returns the exit code."""
     try:
         with claim(pid_file):
             return _demo(options)
@@ -67,7 +67,7 @@ def _demo(options: Options) -> int:
         binaries.ensure(binaries.pin(), screen.tell)
         screen.tell("starting Kubernetes: etcd, API server, controller manager, scheduler")
         with Cluster(progress=screen.tell) as cluster:
-            # What libraries say goes with the cluster's directory: the screen is for the job.
+            # Logs of libraries go to the cluster's directory: the screen is for the job.
             logging.basicConfig(filename=cluster.directory / "demo.log")
             with _checkpoints_of(options, cluster, screen) as job:
                 return asyncio.run(_play(cluster, job, screen, keep=options.keep))
@@ -84,7 +84,7 @@ def _checkpoints_of(options: Options, cluster: Cluster, screen: Screen) -> Itera
     program.ensure(screen.tell)
     with serving(cluster.directory / "s3", {MARKER: cluster.marker}) as server:
         server.make_bucket(_BUCKET)
-        screen.tell(f"an S3 server (versitygw) at {server.url} keeps checkpoints: no volume")
+        screen.tell(f"an S3 server (versitygw) at {server.url} stores checkpoints: no volume")
         yield options.job.in_bucket(f"s3://{_BUCKET}/checkpoints", server.environment())
 
 
@@ -108,7 +108,7 @@ async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> in
             await _say_why(stage, outcome.scene, why_not(outcome))
         if keep:
             _say(*held_words(cluster.environment, job))
-            with suppress(asyncio.CancelledError):  # the one that ends it in order
+            with suppress(asyncio.CancelledError):  # this ends the wait in order
                 await asyncio.get_running_loop().create_future()
         else:
             _say("To look around: make demo KEEP=1, and then", *commands(job))
@@ -117,7 +117,7 @@ async def _play(cluster: Cluster, job: Job, screen: Screen, *, keep: bool) -> in
 
 async def _say_why(stage: Stage, scene: Scene, why: str) -> None:
     logs = [(worker.pod, await stage.last_lines(worker.pod)) for worker in scene.workers]
-    if not scene.phase:  # the operator has not said a word about the job
+    if not scene.phase:  # the operator has written nothing about the job
         logs.append(("the operator", stage.operator.last_lines()))
     _say(why, *last_lines(logs), "")
 

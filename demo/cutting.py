@@ -1,4 +1,4 @@
-"""The choice of moments for a recording of a demo, and how long each is shown. Pure."""
+"""The choice of moments for the recording of a demo, and how long each is shown. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ WHOLE_SECONDS = 28.0
 LAST_SECONDS = 7.0
 """The summary is a dozen lines to read."""
 LEAST_SECONDS = 0.3
-"""A picture that is shown for less is not seen."""
+"""A frame that is shown for less is not noticed."""
 LONGEST_PAUSE_SECONDS = 15.0
-"""The first demo compiles Kubernetes, for minutes."""
+"""The first demo compiles Kubernetes, which takes minutes."""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """The lines that the screen showed from a moment on."""
+    """The lines that the screen showed from some time on."""
 
     at_seconds: float
     lines: tuple[Line, ...]
@@ -26,17 +26,17 @@ class Shot:
 
 @dataclass(frozen=True)
 class Film:
-    """The frames of a recording, and how many times as fast as it was they are shown."""
+    """The frames of a recording, and by how much they are played faster than real time."""
 
     frames: tuple[Frame, ...]
     speed: float
 
 
 def cut(shots: Sequence[Shot]) -> Film:
-    """Keep so few shots, and play them so fast, that it can be followed and ends before long.
+    """Choose the shots and the speed, so that people can follow and the film is short.
 
-    What is left out lasted least; the shot before it stays on for that time, so that nothing is
-    shown before it happened. The last shot is kept, and stays for several seconds.
+    The shortest shots are left out; the shot before is shown longer instead, so that nothing is
+    shown before it happened. The last shot is kept and stays for several seconds.
     """
     kept = _without_pauses(shots)
     span = kept[-1].at_seconds - kept[0].at_seconds if kept else 0.0

@@ -1,4 +1,4 @@
-"""The job of the demo: an example of this repository, made to find its program on this machine."""
+"""The job of the demo: an example of this repository, changed to run on this machine."""
 
 import copy
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ Manifest = dict[str, Any]
 ROOT = Path(__file__).parents[1]
 NAMESPACE = "default"
 SIZES = {"min": 2, "max": 3, "replicas": 3}
-"""Two go on while the third is being replaced."""
+"""The minimum of workers: two continue while the third is being replaced."""
 PLACEMENT = {"onDemandBase": 1}
-"""The node that is not spot has room for one worker: the safest place, so rank 0 has it."""
+"""The on-demand node has room for one worker: it is the safest place, so rank 0 has it."""
 EVERY = "5s"
 """The time between checkpoints; losses come every half a minute."""
-# Three trainers share a few cores with a whole Kubernetes; their output is to be seen at once.
+# Three trainers share a few cores with a whole Kubernetes; their output must appear at once.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 _DEFAULT_REQUESTS = {"cpu": "1", "memory": "1Gi"}
 
@@ -47,7 +47,7 @@ class Job:
         return str(claim["claimName"]) if claim else None
 
     def in_bucket(self, uri: str, environment: Mapping[str, str]) -> "Job":
-        """Return the job with its checkpoints in an object store, and no volume."""
+        """Return the job with its checkpoints in an object store instead of a volume."""
         job = copy.deepcopy(self.manifest)
         place = {k: v for k, v in (job["spec"].get("checkpoint") or {}).items() if k != "volume"}
         job["spec"]["checkpoint"] = {"every": EVERY, **place, "uri": uri}
@@ -68,14 +68,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Local:
-    """The differences between this cluster and the one that an example is written for."""
+    """The differences between this cluster and the one that the example is written for."""
 
-    scripts: Path  # what an image would bring: process nodes pull none
-    steps: int  # so many that the demo is over within two minutes
+    scripts: Path  # the files of an image: process nodes pull none
+    steps: int  # few enough that the demo ends within two minutes
 
 
 def load(file: Path, local: Local) -> Job:
-    """Read a TrainingJob's manifest; raises ValueError with what to mend."""
+    """Read a TrainingJob's manifest; raises ValueError with what to fix."""
     try:
         content = yaml.safe_load(file.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -97,14 +97,14 @@ def load(file: Path, local: Local) -> Job:
 def localized(manifest: Manifest, local: Local) -> Manifest:
     """Return the manifest for three workers of one thread each, on this machine.
 
-    What a worker requests is stated if it was not, so that a node has room for one.
+    Missing requests of a worker are added, so that a node has room for one.
     """
     job = copy.deepcopy(manifest)
     job["metadata"]["namespace"] = NAMESPACE
     job["spec"]["workers"] |= SIZES
     job["spec"]["workers"].pop("sizes", None)
     job["spec"]["placement"] = (job["spec"].get("placement") or {}) | PLACEMENT
-    # What happens to the nodes is to be seen, not what three threads on a few cores are used for.
+    # The demo shows what happens to nodes, not the utilization of three threads on a few cores.
     job["spec"]["scaling"] = {"mode": "Manual"}
     trainer = _trainer(job)
     trainer["workingDir"] = str(local.scripts)
@@ -158,4 +158,4 @@ def _trainer(manifest: Manifest) -> Manifest:
     for container in containers:
         if len(containers) == 1 or container["name"] == "trainer":
             return container
-    raise ValueError("none of the job's containers is named trainer: name the one that trains so")
+    raise ValueError("no container of the job is named trainer: give the one that trains this name")

@@ -1,4 +1,4 @@
-"""The nodes of the demo: where they are, what kind of capacity, at what made-up price. Pure."""
+"""The nodes of the demo: their zones, capacity types and made-up prices. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from devcluster.platforms import Capacity, Platform, pool_labels
 PLATFORM = Platform.KARPENTER
 INSTANCE_TYPE = "g5.xlarge"
 USD_PER_HOUR = "spotrun.dev/usd-per-hour"
-"""The annotation by which an admin tells spotrun a node's price."""
+"""The annotation with which an admin sets a node's price."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Pool:
     name: str
     zone: str
     capacity: Capacity
-    usd_per_hour: str  # made up: nobody is asked, and nobody charges it
+    usd_per_hour: str  # made up: not from any price list
 
 
 POOLS = (
@@ -31,7 +31,7 @@ POOLS = (
 
 @dataclass(frozen=True)
 class NewNode:
-    """A node to be added."""
+    """A node to add."""
 
     name: str
     pool: Pool
@@ -69,13 +69,13 @@ class NodeRequirement:
 
 
 Terms = Sequence[Sequence[NodeRequirement]]
-"""Alternatives, of each of which all must hold; none: any node will do."""
+"""Alternatives; all requirements of one must hold. Without any, every node is suitable."""
 
 
 def replacement(lost: str, used: Collection[str], terms: Terms = ()) -> NewNode:
-    """A node that suits a pod, as an autoscaler makes it, under a name that was not used before.
+    """Return a node that suits a pod, as an autoscaler would add it, with an unused name.
 
-    If it may be, it is spot, and of another pool than the lost one's.
+    If possible, it is a spot node, and from another pool than the lost one.
     """
     nodes = [NewNode(_unused(pool, used), pool) for pool in POOLS]
     return min(
@@ -89,7 +89,7 @@ def replacement(lost: str, used: Collection[str], terms: Terms = ()) -> NewNode:
 
 
 def suits(node: NewNode, terms: Terms) -> bool:
-    """Whether a pod that asks for this can run on the node."""
+    """Whether a pod with these requirements can run on the node."""
     labels = node.labels
     return not terms or any(
         all((labels.get(one.label) in one.values) == (one.operator == "In") for one in term)

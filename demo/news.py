@@ -7,7 +7,7 @@ from demo.node_actions import Action, Join, Notice, PowerCut, RemoveNodeObject, 
 from demo.scene import Scene, Worker
 
 _WORLD_FORMED = "Training"
-"""The operator's events of this reason say what the lines about worlds say."""
+"""Events of the operator with this reason repeat the lines about worlds."""
 
 
 def news(before: Scene, now: Scene) -> list[str]:
@@ -21,16 +21,16 @@ def news(before: Scene, now: Scene) -> list[str]:
 
 
 def describe_action(action: Action) -> str:
-    """Say what the demo does to a node, in capitals where it hurts."""
+    """Say what the demo does to a node, with capitals for losses."""
     match action:
         case Notice(node):
-            return f"SPOT NOTICE: node {node} will be taken back in two minutes, its platform says"
+            return f"SPOT NOTICE: node {node} will be taken back in two minutes"
         case TakeBack(node):
             return f"node {node} is taken back"
         case PowerCut(node):
-            return f"POWER CUT: node {node} is gone, and nobody says so"
+            return f"POWER CUT: node {node} is gone without a notice"
         case RemoveNodeObject(node):
-            return f"the cloud removes the object of node {node}, as it does with dead machines"
+            return f"the cloud deletes the object of node {node}, as it does for dead machines"
         case Join(node):
             return f"node {node.name} joins: {describe(node)}"
 
@@ -42,7 +42,7 @@ def describe(node: NewNode) -> str:
 
 
 def ticker(scene: Scene) -> str:
-    """Say in one line how far the training is."""
+    """Return the progress of the training in one line."""
     if scene.step is None:
         return f"{scene.phase or 'the job waits'}: {scene.message or 'no worker yet'}"
     of = f" of {scene.total_steps}" if scene.total_steps else ""
@@ -83,7 +83,7 @@ def _workers(before: Scene, now: Scene) -> Iterator[str]:
 
 def _worker(before: Worker | None, now: Worker) -> Iterator[str]:
     if before is None:
-        yield f"worker {now.worker_id} is made"
+        yield f"worker {now.worker_id} is created"
     if now.node is not None and (before is None or before.node is None):
         yield f"worker {now.worker_id} gets node {now.node}"
     if now.is_removed and (before is None or not before.is_removed):

@@ -1,8 +1,8 @@
-"""The demo's actions on nodes, and when: a pure plan, from what is seen and what was done.
+"""The demo's actions on nodes, and their times: a pure plan from the scene and earlier actions.
 
-1. A spot node gets a notice; when its worker is gone, or the notice has run out, so is the node.
-2. Later another spot node loses its power, and nobody says so; its object goes some seconds after.
-3. Whenever a worker waits for a node, one joins: that is what an autoscaler would do.
+1. A spot node gets a notice; it is taken away when its worker is gone or the notice has run out.
+2. Later another spot node loses its power without a notice; its object is deleted seconds later.
+3. Whenever a worker waits for a node, one joins, as an autoscaler would do.
 """
 
 from collections.abc import Iterable
@@ -12,20 +12,20 @@ from demo.market import NewNode, replacement
 from demo.scene import Node, Scene
 
 NOTICE_SECONDS = 120.0
-"""EC2 warns this long ahead."""
+"""The time between EC2's warning and the end of the node."""
 NOTICE_AT = 0.15
-"""Shares of all steps: so many are done before the notice, ..."""
+"""The share of all steps that are done before the notice, ..."""
 LATE_NOTICE_AT = 0.3
-"""... or so many, if the job has no checkpoint to go on from until then."""
+"""... or this share, if the job has no checkpoint to continue from until then."""
 POWER_CUT_AT = 0.5
 LATE_POWER_CUT_AT = 0.75
-"""The power is cut at this share of the training although not all workers are back, for the job
-would be over."""
+"""The power is cut at this share of the training even if not all workers are back, because the job
+would end otherwise."""
 STEPS_IF_UNKNOWN = 300
-"""The number of steps that is assumed where the job does not state it."""
+"""The number of steps that is assumed if the job does not state it."""
 BOOT_SECONDS = 2.0
-"""The time until a new node joins. A cloud takes a minute, and nobody would learn from watching
-it."""
+"""The time until a new node joins. A cloud takes a minute, but a viewer would learn nothing from
+that."""
 OBJECT_REMOVAL_SECONDS = 10.0
 """The time until the object of a node without power is removed; a cloud's controller takes a
 minute."""
@@ -33,21 +33,21 @@ minute."""
 
 @dataclass(frozen=True)
 class Notice:
-    """The platform says that a node will be taken back."""
+    """The platform announces that it will take a node back."""
 
     node: str
 
 
 @dataclass(frozen=True)
 class TakeBack:
-    """The platform takes back a node that it has given notice of."""
+    """The platform takes back a node after its notice."""
 
     node: str
 
 
 @dataclass(frozen=True)
 class PowerCut:
-    """A machine is gone, without a word."""
+    """A machine is gone without a notice."""
 
     node: str
 
@@ -71,7 +71,7 @@ Action = Notice | TakeBack | PowerCut | RemoveNodeObject | Join
 
 @dataclass(frozen=True)
 class Done:
-    """An action that was done, and when."""
+    """An action that was done, and its time."""
 
     seconds: float
     action: Action
@@ -91,7 +91,7 @@ def name_of(action: Action) -> str:
 
 def has_happened(done: Iterable[Done]) -> bool:
     """Whether both nodes are lost."""
-    return any(isinstance(one.action, PowerCut) for one in done)  # which comes last
+    return any(isinstance(one.action, PowerCut) for one in done)  # the last loss
 
 
 def _first_loss(scene: Scene, done: tuple[Done, ...]) -> Action | None:
@@ -121,7 +121,7 @@ def _second_loss(scene: Scene, done: tuple[Done, ...]) -> Action | None:
 
 
 def _join(scene: Scene, done: tuple[Done, ...]) -> Action | None:
-    """One node for each that was lost, once a worker waits for it."""
+    """Return a new node for each lost one, once a worker waits for it."""
     losses = [one for one in done if isinstance(one.action, Notice | PowerCut)]
     num_joined = sum(isinstance(one.action, Join) for one in done)
     waiting = [one for one in scene.workers if one.node is None and not one.is_removed]
@@ -135,7 +135,7 @@ def _join(scene: Scene, done: tuple[Done, ...]) -> Action | None:
 
 
 def _spot_node(scene: Scene) -> Node | None:
-    """A spot node on which somebody trains; of several the one with the highest rank."""
+    """Return a spot node with a worker that trains; of several, the one with the highest rank."""
     members = [worker for worker in scene.workers if worker.rank is not None]
     for worker in sorted(members, key=lambda worker: -(worker.rank or 0)):
         node = scene.node(worker.node)

@@ -15,14 +15,14 @@ from devcluster.client import Client, at
 from devcluster.watching import WatchEvent
 
 _LINE_BYTES = 2**20
-"""A longer line in a worker's log would end the reading of it."""
+"""A longer line in a worker's log would end the reading of the log."""
 
 
 class Observer:
     """Follows one job while its `async with` block lasts."""
 
     def __init__(self, access: Access, client: Client, job: Job) -> None:
-        self.steps: list[tuple[float, Step]] = []  # every line of the log, with when it came
+        self.steps: list[tuple[float, Step]] = []  # every line of the log, with its time
         self._access = access
         self._client = client
         self._job = job
@@ -58,15 +58,15 @@ class Observer:
 
     @property
     def seconds(self) -> float:
-        """Since it began to look."""
+        """Return the seconds since the observer began."""
         return time.monotonic() - self._began
 
     def scene(self) -> Scene:
-        """Return the scene that is to be seen now."""
+        """Return the present scene."""
         return compose(self._seen, self.seconds)
 
     async def news(self, timeout_seconds: float) -> None:
-        """Return when something has changed, or the time is up; raises what a watch raised."""
+        """Return when something has changed, or the time is up; raises the errors of watches."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._news.wait()

@@ -1,4 +1,4 @@
-"""The operator of the demo: a process with its own kubeconfig and the rights of its manifests."""
+"""The operator of the demo: a process with its own kubeconfig and the rights in its manifests."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _LAST_LINES = 15
 
 
 class OperatorError(Exception):
-    """The operator does not do its work; the message says what is known."""
+    """The operator does not work; the message contains what is known."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Operator:
 
 @asynccontextmanager
 async def operating(cluster: Cluster, client: Client) -> AsyncIterator[Operator]:
-    """Start the operator and wait until it leads; it ends with the block.
+    """Start the operator and wait until it is the leader; it ends with the block.
 
-    It carries the cluster's mark as well, so that the watchdog of that ends it in any case.
+    It has the cluster's marker as well, so that the cluster's watchdog ends it in any case.
     """
     kubeconfig = await _own_kubeconfig(cluster)
     operator = await _start(cluster, kubeconfig)
@@ -76,13 +76,13 @@ async def _start(cluster: Cluster, kubeconfig: Path) -> Operator:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            start_new_session=True,  # Ctrl-C is for the demo to act upon
+            start_new_session=True,  # only the demo handles Ctrl-C
         )
     return Operator(process, log)
 
 
 async def _own_kubeconfig(cluster: Cluster) -> Path:
-    """Access as the service account of its manifest, as a pod of it would have."""
+    """Write a kubeconfig with the rights of its service account, as its pod would have."""
     ran = await asyncio.to_thread(cluster.kubectl, "create", "token", "spotrun", "-n", HOME)
     config: dict[str, Any] = json.loads(cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": ran.stdout.strip()}
@@ -93,7 +93,7 @@ async def _own_kubeconfig(cluster: Cluster) -> Path:
 
 
 async def _until_leading(operator: Operator, client: Client) -> None:
-    """The lease says who leads; meanwhile the process may end."""
+    """Wait until the Lease has a holder; raises OperatorError if the process ends before."""
     leases = at("leases", HOME, group="coordination.k8s.io/v1")
     leading = asyncio.ensure_future(
         client.until(leases, _LEASE, _is_held, timeout_seconds=_LEADING_SECONDS)
@@ -105,7 +105,7 @@ async def _until_leading(operator: Operator, client: Client) -> None:
         await leading
     except TimeoutError:
         raise OperatorError(
-            f"the operator does not lead after {_LEADING_SECONDS:.0f} s. The end of its log:\n"
+            f"the operator is not the leader after {_LEADING_SECONDS:.0f} s. The end of its log:\n"
             f"{operator.last_lines()}"
         ) from None
     finally:
@@ -118,7 +118,7 @@ def _is_held(lease: dict[str, Any] | None) -> bool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process in order, else by force."""
+    """End a process with SIGTERM, else by force."""
     if process.returncode is not None:
         return
     process.terminate()

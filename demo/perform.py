@@ -19,21 +19,21 @@ _FRAME_SECONDS = 0.25
 
 
 class StuckError(Exception):
-    """Nothing happens any more; the message says since when and where."""
+    """The job makes no progress; the message says for how long, and in which state."""
 
     def __init__(self, scene: Scene) -> None:
         where = f"the job is {scene.phase or 'not known to the operator'}"
-        why = scene.message or "without a word"
+        why = scene.message or "without a message"
         super().__init__(
-            f"nothing has happened for {PATIENCE_SECONDS:.0f} s: {where}, {why}. What logs say is "
-            "above; if that is nothing, the machine may be too busy: try again"
+            f"nothing has happened for {PATIENCE_SECONDS:.0f} s: {where}, {why}. The logs are "
+            "above; if they show no error, the machine may be too busy: try again"
         )
         self.scene = scene
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that is needed to sum up."""
+    """The data for the summary."""
 
     scene: Scene  # the last one
     steps: Sequence[Sighting]
@@ -81,7 +81,7 @@ async def _carry_out(stage: Stage, action: Action) -> None:
 
 
 class _Patience:
-    """Ends when a job has made no news for long."""
+    """Raises StuckError if a job has shown no change for long."""
 
     def __init__(self) -> None:
         self._last: object = None

@@ -1,8 +1,8 @@
-"""Frames of a terminal as one SVG that plays them, without a script or anything from afar. Pure.
+"""Frames of a terminal as one SVG that plays them, without scripts or remote files. Pure.
 
-All frames stand side by side on a strip, which moves on by one frame at a time. A line that several
-frames show is written once. Words have places and widths of their own, so that columns stay columns
-in whatever monospace font a viewer has.
+All frames are side by side on a strip, which moves by one frame at a time. A line that several
+frames show is written once. Each word has a position and a width, so that columns stay aligned with
+any monospace font of the viewer.
 """
 
 import re
@@ -26,7 +26,7 @@ _FAMILY = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', mo
 _PLAIN = f'font-family="{_FAMILY}" font-size="{_FONT}" fill="{THEME.foreground_color.hex}"'
 _DIM, _BOLD = 'fill-opacity=".6"', 'font-weight="bold"'
 _RUN = re.compile(r"\S+(?: \S+)*")
-"""Words with single spaces between: what is farther apart is placed apart."""
+"""Words with single spaces between them; words farther apart are placed separately."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -39,12 +39,12 @@ class Frame:
 
 
 def picture(frames: Sequence[Frame], title: str, description: str) -> str:
-    """Draw frames as an SVG that shows one after the other, again and again, below the title.
+    """Draw frames as an SVG that shows one after the other, repeatedly, below the title.
 
-    Where animations are unknown or not wanted it shows the last frame.
+    Without animations, it shows the last frame.
     """
     if not frames:
-        raise ValueError("nothing was shown, so there is no frame to draw: record a whole demo")
+        raise ValueError("nothing was shown, so no frame can be drawn: record a whole demo")
     drawn = [[_line(line) for line in frame.lines] for frame in frames]
     names = {line: f"l{n}" for n, line in enumerate(dict.fromkeys(chain.from_iterable(drawn)))}
     width = max(_columns(line) for frame in frames for line in frame.lines) * _CELL + 2 * _MARGIN
@@ -58,7 +58,7 @@ def picture(frames: Sequence[Frame], title: str, description: str) -> str:
         *("<defs>", *(f'<g id="{name}">{line}</g>' for line, name in names.items()), "</defs>"),
         f'<rect {size} rx="6" fill="{THEME.background_color.hex}"/>',
         f'<text x="{_MARGIN}" y="{_MARGIN + _BASELINE}" {_DIM}>{_text(title)}</text>',
-        f"<svg {size}>",  # an inner one hides what does not lie within
+        f"<svg {size}>",  # an inner one hides everything outside it
         f'<g class="strip" transform="translate({-width * (len(frames) - 1)})">',
         *(_frame(lines, names, width * n) for n, lines in enumerate(drawn)),
         "</g>",
@@ -69,7 +69,7 @@ def picture(frames: Sequence[Frame], title: str, description: str) -> str:
 
 
 def _moves(seconds: Sequence[float], width: int) -> Iterator[str]:
-    """The style sheet that moves the strip."""
+    """Yield the lines of the style sheet that moves the strip."""
     whole = sum(seconds)
     yield "@media (prefers-reduced-motion: no-preference) {"
     yield f"  .strip {{ animation: play {whole:.2f}s step-end infinite; }}"
@@ -101,7 +101,7 @@ def _run(found: re.Match[str], column: int, look: str) -> str:
 
 
 def _look(style: Style) -> str:
-    """Return as SVG attributes what differs from plain text."""
+    """Return the differences from plain text as SVG attributes."""
     colour = f' fill="{style.color.get_truecolor(THEME).hex}"' if style.color else ""
     return colour + (f" {_DIM}" if style.dim else "") + (f" {_BOLD}" if style.bold else "")
 

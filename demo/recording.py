@@ -1,4 +1,4 @@
-"""A screen that keeps what it shows, and at the end makes one picture of it that moves."""
+"""A screen that keeps what it shows, and writes it as one animated picture at the end."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +16,9 @@ from demo.view import clock, live, utc_now
 from devcluster.argument_types import unwritable
 
 _COLUMNS = 100
-"""About as many as a README shows at the usual size of text."""
+"""About the number that fits into a README at the usual text size."""
 _PROGRESS_SECONDS = 6.0
-"""One picture in this time is taken while nothing but the training goes on."""
+"""The time between two pictures while only the training progresses."""
 _SEEN = """\
 A terminal shows a training job on a Kubernetes of one machine: its phase, world, step and cost, its
 nodes with their workers, and a diary. Three workers train, on two spot nodes and one on-demand. A
@@ -27,7 +27,7 @@ word. At the end:"""
 
 
 class Recorder:
-    """Passes everything on to another screen, and writes a file when the demo sums up."""
+    """Passes everything to another screen, and writes a file with the summary of the demo."""
 
     def __init__(
         self, screen: Screen, file: Path, now: Callable[[], float] = time.monotonic
@@ -39,7 +39,7 @@ class Recorder:
         self._seen: object = None
 
     def tell(self, text: str) -> None:
-        """Pass it on; it is seen as a line, or in the diary of the next scene."""
+        """Pass the text on; it appears as a line, or in the diary of the next scene."""
         self._screen.tell(text)
         self._diary.write(text)
         if self._seen is None:
@@ -47,7 +47,7 @@ class Recorder:
             self._shoot(drawn(Text("\n".join(lines))))
 
     def show(self, scene: Scene) -> None:
-        """Pass it on, and keep it if something has changed that a viewer cares about."""
+        """Pass the scene on, and keep it if it shows a change that matters to a viewer."""
         self._screen.show(scene)
         self._diary.follow(scene)
         seen = (len(self._diary.entries), scene.phase, scene.members, scene.workers, scene.nodes)
@@ -61,10 +61,10 @@ class Recorder:
         self._screen.close()
 
     def sum_up(self, lines: Sequence[str]) -> None:
-        """Pass them on, keep them as the last shot, and write the file."""
+        """Pass the lines on, keep them as the last shot, and write the file."""
         self._screen.sum_up(lines)
         rows = max(len(shot.lines) for shot in self._shots)
-        above = self._shots[-1].lines  # what it has no room for scrolls out
+        above = self._shots[-1].lines  # lines without room scroll out
         self._shoot((*above, (), *drawn(Text("\n".join(lines))))[-rows:])
         film = cut(self._shots)
         title = f"make demo, {film.speed:.1f} times as fast as it was"
@@ -80,7 +80,7 @@ class Recorder:
 
 
 def drawn(what: RenderableType) -> tuple[Line, ...]:
-    """The lines of it on a terminal, whatever the demo itself runs on."""
+    """Return its lines on a terminal, even if the demo itself runs without one."""
     console = Console(
         file=StringIO(),
         width=_COLUMNS,

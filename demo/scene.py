@@ -1,4 +1,4 @@
-"""The cluster as its user sees it at one moment, and how that is read from its objects. Pure."""
+"""The cluster as its user sees it at one moment, read from its objects. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _ZONE = "topology.kubernetes.io/zone"
 _WORKER_ID = "spotrun.dev/worker-id"
 _DISRUPTED = "karpenter.sh/disrupted"
 _ENDS_AT = "karpenter.sh/nodeclaim-termination-timestamp"
-# A line of run.log, and of most loops that print.
+# A line of run.log, and of most training loops that print.
 _STEP = re.compile(r"^\s*step\W{0,3}(\d+)\b(?:.*?\bloss\W{1,3}(\d\S*))?", re.IGNORECASE)
 
 
@@ -29,7 +29,7 @@ class Node:
     capacity: str = ""
     usd_per_hour: str = ""  # the annotation's text
     is_ready: bool = True
-    is_leaving: bool = False  # it says so
+    is_leaving: bool = False  # its object has a notice
     ends_at: datetime | None = None
 
 
@@ -41,10 +41,10 @@ class Worker:
     pod: str
     phase: str
     node: str | None = None
-    rank: int | None = None  # in the world that trains now
+    rank: int | None = None  # its rank in the world that trains now
     is_removed: bool = False
     message: str = ""
-    terms: tuple[tuple[NodeRequirement, ...], ...] = ()  # what its node must have
+    terms: tuple[tuple[NodeRequirement, ...], ...] = ()  # requirements for its node
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ClusterEvent:
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that is shown at one moment."""
+    """Everything that the demo shows at one moment."""
 
     seconds: float  # since the job was applied
     phase: str = ""
@@ -75,9 +75,9 @@ class Scene:
     wanted: int = 0
     total_steps: int | None = None
     step: Step | None = None
-    world: int = 0  # the number of the one that trains
+    world: int = 0  # the number of the world that trains
     members: tuple[int, ...] = ()  # their worker ids, in rank order
-    why: str = ""  # the operator's words about that world
+    why: str = ""  # the operator's reason for that world
     prepared: int | None = None  # the number of the world that is being prepared meanwhile
     checkpoint: str | None = None
     usd: str | None = None  # None: not metered
@@ -95,15 +95,15 @@ class Scene:
 
     @property
     def is_complete(self) -> bool:
-        """Whether as many train as are wanted."""
+        """Whether all wanted workers train."""
         return len(self.members) == self.wanted > 0
 
     def node(self, name: str | None) -> Node | None:
-        """The node of that name, if it is there."""
+        """Return the node with that name, if it exists."""
         return next((node for node in self.nodes if node.name == name), None)
 
     def workers_on(self, node: str) -> tuple[Worker, ...]:
-        """Return the workers of a node, those that have ended too until their pods are removed."""
+        """Return the workers of a node, including ended ones until their pods are removed."""
         return tuple(worker for worker in self.workers if worker.node == node)
 
 
@@ -116,7 +116,7 @@ class Seen:
     nodes: dict[str, Manifest] = field(default_factory=dict)
     events: list[ClusterEvent] = field(default_factory=list)
     step: Step | None = None
-    total_steps: int | None = None  # as it was stated last: a trainer that starts does not know yet
+    total_steps: int | None = None  # the last known: a trainer that starts does not report it
 
 
 def compose(seen: Seen, seconds: float) -> Scene:
@@ -148,7 +148,7 @@ def compose(seen: Seen, seconds: float) -> Scene:
 
 
 def read_world(world: Manifest) -> tuple[int, tuple[int, ...], int | None]:
-    """The number of the world that trains, its members by rank, and the number of the next one."""
+    """Return the number of the world that trains, its members by rank, and the next number."""
     if not world:
         return 0, (), None
     if world.get("active"):
@@ -165,7 +165,7 @@ def worker_ids(text: str) -> tuple[int, ...]:
 
 
 def read_node(node: Manifest) -> Node:
-    """Read what a node's object says of it."""
+    """Read a node from its object."""
     meta, labels = node["metadata"], node["metadata"].get("labels") or {}
     annotations = meta.get("annotations") or {}
     ready = [c for c in node["status"].get("conditions") or () if c["type"] == "Ready"]
@@ -216,7 +216,7 @@ def _worker(pod: Manifest, ranks: Mapping[int, int]) -> Worker:
 
 
 def read_terms(affinity: Manifest) -> tuple[tuple[NodeRequirement, ...], ...]:
-    """Read what a pod requires of its node."""
+    """Read a pod's requirements for its node."""
     of_nodes = affinity.get("nodeAffinity") or {}
     terms = (of_nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
     return tuple(
@@ -230,7 +230,7 @@ def read_terms(affinity: Manifest) -> tuple[tuple[NodeRequirement, ...], ...]:
 
 
 def read_step(line: str) -> Step | None:
-    """Read a line of a training's log, such as `step 120  loss 3.2`; None if it is another."""
+    """Read a line of a training's log, such as `step 120  loss 3.2`; None for other lines."""
     found = _STEP.match(line)
     if found is None:
         return None

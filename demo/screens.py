@@ -15,23 +15,23 @@ _TICK_SECONDS = 5.0
 
 
 class Screen(Protocol):
-    """The output as `perform` needs it."""
+    """The output interface that `perform` needs."""
 
     def tell(self, text: str) -> None:
-        """Say what happens, with the time."""
+        """Report what happens, with the time."""
 
     def show(self, scene: Scene) -> None:
-        """Show what is to be seen now."""
+        """Show the present scene."""
 
     def close(self) -> None:
-        """Show no more scenes; what comes is said in lines."""
+        """Show no more scenes; later output is printed in lines."""
 
     def sum_up(self, lines: Sequence[str]) -> None:
-        """Say the figures, after the last scene."""
+        """Show the figures, after the last scene."""
 
 
 class Diary:
-    """A record of all that was told and of what is new in each scene, with the times."""
+    """A record of all reports and of the changes in each scene, with their times."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.entries: list[Entry] = []
@@ -45,19 +45,19 @@ class Diary:
         return self._now() - self._began
 
     def write(self, text: str) -> Entry:
-        """Note down what happens now."""
+        """Record what happens now."""
         self.entries.append((self.seconds, text))
         return self.entries[-1]
 
     def follow(self, scene: Scene) -> None:
-        """Note down what is new."""
+        """Record what is new in a scene."""
         for line in news(self._before, scene):
             self.write(line)
         self._before = scene
 
 
 class LineScreen:
-    """A line for everything that is new, and one every few seconds for the training."""
+    """Prints a line for everything new, and one every few seconds for the training."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -78,7 +78,7 @@ class LineScreen:
         self._before = scene
 
     def close(self) -> None:
-        """Do nothing: lines are all there is."""
+        """Do nothing: there are only lines."""
 
     def sum_up(self, lines: Sequence[str]) -> None:
         """Print them."""
@@ -86,7 +86,7 @@ class LineScreen:
 
 
 class LiveScreen:
-    """Lines until there is a scene, then one picture that changes."""
+    """Prints lines until there is a scene, then one picture that changes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -120,7 +120,7 @@ class LiveScreen:
 
 
 def open_screen(*, plain: bool) -> Screen:
-    """The live view if standard output is a terminal and nobody asked for lines."""
+    """Return the live view if standard output is a terminal and lines were not requested."""
     console = Console()
     return LineScreen() if plain or not console.is_terminal else LiveScreen(console)
 

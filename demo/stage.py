@@ -1,4 +1,4 @@
-"""The stage of the demo: a Kubernetes, its nodes, and the operator with no rights but its own."""
+"""The stage of the demo: a Kubernetes, its nodes, and the operator with only its own rights."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Stage:
     job: Job
 
     async def add_node(self, node: NewNode) -> None:
-        """Let a node join that has room for one worker."""
+        """Let a node with room for one worker join."""
         await self.nodes.add(
             node.name,
             labels=node.labels,
@@ -55,7 +55,7 @@ class Stage:
         await _apply(self.cluster, [self.job.manifest])
 
     async def last_lines(self, pod: str) -> str:
-        """The end of a worker's log, or why there is none."""
+        """Return the end of a worker's log, or why there is none."""
         arguments = ("logs", "-n", NAMESPACE, pod, f"--tail={_LAST_LINES}")
         ran = await asyncio.to_thread(self.cluster.kubectl, *arguments, check=False)
         return (ran.stdout or ran.stderr).strip()
@@ -63,7 +63,7 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(cluster: Cluster, job: Job, tell: Tell) -> AsyncIterator[Stage]:
-    """Set the stage on a running cluster; nodes and operator end with the block."""
+    """Prepare a running cluster for the demo; nodes and operator end with the block."""
     tell("installing the CRDs, the operator's rights and the admission policy")
     files = [word for name in _MANIFESTS for word in ("-f", str(ROOT / name))]
     await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", *files)
@@ -82,7 +82,7 @@ async def open_stage(cluster: Cluster, job: Job, tell: Tell) -> AsyncIterator[St
 
 
 async def _until_known(operator: Operator, client: Client) -> None:
-    """Wait until the operator has found each pool: it places workers by what it knows by then."""
+    """Wait until the operator has found each pool: it places workers in the pools that it knows."""
     pools = at("capacitypools", group="spotrun.dev/v1alpha1")
     found: set[str] = set()
     try:
@@ -104,7 +104,7 @@ def _runtime(cluster: Cluster, nodes: Nodes) -> ProcessRuntime:
         memory=cluster.memory,
         marker=cluster.marker,
         server=cluster.admin.server,
-        # torchrun lies beside the Python that runs this.
+        # torchrun is in the same folder as the Python that runs this.
         path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     )
     return ProcessRuntime(nodes.client, options, cluster.block.pod_address)

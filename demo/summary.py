@@ -1,4 +1,4 @@
-"""The figures that a demo has shown: from what was watched, and only from that. Pure."""
+"""The figures of a demo, computed only from what was observed. Pure."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from demo.scene import Scene, Step
 Sighting = tuple[float, Step]
 
 STALL_FACTOR = 4.0
-"""A pause between two lines of the log is a stall if it is so many times the usual one, ..."""
+"""A pause between two lines of the log is a stall if it is this many times the usual one, ..."""
 STALL_SECONDS = 1.0
-"""... and at least so long: the trainer prints a line every half a second, not every step."""
+"""... and at least this long: the trainer prints a line every half a second, not every step."""
 
 
 @dataclass(frozen=True)
 class Stall:
-    """The training stood still."""
+    """A time in which the training made no step."""
 
     at_seconds: float
     seconds: float  # beyond the usual time between two lines
@@ -35,13 +35,13 @@ class Loss:
 
     @property
     def stalled_seconds(self) -> float:
-        """All stalls after the event together."""
+        """The sum of all stalls after the event."""
         return sum(stall.seconds for stall in self.stalls)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one performance."""
+    """The figures of one demo."""
 
     job_seconds: float
     first_step_seconds: float | None
@@ -52,7 +52,7 @@ class Figures:
 
 
 def figures(scene: Scene, steps: Sequence[Sighting], done: Sequence[Done]) -> Figures:
-    """Work out the figures at the end."""
+    """Compute the figures at the end."""
     stalls, repeats = find_stalls(steps), find_repeats(steps)
     events = [one for one in done if isinstance(one.action, Notice | PowerCut)]
     losses = []
@@ -72,7 +72,7 @@ def figures(scene: Scene, steps: Sequence[Sighting], done: Sequence[Done]) -> Fi
 
 
 def find_stalls(steps: Sequence[Sighting]) -> list[Stall]:
-    """Pauses between lines of the log that are much longer than usual; each by when it ended."""
+    """Return the pauses between lines of the log that are much longer than usual, by their ends."""
     gaps = [(b, b - a) for (a, _), (b, _) in pairwise(steps)]
     usual = statistics.median(gap for _, gap in gaps) if gaps else 0.0
     least = max(STALL_FACTOR * usual, usual + STALL_SECONDS)
@@ -98,7 +98,7 @@ def report(scene: Scene, shown: Figures) -> list[str]:
         f"  job         {shown.job_seconds:.0f} s from apply to its end{start}",
         f"  steps       {shown.last_step}{of}; {shown.steps_again} were lost and done again",
         f"  worlds      {shown.worlds}, after {_taken(scene.interruptions)} taken away",
-        f"  checkpoint  {scene.checkpoint or 'none that the operator knows of'}",
+        f"  checkpoint  {scene.checkpoint or 'the operator knows of none'}",
         *(f"  {_name(loss.action):<10}  {_effect(loss)}" for loss in shown.losses),
         f"  cost        {_cost(scene)}",
     ]
@@ -108,7 +108,7 @@ def report(scene: Scene, shown: Figures) -> list[str]:
 _HOW = """\
 How it was measured: by watching the log of rank 0, which has a line every half a second. A stall is
 a pause between two lines of more than 1 s beyond the usual and 4 times as long; steps were done
-again if their numbers came a second time, which misses those of the last half second."""
+again if their numbers came a second time; this does not see those of the last half second."""
 
 
 def _name(action: Action) -> str:

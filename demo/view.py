@@ -1,4 +1,4 @@
-"""The live view: a scene and a diary as what rich draws. Pure."""
+"""The live view: a scene and a diary as objects that rich draws. Pure."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def clock(seconds: float) -> str:
 
 
 def live(scene: Scene, diary: Sequence[Entry], seconds: float, now: datetime) -> RenderableType:
-    """Draw everything that is to be seen at one moment, so many seconds after the beginning."""
+    """Draw everything that is shown at one moment, some seconds after the beginning."""
     parts = [_job(scene), Text(), _nodes(scene, now), Text(), _diary(diary)]
     title = f"spotrun demo  {clock(seconds)}"
     said = "real Kubernetes API, operator and training; nodes are processes, prices are made up"
@@ -37,7 +37,7 @@ def live(scene: Scene, diary: Sequence[Entry], seconds: float, now: datetime) ->
 
 
 def doing(worker: Worker, scene: Scene) -> str:
-    """Say what a worker does, as far as its pod and the world show it."""
+    """Say what a worker does, as shown by its pod and the world."""
     node = scene.node(worker.node)
     if worker.is_removed:
         return "is being removed"
@@ -54,7 +54,7 @@ def doing(worker: Worker, scene: Scene) -> str:
 
 
 def state(node: Node, now: datetime) -> str:
-    """Say how a node is, by its object."""
+    """Say the state of a node, as shown by its object."""
     if node.is_leaving:
         left = max((node.ends_at - now).total_seconds(), 0.0) if node.ends_at else None
         return "leaves" + ("" if left is None else f" in {left:.0f} s")
@@ -72,7 +72,7 @@ def _job(scene: Scene) -> RenderableType:
 
 
 def _world(scene: Scene) -> str:
-    members = f"workers {names(scene.members)}" if scene.members else "nobody trains"
+    members = f"workers {names(scene.members)}" if scene.members else "no worker trains"
     if scene.prepared is None:
         return members
     return f"{members}; world {scene.prepared} is being prepared"
@@ -135,5 +135,5 @@ def _short(message: str, most: int = 60) -> str:
 
 
 def utc_now() -> datetime:
-    """The time to which notices are compared."""
+    """Return the time with which notices are compared."""
     return datetime.now(UTC)

@@ -31,7 +31,7 @@ _LAST_WORDS = 15
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 it failed, 2 wrong usage."""
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage."""
     options = parser().parse_args(arguments)
     try:
         return _COMMANDS.get(options.command, _tell)(options)
@@ -72,7 +72,7 @@ def _up(options: argparse.Namespace) -> int:
         if _answers(directory):
             print(f"devcluster: {options.name!r} runs already (Kubernetes {state.kubernetes})")
             return 0
-        to_stderr(f"{options.name!r} was killed: cleaning up after it")
+        to_stderr(f"{options.name!r} was killed: removing its remains")
         supervisor.end(directory)
     supervisor.require_own(directory)
     pin = binaries.pin(options.kubernetes)
@@ -189,7 +189,7 @@ def _env(options: argparse.Namespace) -> int:
 
 
 def _tell(options: argparse.Namespace) -> int:
-    """Hand a command about a node over as it was parsed."""
+    """Send a parsed command about a node to the supervisor."""
     ours = {"command", "name", "directory"}
     command: dict[str, Any] = {k: v for k, v in vars(options).items() if k not in ours}
     answer = supervisor.ask(_directory(options), {"verb": options.command, **command})

@@ -1,4 +1,4 @@
-"""Clients' access to the API server: its address, and certificates."""
+"""The access of clients to the API server: its address, and certificates."""
 
 import json
 import ssl

@@ -1,6 +1,6 @@
-"""Loopback addresses and ports: each cluster owns one 127.A.0.0/16, so two never collide.
+"""Loopback addresses and ports: each cluster owns one 127.A.0.0/16, so clusters never collide.
 
-Nor does it meet with a server that listens at every address, as those of other people do.
+It also avoids ports of servers that listen at every address, such as those of other users.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ _NOBODYS = "127.255.255.254"
 """An address in no block: a server that listens here listens everywhere."""
 
 _TO_CHOOSE_FROM = range(10_000, 32_768)
-"""Below what Linux gives to connections and to whoever asks for any port: nobody takes one of
-these by chance before the one for whom it was chosen listens."""
+"""Below the ports that Linux gives to connections and to requests for any port: no other process
+gets one of these by chance before the process for which it was chosen listens."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Ports:
 
 
 class AddressBlock:
-    """One 127.A.0.0/16, held against every other cluster in this network namespace until closed.
+    """One 127.A.0.0/16, reserved against other clusters in this network namespace until closed.
 
     The claim is an abstract unix socket: like the loopback interface it belongs to the network
-    namespace, needs no file, and is given back by the kernel however its owner ends.
+    namespace. It needs no file, and the kernel frees it, however its owner ends.
     """
 
     def __init__(self, number: int, claim: socket.socket, ports: Ports) -> None:
@@ -46,7 +46,7 @@ class AddressBlock:
         return f"127.{self.number}.0.1"
 
     def pod_address(self) -> str:
-        """An address that no pod of this cluster had before (65,000 pods a cluster, then anew)."""
+        """Return an address that no pod of this cluster had (after 65,000 pods they repeat)."""
         return next(self._hosts)
 
     def close(self) -> None:
@@ -55,9 +55,9 @@ class AddressBlock:
 
 
 def claim_block(usual: Ports = Ports()) -> AddressBlock:
-    """Claim a block that nobody holds and on which nothing listens."""
+    """Claim a block that no cluster holds and on which nothing listens."""
     shared = {port for port in astuple(usual) if not _is_free(_NOBODYS, port)}
-    numbers = list(range(16, 255))  # 127.0.x.y and its neighbours are everybody's favourite
+    numbers = list(range(16, 255))  # many programs use 127.0.x.y and its neighbours
     random.shuffle(numbers)
     for number in numbers:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -81,7 +81,7 @@ def free_port(host: str) -> int:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Return so many different ports of an address on which nothing listens."""
+    """Return several different ports of an address on which nothing listens."""
     found: list[int] = []
     for port in random.sample(_TO_CHOOSE_FROM, len(_TO_CHOOSE_FROM)):
         if len(found) == count:

@@ -1,6 +1,6 @@
-"""Types of command line arguments, for `type` of argparse, which say why a value will not do.
+"""Types of command line arguments, for `type` of argparse, which explain why a value is wrong.
 
-Benches and the demo use them as well, whose `--help` comes at once: no library is imported here.
+Benches and the demo use them as well. No library is imported here, so that `--help` is fast.
 """
 
 import argparse
@@ -8,21 +8,21 @@ from pathlib import Path
 
 
 def how_many(text: str) -> int:
-    """Read a count from 1 on: nothing can be said of none."""
+    """Read a count of at least 1."""
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not how many: use 1, 2, 3 ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count: use 1, 2, 3 ...")
     return int(text)
 
 
 def existing_folder(text: str) -> Path:
-    """A folder that is there."""
+    """An existing folder."""
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder: name one that is there")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder: name an existing one")
     return Path(text)
 
 
 def writable_file(text: str) -> Path:
-    """A file that can be written; it is left as it is, and none is made."""
+    """A file that can be written; this check neither changes nor creates it."""
     file = Path(text)
     is_new = not file.exists()
     try:
@@ -35,7 +35,7 @@ def writable_file(text: str) -> Path:
 
 
 def unwritable(file: str, error: OSError) -> str:
-    """Why a file cannot be written, and what to do."""
+    """Explain why a file cannot be written, and what to do."""
     return (
         f"{file!r} cannot be written: {error.strerror}. Name a file in a folder that exists and "
         "that you may write to"

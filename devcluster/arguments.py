@@ -106,7 +106,7 @@ def _add_nodes(commands: Commands) -> None:
     add.add_argument("--instance-type", default="g5.xlarge")
     add.add_argument("--label", type=_label, action="append", default=[], metavar="KEY=VALUE")
     _add_node(commands.add_parser("remove-node", help="take a node away, with its pods"))
-    notice = commands.add_parser("notice", help="say in a platform's way that a node will end")
+    notice = commands.add_parser("notice", help="announce in a platform's way that a node will end")
     _add_node(notice)
     notice.add_argument("--dialect", choices=[d.value for d in Dialect], default="karpenter-spot")
     notice.add_argument("--seconds", type=_seconds, default=120, help="until its end (default 120)")
@@ -116,7 +116,7 @@ def _add_nodes(commands: Commands) -> None:
     off = commands.add_parser("shut-down", help="shut a node down gracefully")
     _add_node(off)
     off.add_argument("--grace", type=_seconds, default=15, metavar="SECONDS")
-    vanish = commands.add_parser("vanish", help="take the machine away: nobody says so")
+    vanish = commands.add_parser("vanish", help="take the machine away without any report")
     _add_node(vanish)
     vanish.add_argument("--delete-node", action="store_true", help="remove the Node object as well")
     _add_node(commands.add_parser("silence", help="cut a node off; its containers run on"))
@@ -149,7 +149,7 @@ def _add_kubernetes(command: argparse.ArgumentParser) -> None:
 def _name(text: str) -> str:
     """Read a cluster's name.
 
-    It is that of a folder, which `down` removes: no way out of where clusters live.
+    It is also the name of a folder that `down` removes, so it must not lead to another place.
     """
     if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]{0,62}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name: use letters, digits, '-' and '_'")
@@ -158,7 +158,7 @@ def _name(text: str) -> str:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of them: use 0, 1, 2 ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count: use 0, 1, 2 ...")
     return int(text)
 
 
@@ -168,20 +168,20 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: use 0, 2.5, 120 ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds: use 0, 2.5, 120 ...")
     return seconds
 
 
 def _quantity(text: str) -> str:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(m|k|[KMGTPE]i?)?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no quantity: use 8, 500m, 32Gi ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a quantity: use 8, 500m, 32Gi ...")
     return text
 
 
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE: use team=vision, say")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE: use for example team=vision")
     return key, value
 
 
@@ -195,13 +195,13 @@ def _component_flag(text: str) -> str:
 
 
 def _writable_folder(text: str) -> Path:
-    """Read a folder: it is made if it is missing, so the nearest folder that there is counts."""
+    """Read a folder: it may be created later, so its nearest existing parent is checked."""
     folder = Path(text)
     places = (folder.absolute(), *folder.absolute().parents)
     there = next(place for place in places if os.access(place, os.F_OK))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise argparse.ArgumentTypeError(
-            f"{text!r} cannot be written, because of {there}: name a folder that you may write to, "
-            "or that can be made"
+            f"{text!r} cannot be written, because of {there}: name a folder that you may write to "
+            "or create"
         )
     return folder

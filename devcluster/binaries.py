@@ -1,9 +1,8 @@
 """The Kubernetes binaries: found on the machine, or built once from a pinned Go module and cached.
 
-Nobody publishes these as packages, but every one of them is a Go program whose sources the module
-proxy serves. The folders `binaries/current` and `binaries/oldest` pin the newest and the oldest
-supported Kubernetes; a build takes minutes once and is then found in the cache, per version, for
-every checkout.
+There are no packages of these, but each is a Go program whose sources the module proxy serves. The
+folders `binaries/current` and `binaries/oldest` pin the newest and the oldest supported Kubernetes.
+A build takes minutes once per version; then it is in a cache that every checkout shares.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ __all__ = ["KUBERNETES", "BuildError", "Pin", "Progress", "cache_root", "ensure"
 
 PINS = Path(__file__).with_name("binaries")
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-"""The first one compiles what all share, so it is the one that takes minutes."""
+"""The first one compiles the code that all share, so it takes minutes."""
 
 _ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
 _COLD_SECONDS = {"kube-apiserver": 270, "kube-controller-manager": 95, "kubectl": 20}
@@ -51,7 +50,7 @@ class Pin:
 
     @property
     def key(self) -> str:
-        """The cache entry: everything that decides what the compiler puts out."""
+        """The key in the cache: everything that the compiler's output depends on."""
         inputs = b"".join((self.folder / name).read_bytes() for name in ("go.mod", "go.sum"))
         digest = hashlib.sha256(inputs + platform.machine().encode()).hexdigest()[:12]
         return f"kubernetes-{self.kubernetes}-etcd-{self.etcd}-{digest}"
@@ -74,7 +73,7 @@ def _required(go_mod: str, module: str) -> str:
 
 
 def ensure(wanted: Pin, progress: Progress) -> dict[str, Path]:
-    """Return each binary's path, after building what is neither on the machine nor in the cache."""
+    """Return each binary's path; builds those that are neither on the machine nor in the cache."""
     cached = cache_root() / wanted.key
     found = {name: _existing(name, wanted, cached) for name in ("etcd", *KUBERNETES)}
     missing = [name for name in (*KUBERNETES, "etcd") if found[name] is None]
@@ -101,14 +100,14 @@ def _installed(name: str) -> Iterator[Path]:
 
 
 def _is_good_version(name: str, path: Path, wanted: Pin) -> bool:
-    """Whether an installed binary is of the pinned minor: another one may serve another API."""
+    """Whether an installed binary has the pinned minor version: others may serve another API."""
     arguments = ["version", "--client"] if name == "kubectl" else ["--version"]
     try:
         ran = subprocess.run(
             [path, *arguments], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return False  # of another architecture, a wrapper that asks questions, ...: build ours
+        return False  # for example of another architecture, or an interactive wrapper: build ours
     if name == "etcd":
         return f"etcd Version: {wanted.etcd.removeprefix('v').rpartition('.')[0]}." in ran.stdout
     return re.search(rf"\b{re.escape(wanted.minor)}\.\d+(\s|$)", ran.stdout) is not None
@@ -119,7 +118,7 @@ def _build(names: list[str], wanted: Pin, cached: Path, progress: Progress) -> N
     with only_builder(cached.with_name(f"{cached.name}.lock"), progress):
         names = [name for name in names if not (cached / name).is_file()]
         if not names:
-            return  # the one we waited for has built them
+            return  # the process we waited for has built them
         go = find_go(wanted.folder, progress)
         progress(
             f"building Kubernetes {wanted.kubernetes} into {cached} (once; about 7 min on 2 cores)"
@@ -143,7 +142,7 @@ def _package(name: str) -> str:
 
 
 def _linker_flags(wanted: Pin) -> str:
-    """Without the version stamped in, the server calls itself v0.0.0-master."""
+    """Return flags that set the version: without them the server reports v0.0.0-master."""
     stamps = {"gitVersion": wanted.kubernetes, "gitMajor": "1"}
     stamps["gitMinor"] = wanted.kubernetes.split(".")[1]
     package = "k8s.io/component-base/version"

@@ -1,4 +1,4 @@
-"""The certificates of one cluster: its authority, what servers show, who may call."""
+"""The certificates of one cluster: its authority, its servers' and its clients'."""
 
 import datetime
 import ipaddress
@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_LIFE = datetime.timedelta(days=30)  # a test cluster does not get older
-_SKEW = datetime.timedelta(hours=1)  # clocks that tests move backwards still find them valid
+_LIFE = datetime.timedelta(days=30)  # longer than any test cluster runs
+_SKEW = datetime.timedelta(hours=1)  # still valid for clocks that tests move backwards
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class KeyPair:
 
 
 class Authority:
-    """A certificate authority that writes what it signs into one folder."""
+    """A certificate authority that writes its certificates into one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,29 +47,29 @@ class Authority:
 
     @classmethod
     def of(cls, folder: Path, certificate: bytes, key: bytes) -> Self:
-        """Return the authority that somebody else has made, in PEM; it signs into the folder."""
+        """Return an authority from existing PEM texts; it writes into the folder."""
         made = cls(folder)
         found = serialization.load_pem_private_key(key, password=None)
         assert isinstance(found, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey))
         with warnings.catch_warnings():
-            # Go programs number theirs 0, which RFC 5280 does not allow, and clients take.
+            # Go programs use serial number 0, which RFC 5280 forbids but clients accept.
             warnings.simplefilter("ignore", CryptographyDeprecationWarning)
             made._key, made._certificate = found, x509.load_pem_x509_certificate(certificate)
         _write(made.ca_file, certificate)
         return made
 
     def serving(self, name: str, *hosts: str) -> KeyPair:
-        """A server's pair that is valid for these names and addresses."""
+        """Return a server's pair that is valid for these names and addresses."""
         san = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
         return self._issue(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, san)
 
     def client(self, user: str, group: str | None = None) -> KeyPair:
-        """A client's pair: Kubernetes takes the common name as user, the organization as group."""
+        """Return a client's pair: to Kubernetes, common name is user and organization is group."""
         file_name = user.replace(":", "-")
         return self._issue(file_name, _name(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def token_keys(self) -> KeyPair:
-        """The RSA pair that signs service-account tokens (`cert_file` is the bare public key)."""
+        """Return the RSA pair for service-account tokens (`cert_file` is the bare public key)."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         pair = KeyPair(self._folder / "tokens.pub", self._folder / "tokens.key")
         _write(pair.key_file, _private_pem(key))
@@ -100,7 +100,7 @@ class Authority:
 
 
 def server_context(pair: KeyPair, client_ca: Path) -> ssl.SSLContext:
-    """TLS for a server that lets in only callers with a certificate of this authority."""
+    """Return TLS for a server that accepts only clients with a certificate of this authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(client_ca))
     context.load_cert_chain(pair.cert_file, pair.key_file)
     context.verify_mode = ssl.CERT_REQUIRED

@@ -1,6 +1,6 @@
 """A small asynchronous Kubernetes client over JSON.
 
-Deliberately not the product's client: a test tool must not share the bugs of what it tests.
+Deliberately not the operator's client: a test tool must not share bugs with the code that it tests.
 """
 
 import asyncio
@@ -26,10 +26,11 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-# Asks for an answer without spec and status, where the caller knows what it wrote.
+# Requests an answer without spec and status, if the caller knows what it wrote.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-# Bookmarks come about once a minute; a stream silent for longer has stalled and is opened again.
+# Bookmarks come about once a minute; a stream without data for longer has stalled, so it is opened
+# again.
 SILENCE_SECONDS = 75.0
 PAGE = 500
 
@@ -65,7 +66,7 @@ def at(
 
 
 class Client:
-    """Speaks to one API server; to be used as `async with Client(access) as client`."""
+    """A client of one API server, used as `async with Client(access) as client`."""
 
     def __init__(self, access: Access, *, max_connections: int = 64) -> None:
         self._access = access
@@ -77,7 +78,7 @@ class Client:
             base_url=self._access.server,
             connector=Connector(self._access.ssl_context(), limit=self._max_connections),
             timeout=aiohttp.ClientTimeout(total=60),
-            # Kubernetes sets none, and a jar costs time in every request.
+            # Kubernetes sets no cookies, and a cookie jar costs time in every request.
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=("Accept-Encoding", "User-Agent"),
@@ -123,7 +124,7 @@ class Client:
         version: str | None = None,
         propagation: str | None = None,
     ) -> Manifest:
-        """Delete an object or a collection; with `uid` or `version`, only that very object."""
+        """Delete an object or a collection; with `uid` or `version`, only exactly that object."""
         preconditions = {
             k: v for k, v in {"uid": uid, "resourceVersion": version}.items() if v is not None
         }
@@ -147,7 +148,7 @@ class Client:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Manifest:
-        """Send one request; raises ApiError, or aiohttp.ClientError when there was no answer."""
+        """Send one request; raises ApiError, or aiohttp.ClientError if there was no answer."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         headers = {"Accept": accept} | ({"Content-Type": content_type} if data else {})
         async with self._http.request(
@@ -160,10 +161,10 @@ class Client:
             return decoded
 
     async def watch(self, path: str, **params: str) -> AsyncGenerator[WatchEvent, None]:
-        """List a collection, then follow it for ever.
+        """List a collection, then follow it without end.
 
-        A stream that ends or stalls is taken up where it was; after a 410 the collection is listed
-        again, and the difference comes out as events, deletions included.
+        A stream that ends or stalls is continued where it was. After a 410 the collection is listed
+        again, and the difference is returned as events, including deletions.
         """
         known: dict[str, Manifest] = {}
         version = ""
@@ -210,7 +211,7 @@ class Client:
                                 if holds(last):
                                     return last
                     except (ApiError, aiohttp.ClientError) as error:
-                        # An API server that begins says so with 429; one that has ended may begin.
+                        # A starting API server answers 429; one that ended may start again.
                         if isinstance(error, ApiError) and not error.may_pass:
                             raise
                         await asyncio.sleep(_longer(0.0))
@@ -228,7 +229,7 @@ class Client:
     async def _states(
         self, path: str, params: Mapping[str, str]
     ) -> AsyncGenerator[Manifest | None, None]:
-        """Yield what is known of one object, and each change of it, until the watch ends."""
+        """Yield the known state of one object, and each change of it, until the watch ends."""
         items, version = await self._list(path, params)
         yield items[0] if items else None
         async with aclosing(self._stream(path, version, params)) as stream:
@@ -273,7 +274,7 @@ class Client:
                         event = WatchEvent(change["type"], seen)
                     yield event, seen["metadata"]["resourceVersion"]
             finally:
-                # A stream has no end to read to: a polite TLS goodbye would wait for it.
+                # The stream has no end, and an orderly end of TLS would wait for one.
                 if response.connection is not None and response.connection.transport is not None:
                     response.connection.transport.abort()
 
@@ -291,7 +292,7 @@ def _longer(pause_seconds: float) -> float:
 
 
 def _error(status: int, answer: bytes) -> ApiError:
-    """Read a Status; a proxy's plain text is passed on as it is."""
+    """Read a Status; a proxy's plain text is used as it is."""
     try:
         body = json.loads(answer)
     except ValueError:

@@ -24,19 +24,19 @@ from devcluster.controlplane import (
 )
 
 MARKER = "DEVCLUSTER_MARKER"
-"""The environment variable by which every process of a cluster can be found and ended."""
+"""The environment variable that marks every process of a cluster, to find and end it."""
 
 
 def to_stderr(line: str) -> None:
-    """Show progress where it does not mix with output."""
+    """Print progress to standard error, so that it does not mix with output."""
     print(f"devcluster: {line}", file=sys.stderr, flush=True)
 
 
 class Cluster:
-    """One control plane below one directory; it ends with its `with` block, or with this process.
+    """One control plane in one directory; it ends with its `with` block, or with this process.
 
-    Several may run side by side. Whatever happens to this process, a watchdog ends the rest and
-    removes the directory.
+    Several can run at the same time. If this process dies, a watchdog ends the rest and removes
+    the directory.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Cluster:
         if hasattr(self, "control"):
             self.control.kill_all()
         assert self._watchdog.stdin is not None
-        self._watchdog.stdin.close()  # what it does when we die is also what is to be done now
+        self._watchdog.stdin.close()  # it then does the same as after our death
         self._watchdog.wait()
         if hasattr(self, "block"):
             self.block.close()
 
     @property
     def admin(self) -> Access:
-        """The API server, as somebody who may do everything."""
+        """The API server with the rights of an administrator."""
         return self.control.layout.access(self.control.layout.identities.admin)
 
     @property
@@ -122,7 +122,7 @@ class Cluster:
         return ran
 
     def kubelet_tls(self) -> ssl.SSLContext:
-        """Return the TLS settings of the kubelets' server, which lets in only the API server."""
+        """Return the TLS settings of the kubelets' server, which accepts only the API server."""
         identities = self.control.layout.identities
         return server_context(identities.kubelet, identities.ca_file)
 
@@ -165,7 +165,7 @@ class Cluster:
 
 
 def remove_leftovers(directory: Path, marker: str) -> None:
-    """End and remove what is left of a cluster whose owner and watchdog were both killed."""
+    """End and remove the rest of a cluster whose owner and watchdog were both killed."""
     reaper.kill_marked(marker)
     for folder in (directory, Path("/dev/shm") / f"devcluster-{marker}"):  # noqa: S108 - named by a UUID
         shutil.rmtree(folder, ignore_errors=True)

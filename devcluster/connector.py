@@ -1,4 +1,4 @@
-"""A pool of connections of which nothing is left once it is closed.
+"""A pool of connections that are all gone once it is closed.
 
 The operator has its own: a test cluster shares no code with what it tests.
 """
@@ -16,10 +16,10 @@ _GOODBYE_SECONDS = 1.0
 
 
 class Connector(aiohttp.TCPConnector):
-    """Ends with all of its connections.
+    """A connector that closes all of its connections at its end.
 
-    aiohttp forgets a connection whose request was given up, while TLS still waits for the other
-    side's word: it would outlive the pool, and perhaps the event loop.
+    aiohttp forgets a connection whose request was cancelled, while TLS still waits for the other
+    side: it would outlive the pool, and perhaps the event loop.
     """
 
     def __init__(self, tls: ssl.SSLContext, *, limit: int) -> None:
@@ -30,11 +30,11 @@ class Connector(aiohttp.TCPConnector):
     async def close(self, *, abort_ssl: bool = True) -> None:
         await super().close(abort_ssl=abort_ssl)
         for opened in self._sockets:
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # it has already ended
                 opened.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
-                # Nobody tells when a transport has seen its end; it takes the loop a turn or two.
+                # There is no signal when a transport has ended; it takes a turn or two of the loop.
                 while any(opened.fileno() >= 0 for opened in self._sockets):  # noqa: ASYNC110
                     await asyncio.sleep(0)
 

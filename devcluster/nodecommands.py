@@ -1,4 +1,4 @@
-"""Commands to the supervisor of a cluster: those that need it running."""
+"""Commands to the supervisor of a cluster, for which it must run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +21,7 @@ _GOODBYE_SECONDS = 10
 
 
 class NodeCommands:
-    """The nodes of one running cluster, and what can be said to them."""
+    """The nodes of one running cluster, and the commands about them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -58,15 +58,15 @@ class NodeCommands:
         return self
 
     async def __aexit__(self, *exit_: object) -> None:
-        # The whole cluster ends right after this, so an API server that was killed is no obstacle.
+        # The whole cluster ends right after this, so a killed API server does not matter.
         try:
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 await self._nodes.__aexit__(*exit_)
         except (ApiError, aiohttp.ClientError, TimeoutError) as error:
-            to_stderr(f"nodes were not taken down in order: {error!r}")
+            to_stderr(f"the nodes could not be removed in order: {error!r}")
 
     async def perform(self, command: Command) -> Any:  # noqa: ANN401 - JSON
-        """Do what a command says; the answer is JSON."""
+        """Run a command; the answer is JSON."""
         return await self._verbs[command["verb"]](command)
 
     async def _status(self, _: Command) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class NodeCommands:
         deadline = await self._machine(command).notice(
             Dialect(command["dialect"]), command["seconds"]
         )
-        return f"node {command['node']} ends at {deadline:%H:%M:%S} UTC, it says"
+        return f"node {command['node']} announces its end at {deadline:%H:%M:%S} UTC"
 
     async def _take_back(self, command: Command) -> None:
         await self._machine(command).take_back_notice(Dialect(command["dialect"]))

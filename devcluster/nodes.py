@@ -1,4 +1,4 @@
-"""Nodes for tests: registered, kept alive, and made to suffer what machines suffer."""
+"""Nodes for tests: registered, kept alive, and subjected to the failures of machines."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ from devcluster.scripted import Scripted
 
 NOT_READY = "node.kubernetes.io/not-ready"
 READY_SECONDS = 30.0
-# A taint patch loses against any other writer of the node; that many in a row is no coincidence.
+# A taint patch fails if another writer changes the node; this many failures in a row are an error.
 CONFLICTS_MAX = 20
 
 
@@ -43,14 +43,14 @@ class Machine:
         return await self._client.get(at("nodes", None, self.name))
 
     def go_silent(self) -> None:
-        """Cut the node off: no leases, no statuses, no orders taken; its containers run on."""
+        """Cut the node off: no leases, statuses or new orders; its containers continue to run."""
         self._node.cut_off()
 
     async def come_back(self) -> None:
-        """End a silence, or switch on again what has vanished or shut down.
+        """Reconnect a node that was cut off, or switch a machine that is off on again.
 
-        After a silence, all that happened meanwhile is reported. After a machine was off, its pods
-        of restartPolicy Never have failed, and the others are started again.
+        After a reconnection the node reports everything that happened meanwhile. If the machine was
+        off, its pods with restartPolicy Never have failed, and the others are started again.
         """
         if self._is_off:
             self._is_off = False
@@ -59,9 +59,9 @@ class Machine:
             await self._node.reconnect()
 
     async def vanish(self, *, delete_node: bool = False) -> None:
-        """Take the machine away: containers die, and nobody says so.
+        """Take the machine away: its containers end without any report.
 
-        With `delete_node` the Node object goes too, as a cloud's controller sees to after a while.
+        With `delete_node` the Node object is deleted as well, as a cloud's controller does later.
         """
         self._is_off = True
         await self._node.power_off()
@@ -79,11 +79,11 @@ class Machine:
         pod: str,
         message: str = "The node was low on resource: memory. ",
     ) -> None:
-        """End a pod at once for the node's need of memory; returns when its status says so."""
+        """End a pod at once because the node lacks memory; returns when its status says so."""
         await self._node.evict(namespace, pod, message)
 
     def reject_pods(self, reason: str, message: str) -> None:
-        """Start no pod that comes from now on, but say why not; those that run go on."""
+        """Reject all new pods from now on, with a reason; running pods continue."""
         self._node.rejects = Verdict(reason, f"Pod was rejected: {message}")
 
     def take_pods(self) -> None:
@@ -91,9 +91,10 @@ class Machine:
         self._node.rejects = None
 
     async def notice(self, dialect: Dialect, seconds: float) -> datetime:
-        """Say in a platform's dialect that the node ends in so many seconds; returns that time.
+        """Announce in a platform's dialect that the node ends in some seconds; returns that time.
 
-        Only said: what then happens (`vanish`, `shut_down`, or nothing) is the test's to do.
+        This is only the announcement: the test itself must then call `vanish`, `shut_down`, or
+        neither.
         """
         now = datetime.now(UTC)
         deadline = now + timedelta(seconds=seconds)
@@ -122,7 +123,7 @@ class Machine:
                     raise
             else:
                 return
-        raise RuntimeError(f"node {self.name} is written by others without a pause")
+        raise RuntimeError(f"other writers change node {self.name} all the time: the patch failed")
 
 
 class Nodes:
@@ -141,7 +142,7 @@ class Nodes:
         tls: ssl.SSLContext | None = None,
         timing: Timing | None = None,
     ) -> None:
-        """Prepare; `tls` is what the API server trusts, without it there are no `kubectl logs`."""
+        """Prepare; without `tls`, which the API server trusts, `kubectl logs` does not work."""
         self._runtime = runtime or Scripted()
         self._kubelet = Kubelet(access, Endpoint(address, port), tls=tls, timing=timing)
         self._machines: dict[str, Machine] = {}
@@ -197,11 +198,11 @@ class Nodes:
         )
         try:
             node = await self._kubelet.add_node(spec, runtime or self._runtime)
-        except ApiError:  # half of it may be there
+        except ApiError:  # a part of it may exist
             await delete_node_object(self.client, name)
             raise
         self._machines[name] = machine = Machine(node, self._kubelet)
-        # Admission puts the taint on every new node; the node lifecycle controller takes it off.
+        # Admission adds the taint to every new node; the node lifecycle controller removes it.
         await self.client.until(at("nodes"), name, _is_ready, timeout_seconds=READY_SECONDS)
         return machine
 
@@ -218,9 +219,9 @@ class Nodes:
 
 
 async def delete_node_object(client: Client, name: str) -> None:
-    """Delete a Node object, also one that a finalizer holds."""
+    """Delete a Node object, even one with a finalizer."""
     await _unless_absent(client.delete(at("nodes", None, name)))
-    # A finalizer stands for a controller that is not here to remove it.
+    # The controller that would remove the finalizer does not run here.
     await _unless_absent(client.patch(at("nodes", None, name), {"metadata": {"finalizers": None}}))
 
 

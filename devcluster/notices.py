@@ -1,6 +1,6 @@
-"""Notices that a node is going away, in each dialect, as API writes. Pure.
+"""Notices that a node will go away, in each platform's form, as API writes. Pure.
 
-Emulated: the writes are those that the named component is documented to make, made by us.
+Emulated: these are the writes that the documentation of each component describes.
 """
 
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ NTH = "aws-node-termination-handler"
 
 
 class Dialect(StrEnum):
-    """The marks of a node that is going away, named by the component that puts them there."""
+    """The marks of a node that will go away, named by the component that sets them."""
 
     CORDON = "cordon"  # kubectl drain, node upgrades, the termination handler by default
-    KARPENTER_DISRUPTED = "karpenter-disrupted"  # the taint, with the hard end as annotation
+    KARPENTER_DISRUPTED = "karpenter-disrupted"  # the taint, with the final deadline as annotation
     KARPENTER_SPOT = "karpenter-spot"  # the same, and Event SpotInterrupted
     KARPENTER_REBALANCE = "karpenter-rebalance"  # Event SpotRebalanceRecommendation, a hint
-    KARPENTER_DELETION = "karpenter-deletion"  # the Node has a deletionTimestamp: no way back
+    KARPENTER_DELETION = "karpenter-deletion"  # the Node has a deletionTimestamp: final
     NTH_SPOT = "nth-spot-itn"
     NTH_MAINTENANCE = "nth-scheduled-maintenance"
     NTH_ASG = "nth-asg-lifecycle-termination"
     NTH_REBALANCE = "nth-rebalance-recommendation"
     AUTOSCALER = "cluster-autoscaler"
-    AUTOSCALER_CANDIDATE = "cluster-autoscaler-candidate"  # only considered so far
+    AUTOSCALER_CANDIDATE = "cluster-autoscaler-candidate"  # only a candidate so far
     GKE_IMPENDING = "gke-impending-termination"
-    CLOUD_SHUTDOWN = "cloud-provider-shutdown"  # the machine is off already
+    CLOUD_SHUTDOWN = "cloud-provider-shutdown"  # the machine is already off
     OUT_OF_SERVICE = "out-of-service"  # NoExecute: its pods are deleted by force
 
 
@@ -50,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Marks:
-    """The traces that a dialect leaves on a node."""
+    """The changes that a dialect makes to a node."""
 
     taints: tuple[Manifest, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Marks:
 
 
 def marks(dialect: Dialect, deadline: datetime, now: datetime) -> Marks:
-    """Return what a dialect leaves on a node that ends at `deadline`."""
+    """Return the changes that a dialect makes to a node that ends at `deadline`."""
     if dialect.startswith("nth-"):
         return _termination_handler(dialect.removeprefix("nth-"), deadline)
     interrupted = ("Warning", "SpotInterrupted", "A spot interruption warning was triggered")
@@ -93,7 +93,7 @@ def marks(dialect: Dialect, deadline: datetime, now: datetime) -> Marks:
 
 
 def notice(dialect: Dialect, node: Manifest, deadline: datetime, now: datetime) -> list[Write]:
-    """Return the writes by which a node says that it ends at `deadline`.
+    """Return the writes that announce that a node ends at `deadline`.
 
     A patch names the node's resourceVersion, because taints can only be replaced as a whole.
     """
@@ -113,7 +113,7 @@ def notice(dialect: Dialect, node: Manifest, deadline: datetime, now: datetime) 
         spec["unschedulable"] = True
     writes = [_patch(node, meta, spec)] if meta or spec else []
     if left.event is not None:
-        # The first write, as in life: the event is recorded before the node is touched.
+        # The first write, as on a real platform: the event comes before the change to the node.
         writes.insert(0, _event(node, *left.event, now))
     if left.is_deleted:
         writes.append(Write("DELETE", _path(node), {"kind": "DeleteOptions", "apiVersion": "v1"}))
@@ -121,7 +121,7 @@ def notice(dialect: Dialect, node: Manifest, deadline: datetime, now: datetime) 
 
 
 def take_back(dialect: Dialect, node: Manifest) -> list[Write]:
-    """Return the writes that undo a notice; events stay, as they do in life."""
+    """Return the writes that undo a notice; events stay, as on a real platform."""
     left = marks(dialect, datetime.now(UTC), datetime.now(UTC))
     if left.is_deleted:
         raise ValueError("a deletion cannot be taken back: end it with `vanish(delete_node=True)`")

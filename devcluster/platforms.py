@@ -1,6 +1,6 @@
 """The marks of each platform's nodes: labels and taints of spot and on-demand capacity. Pure.
 
-Emulated: these are the marks as the platforms document them, not the platforms.
+Emulated: the marks are as in the platforms' documentation.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Platform(StrEnum):
     GKE = "gke"
     AKS = "aks"
     KOPS = "kops"  # OpenCost's default for spot: an instance group of a certain name
-    PLAIN = "plain"  # says nothing of the kind of capacity
+    PLAIN = "plain"  # has no label of the capacity type
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def pool_labels(
     instance_type: str = "g5.xlarge",
     pool: str = "gpu",
 ) -> Marks:
-    """Return what a node of a pool carries on a platform."""
+    """Return the labels and taints of a pool's node on a platform."""
     common = {
         "node.kubernetes.io/instance-type": instance_type,
         "topology.kubernetes.io/zone": zone,

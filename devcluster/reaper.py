@@ -1,15 +1,15 @@
-"""Ends whatever a cluster or a container has started, wherever those processes went.
+"""Ends all processes that a cluster or a container has started, wherever they are.
 
-Sessions, process groups and parents can all be left behind; the environment that a process was
-started with cannot. Every process of a cluster carries `DEVCLUSTER_MARKER`, every process of a
-container `DEVCLUSTER_CONTAINER` too. A process belongs if its environment says so, if an ancestor
-of it belongs, or if it is in a session that such a process leads; the last two catch children that
-were given an empty environment.
+A process can leave its session, process group and parent, but not the environment that it was
+started with. Every process of a cluster has `DEVCLUSTER_MARKER` in its environment, and every
+process of a container also `DEVCLUSTER_CONTAINER`. A process belongs to the cluster if its
+environment says so, if one of its ancestors belongs to it, or if it is in a session that such a
+process leads; the last two rules find children that were given an empty environment.
 
 As a program (`reaper.py MARKER DIRECTORY...`) it is the watchdog of a cluster: it blocks on its
-standard input until the last holder of the pipe's other end is gone, be it by kill -9, and then
-ends what carries the marker and removes the directories. It imports little, so that it is on guard
-within some 30 ms.
+standard input until the last holder of the pipe's other end is gone, even by kill -9. Then it ends
+all processes with the marker and removes the directories. It imports little, so that it is active
+within about 30 ms.
 """
 
 import os
@@ -24,10 +24,10 @@ MARKER = "DEVCLUSTER_MARKER"
 CONTAINER = "DEVCLUSTER_CONTAINER"
 
 _ROUND_SECONDS = 0.002
-# A process in the middle of execve has no environment for some microseconds, more when it is
-# scheduled out just there. Some processes never have one, so this wait must end.
+# A process in the middle of execve has no environment for some microseconds, or longer if it is
+# scheduled out then. Some processes never have one, so this wait must end.
 _STARTING_ROUNDS = 10
-# How often a scan looks for processes born meanwhile; on a busy machine there are always some.
+# How often a scan repeats for new processes; on a busy machine there are always some.
 _PASSES = 20
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 
@@ -51,20 +51,20 @@ def marked(marker: str, container: str | None = None) -> set[int]:
 
 
 def strike(marker: str, container: str | None = None) -> set[int]:
-    """Kill, in one pass, what is there now; returns what was found.
+    """Kill all existing processes in one pass; returns those that were found.
 
-    Everything is stopped before anything is killed, each process as soon as it is seen: the end of
-    a control group looks simultaneous from inside, and no supervisor in there may live long enough
-    to react to the loss of its child.
+    All processes are stopped, each as soon as it is seen, before any is killed: a real control
+    group seems to end at one moment, so no supervisor in it may run long enough to react to the
+    loss of its child.
     """
     return _strike(_wanted(marker, container)).found
 
 
 def kill_marked(marker: str, container: str | None = None, *, limit_seconds: float = 10) -> None:
-    """Kill until nothing is left; raises TimeoutError naming what cannot be killed.
+    """Kill until no process is left; raises TimeoutError with those that cannot be killed.
 
-    A child that is forked between the scan and the signal inherits the marker, so that the next
-    round finds it.
+    A child that is forked between the scan and the signal inherits the marker, so the next round
+    finds it.
     """
     wanted = _wanted(marker, container)
     deadline = time.monotonic() + limit_seconds
@@ -83,7 +83,7 @@ def kill_marked(marker: str, container: str | None = None, *, limit_seconds: flo
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory if it is there, also what its owner has write-protected."""
+    """Remove a directory if it exists, including write-protected content."""
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
@@ -100,11 +100,11 @@ def remove_tree(path: Path) -> None:
 
 
 def main(marker: str, *directories: str) -> int:
-    """Be the watchdog of one cluster; returns the exit code."""
+    """Run as the watchdog of one cluster; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     folders = [Path(directory).resolve() for directory in directories]
-    os.chdir("/")  # so as not to keep a directory in use
+    os.chdir("/")  # so that no directory stays in use
     sys.stdin.buffer.read()
     return int(not _clean_up(marker, folders))
 
@@ -141,12 +141,12 @@ def _strike(wanted: frozenset[bytes]) -> _Scan:
 
 
 def _scan(wanted: frozenset[bytes], *, freeze: bool = False) -> _Scan:
-    """Look again for processes born during the scan: one may move on by forking and ending."""
+    """Scan until there are no new processes: one may escape by forking and ending."""
     processes: list[_Process] = []
     seen: set[int] = set()
     for _ in range(_PASSES):
         fresh = _pids() - seen
-        for pid in sorted(fresh, reverse=True):  # the newest may be gone soonest
+        for pid in sorted(fresh, reverse=True):  # the newest may end first
             process = _read(pid)
             if process is not None:
                 processes.append(process)
@@ -179,7 +179,7 @@ def _with_kin(processes: list[_Process], found: set[int]) -> set[int]:
 def _read(pid: int) -> _Process | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-        # The name before the last parenthesis may contain anything.
+        # The name before the last parenthesis may contain any characters.
         state, parent, _, session, _, _, flags = stat[stat.rindex(b")") + 1 :].split()[:7]
         if state in (b"Z", b"X") or int(flags) & _KERNEL_THREAD:
             return None
@@ -196,7 +196,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        # Gone, or of another user by now (setuid): the next scan tells which.
+        # It has ended, or belongs to another user now (setuid): the next scan finds out.
         return
 
 

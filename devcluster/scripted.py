@@ -1,7 +1,7 @@
-"""A runtime whose containers are scripts: they start, run and end as a test says.
+"""A runtime whose containers are scripts: they start, run and end as a test defines.
 
-Nothing is executed. A script is either data (delays, an exit, an error at the start) or a coroutine
-function that *is* the container, so that a test can play the program inside the pod.
+No program is executed. A script is either data (delays, an exit, an error at the start) or a
+coroutine function that *is* the container, so that a test can act as the program inside the pod.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 LOG_LINES_MAX = 10_000
 COMPLETED = Exit(0)
-# What SIGTERM and SIGKILL leave, as a container runtime reports it: 128 + the signal.
+# The exit codes that a container runtime reports after SIGTERM and SIGKILL: 128 + the signal.
 TERMINATED = Exit(143, "Error")
 KILLED = Exit(137, "Error")
 OOM_KILLED = Exit(137, "OOMKilled")
@@ -25,7 +25,7 @@ OOM_KILLED = Exit(137, "OOMKilled")
 
 @dataclass(frozen=True)
 class Context:
-    """The knowledge and means of a container that is played by a coroutine."""
+    """The data and functions for a coroutine that plays a container."""
 
     pod: Manifest
     container: Manifest
@@ -44,12 +44,12 @@ class Script:
     """The behaviour of the containers of a pod."""
 
     start_seconds: float = 0
-    start_error: StartError | None = None  # it does not start; None: it does
-    start_failures: float = float("inf")  # how many attempts end with `start_error`
-    run_seconds: float | None = None  # None: until it is told to end
-    exit: Exit = COMPLETED  # how it ends by itself
+    start_error: StartError | None = None  # why it does not start; None: it starts
+    start_failures: float = float("inf")  # the number of attempts that end with `start_error`
+    run_seconds: float | None = None  # None: until it is asked to end
+    exit: Exit = COMPLETED  # its exit if it ends by itself
     stop_seconds: float = 0  # from SIGTERM to its end
-    stop_exit: Exit | None = TERMINATED  # how it ends after SIGTERM; None: SIGTERM is ignored
+    stop_exit: Exit | None = TERMINATED  # its exit after SIGTERM; None: SIGTERM is ignored
     ends_on_kill: bool = True  # False: not even SIGKILL ends it, the pod stays Terminating
     output: str = ""  # what `kubectl logs` shows
     play: Play | None = None  # the container itself, instead of `run_seconds` and `exit`
@@ -63,16 +63,16 @@ ScriptFor = Callable[[Manifest], Script]
 
 
 class Scripted:
-    """The runtime: gives each pod its script and an address that is never dialled.
+    """The runtime: gives each pod its script and an address that nobody connects to.
 
-    Init containers end well at once unless the script names them in `containers`.
+    Init containers succeed at once unless the script names them in `containers`.
     """
 
     def __init__(
         self, script: Script | ScriptFor = FOREVER, *, network: str = "10.128.0.0/9"
     ) -> None:
         self._script_for = script if callable(script) else lambda _: script
-        # 127.0.0.0/8 would do for a coroutine that listens, but EndpointSlices refuse loopback.
+        # A coroutine could listen on 127.0.0.0/8, but EndpointSlices refuse loopback addresses.
         self._addresses = IPv4Network(network).hosts()
 
     async def sandbox(self, pod: Manifest, node: Manifest) -> "ScriptedSandbox":
@@ -129,13 +129,13 @@ class ScriptedSandbox:
                 yield line
 
     async def remove(self) -> None:
-        """End what still runs, even what a script has made unkillable."""
+        """End all running containers, even those that a script has made unkillable."""
         for container in self._started:
             container.end(KILLED)
 
 
 class Log:
-    """Lines that can be followed; the oldest go when there are too many."""
+    """Lines that can be followed; if there are too many, the oldest are dropped."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []
@@ -149,12 +149,12 @@ class Log:
         self._wake()
 
     def close(self) -> None:
-        """Say that there will be no more."""
+        """Mark the log as complete."""
         self._is_closed = True
         self._wake()
 
     async def read(self, *, follow: bool, tail: int | None) -> AsyncIterator[bytes]:
-        """Yield the newest `tail` lines and, with `follow`, those that come."""
+        """Yield the newest `tail` lines and, with `follow`, new ones."""
         lines = self._lines
         at = 0 if tail is None else max(0, len(lines) - tail)
         while True:
@@ -172,7 +172,7 @@ class Log:
 
 
 class ScriptedContainer:
-    """Ends after a time, or as it is told to; costs no task."""
+    """A container that ends after a time, or when it is told to; it needs no task."""
 
     def __init__(self, script: Script, output: Log) -> None:
         self._script = script
@@ -226,7 +226,7 @@ class PlayedContainer:
         return self._killed or self._task.result()
 
     def terminate(self) -> None:
-        """Tell the coroutine; what it makes of it is its own affair."""
+        """Tell the coroutine, which decides what to do."""
         self._context.terminated.set()
 
     def kill(self) -> None:
@@ -253,7 +253,7 @@ class PlayedContainer:
 
 
 def resolved_env(container: Manifest, pod: Manifest, node: Manifest, pod_ip: str) -> dict[str, str]:
-    """Return a container's environment, as far as it stands in the manifests. Pure."""
+    """Return a container's environment, as far as the manifests contain it. Pure."""
     meta = pod["metadata"]
     fields = {
         "metadata.name": meta["name"],

@@ -1,7 +1,7 @@
-"""The process behind `devcluster up`: it owns one cluster and its nodes, and does what it is told.
+"""The process behind `devcluster up`: it owns one cluster and its nodes, and runs commands.
 
-Commands come as JSON lines over a unix socket in the cluster's directory. The connection that asks
-for the end stays open until this process is gone, so that the asker knows when it is.
+Commands come as JSON lines over a unix socket in the cluster's directory. The connection that
+requests the end stays open until this process is gone, so that the client knows when it is.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ Perform = Callable[[Command], Awaitable[Any]]
 
 
 class NotRunningError(Exception):
-    """Nothing answers for this directory."""
+    """No supervisor answers for this directory."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The facts that `down` needs to clean up after everything was killed."""
+    """The facts that `down` needs for the clean-up after everything was killed."""
 
     marker: str
     pid: int
@@ -39,13 +39,13 @@ class State:
 
 
 def require_own(directory: Path) -> None:
-    """Raise ValueError for a directory that holds anything else: it goes with the cluster."""
+    """Raise ValueError for a directory with other content: `down` removes all of it."""
     if (directory / STATE).exists() or not directory.exists():
         return
     if not directory.is_dir() or {entry.name for entry in directory.iterdir()} - {LOG}:
         raise ValueError(
-            f"{directory} is not empty, and no cluster's, and `down` would remove all of it: "
-            "name a directory that does not exist yet"
+            f"{directory} is not empty and belongs to no cluster, and `down` would remove all of "
+            "it: name a directory that does not exist yet"
         )
 
 
@@ -58,7 +58,7 @@ def read_state(directory: Path) -> State | None:
 
 
 async def supervise(cluster: Cluster, perform: Perform, ready: Callable[[], None]) -> None:
-    """Serve commands until told to stop, by the socket or by a signal."""
+    """Serve commands until a command or a signal stops it."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -85,12 +85,12 @@ async def supervise(cluster: Cluster, perform: Perform, ready: Callable[[], None
 async def _answer(perform: Perform, command: Command) -> dict[str, Any]:
     try:
         return {"result": await perform(command)}
-    except Exception as error:  # the asker is told, and the cluster goes on
+    except Exception as error:  # the client gets the error, and the cluster continues
         return {"error": f"{error}" or type(error).__name__}
 
 
 def write_state(directory: Path, cluster: Cluster) -> None:
-    """Leave what `down` needs, before there is anything to clean up."""
+    """Write the facts that `down` needs, before there is anything to clean up."""
     directory.mkdir(parents=True, exist_ok=True)
     state = State(cluster.marker, os.getpid(), cluster.pin.kubernetes)
     (directory / STATE).write_text(json.dumps(asdict(state)))
@@ -99,7 +99,7 @@ def write_state(directory: Path, cluster: Cluster) -> None:
 def ask(  # the answer is JSON
     directory: Path, command: Command, timeout_seconds: float = 120
 ) -> Any:  # noqa: ANN401
-    """Have a running supervisor do something; raises NotRunningError, or ValueError."""
+    """Send a command to a running supervisor; raises NotRunningError, or ValueError."""
     with _connected(directory) as connection:
         connection.settimeout(timeout_seconds)
         connection.sendall(json.dumps(dict(command)).encode() + b"\n")
@@ -113,7 +113,7 @@ def ask(  # the answer is JSON
 
 
 def end(directory: Path, timeout_seconds: float = 30) -> bool:
-    """End the cluster of a directory however much of it still runs; False if there was none."""
+    """End the cluster of a directory, even one that runs only in part; False if there is none."""
     state = read_state(directory)
     if state is None:
         return False
@@ -141,7 +141,7 @@ def _connected(directory: Path) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def _short_path(directory: Path) -> Iterator[str]:
-    """A name for the directory that fits the 107 bytes of a socket's address."""
+    """A path of the directory that is short enough for the 107 bytes of a socket's address."""
     try:
         descriptor = os.open(directory, os.O_PATH)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The bookkeeping of a watch: what there is, so that a relist can tell what was missed."""
+"""The known objects of a watch, so that a relist can find out which changes were missed."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,7 +9,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True)
 class WatchEvent:
-    """One change; a DELETED found by a relist carries the object's identity only."""
+    """One change; a DELETED found by a relist has only the object's identity."""
 
     type: EventType
     object: Manifest
@@ -23,7 +23,7 @@ def _identity(item: Manifest) -> Manifest:
 
 
 def remember(known: dict[str, Manifest], event: WatchEvent) -> None:
-    """Bring `known` (identities by UID) up to an event."""
+    """Update `known` (identities by UID) with an event."""
     uid = event.object["metadata"]["uid"]
     if event.type == "DELETED":
         known.pop(uid, None)
@@ -32,7 +32,7 @@ def remember(known: dict[str, Manifest], event: WatchEvent) -> None:
 
 
 def difference(known: dict[str, Manifest], items: list[Manifest]) -> list[WatchEvent]:
-    """Bring `known` up to a fresh list, and say what must have happened in between."""
+    """Update `known` with a new list, and return the changes since the last update."""
     present = {item["metadata"]["uid"] for item in items}
     events = [WatchEvent("DELETED", known[uid], is_listed=True) for uid in known.keys() - present]
     for item in items:

@@ -1,8 +1,8 @@
-"""The closed loop: a sizer says how many workers, a virtual cluster and training do as it says.
+"""The closed loop: a sizer chooses the number of workers for a virtual cluster and training.
 
 Nodes come and go by the rules of the replay (`spotrun.simulate.cluster`): a new one is paid for ten
-minutes before its worker trains. Whoever trains goes on meanwhile, and stands still only for the
-stall of the change itself.
+minutes before its worker trains. Workers that train continue meanwhile, and stall only during the
+change itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ SAMPLES_PER_MICROBATCH = 8
 
 @dataclass(frozen=True)
 class Task:
-    """A job's work, and its least and its most workers."""
+    """A job's work, and its minimum and maximum of workers."""
 
     load: Load
     total_steps: int = 21_600  # 96 h for one worker of the linear curve
@@ -37,7 +37,7 @@ class Task:
 
     @property
     def microbatches(self) -> int:
-        """The microbatches of a step; a job has the same ones however its load changes."""
+        """The microbatches of a step; they do not depend on the load."""
         return self.load.curves[0][1].microbatches
 
     @property
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """All that are allowed."""
+        """All allowed sizes."""
         return tuple(range(self.least, self.most + 1))
 
 
@@ -56,22 +56,22 @@ class Look:
     """The facts that a sizer may see."""
 
     now: float
-    training: int  # workers that make steps
-    unready: int  # that do not yet
-    placed: int  # that have a node
-    waiting: int  # for a node
-    world: int  # its number
-    steps_here: int  # made in it
+    training: int  # workers that train
+    unready: int  # workers that do not train yet
+    placed: int  # workers with a node
+    waiting: int  # workers that wait for a node
+    world: int  # the number of the world
+    steps_here: int  # steps done in this world
     recent: Recent | None
     remaining_steps: int
-    offered: int  # by the market, in all: none of ours looks at it
+    offered: int  # nodes that the market offers in total: our policy does not use it
     usd_per_hour: float
-    life_seconds: float | None  # of a node, as the operator learns it; None: nobody takes it
+    life_seconds: float | None  # life of a node, as the operator learns it; None: it is never taken
 
 
 @dataclass(frozen=True)
 class Resize:
-    """A sizer has changed its mind."""
+    """A change of the wanted size."""
 
     at: float
     before: int
@@ -79,15 +79,15 @@ class Resize:
 
 
 class Sizer(Protocol):
-    """Says how many workers a job has."""
+    """A policy that chooses the number of workers of a job."""
 
-    stall_seconds: float  # of those who train, at a change
-    keeps_state: bool  # those who are left after a loss go on from the last step
-    is_gang: bool  # trains with exactly as many as it wants
-    every_seconds: float  # it is asked
+    stall_seconds: float  # stall of the training at a change
+    keeps_state: bool  # after a loss the others continue from the last step
+    is_gang: bool  # it trains only with exactly the wanted number
+    every_seconds: float  # how often it is asked
 
     def wanted(self, look: Look) -> int:
-        """Return the number of workers that there should be."""
+        """Return the wanted number of workers."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,16 @@ class Result:
     usd: float
     hours: float  # infinite: given up
     resizes: Sequence[Resize]
-    changes: int  # of what is true about the job and its market, the start among them
+    changes: int  # of the job's load and of its market, including the start
     interruptions: int
 
     def objective(self, hour_worth_usd: float) -> float:
-        """Dollars, and what the hours are worth."""
+        """Return the cost plus the value of the hours."""
         return self.usd + hour_worth_usd * self.hours if self.hours < inf else inf
 
 
 def play(task: Task, place: Place, sizer: Sizer, rules: Rules, seed: int) -> Result:
-    """Let a sizer run a task in a place."""
+    """Run a task in a place with a sizer."""
     return _Loop(task, place, sizer, rules, seed).play()
 
 
@@ -117,7 +117,7 @@ class _Loop:
         self._pools = Pools(self._cluster)
         self._training = Training(task.load, task.total_steps, rules.checkpoint_seconds, seed)
         self._wanted, self._num_made = 0, 0
-        self._members: list[int] = []  # worker ids of those who train
+        self._members: list[int] = []  # ids of the workers that train
         self._resizes: list[Resize] = []
 
     def play(self) -> Result:
@@ -166,7 +166,7 @@ class _Loop:
         self._wanted = wanted
 
     def _bury(self) -> None:
-        """Let go of those whose nodes were taken; who is left goes on as it can."""
+        """Release workers whose nodes were taken; the others continue if they can."""
         cluster = self._cluster
         for worker in list(cluster.workers.values()):
             if worker.node is not None and worker.node.gone_at <= cluster.now:
@@ -180,9 +180,9 @@ class _Loop:
         self._training.enter(len(self._members), self._sizer.stall_seconds)
 
     def _settle(self) -> bool:
-        """Ask for workers, take in those who are ready, let go of those too many.
+        """Request workers, let ready ones join, and release those that are too many.
 
-        False: at the end of the step that is under way there is a world to enter.
+        Return False if there is a world to enter at the end of the present step.
         """
         ranked = self._ranked()
         kept, surplus = ranked[: self._wanted], ranked[self._wanted :]
@@ -203,7 +203,7 @@ class _Loop:
         return True
 
     def _ranked(self) -> list[Worker]:
-        """Return the workers: those that train first, then those that will soonest."""
+        """Return the workers: first those that train, then the others by when they will."""
         inside = set(self._members)
         workers = self._cluster.workers.values()
         return sorted(workers, key=lambda w: (w.worker_id not in inside, w.ready_at, w.worker_id))
@@ -234,7 +234,7 @@ class _Loop:
         )
 
     def _changes_of_market(self) -> int:
-        """Return how often the nodes on offer changed, as far as it matters to this job."""
+        """Return how often the number of offered nodes changed, as far as the job is affected."""
         pool, most = self._place.pool, self._task.most
         changes, moment = 0, 0.0
         while (following := pool.next_change(moment)) < self._cluster.now:

@@ -1,7 +1,7 @@
-"""The places of workers: on demand, capacity that comes and goes, and recorded spot markets.
+"""The places of workers: on-demand, capacity that comes and goes, and recorded spot markets.
 
-All of them are the replay's market, and what a node costs is added up by the ledger that bills
-clusters.
+All of them use the market of the replay, and the ledger that bills clusters adds up the cost of
+nodes.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from spotrun.simulate.market.virtual_market import Pool, Prices, Recordings, Vir
 from spotrun.simulate.scenario import Rules
 
 ZONES = ("us-central1-a", "us-central1-b", "us-central1-c")
-"""The zones of the recorded H100 nodes: sixteen were asked for every ten minutes, for two weeks of
+"""The zones of the recorded H100 nodes: sixteen were requested every ten minutes, for two weeks in
 2025."""
 STEPS = (16, 10, 6)
-"""The nodes that can be had, for four hours each, again and again."""
+"""The numbers of available nodes, for four hours each, repeated."""
 _STEP_TICKS = 24
 _TICK_SECONDS = 600.0
 _DAYS = 60
@@ -27,7 +27,7 @@ _DAYS = 60
 
 @dataclass(frozen=True)
 class Place:
-    """A market, and which of its pools a job's workers are asked from."""
+    """A market, and the pool from which a job's workers are requested."""
 
     name: str
     market: VirtualMarket
@@ -35,23 +35,23 @@ class Place:
 
     @property
     def pool(self) -> Pool:
-        """The one that is asked."""
+        """The pool that is used."""
         (pool,) = (one for one in self.market.pools if one.capacity is self.capacity)
         return pool
 
 
 def on_demand(rules: Rules) -> Place:
-    """Return a place with all nodes wanted, at the recordings' and the built-in table's price."""
+    """Return a place with any number of nodes, at the price of recordings and built-in table."""
     return Place("on demand", _recorded(ZONES[0], rules).market(0), Capacity.ON_DEMAND)
 
 
 def steps(rules: Rules) -> Place:
-    """Return a place with the nodes that others leave, at the on-demand price."""
+    """Return a place with a changing number of nodes, at the on-demand price."""
     return Place("capacity steps", _stepwise(rules).market(0), Capacity.SPOT)
 
 
 def spot(zone: str, start_tick: int, rules: Rules) -> Place:
-    """A zone as it was recorded."""
+    """Return a zone as it was recorded."""
     return Place(f"spot {zone}", _recorded(zone, rules).market(start_tick), Capacity.SPOT)
 
 

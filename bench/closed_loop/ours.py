@@ -1,4 +1,4 @@
-"""Our own policy in the loop: what the operator would gather, and what its `choose_size` says."""
+"""Our own policy in the loop: the operator's data, and the result of its `choose_size`."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -37,8 +37,8 @@ class Spotrun:
     changeover_seconds: float
     keeps_state: bool = True
     is_gang: bool = False
-    every_seconds: float = 15.0  # agents report
-    num_passing: int = 0  # changes of size to take a look, and back
+    every_seconds: float = 15.0  # interval of the agents' reports
+    num_passing: int = 0  # changes of size for a trial of a larger size, and back
     _looked_from: int = 0
     _size: int = 0
     _memory: ScalingState = NO_SCALING
@@ -62,7 +62,7 @@ class Spotrun:
         self._ask_at = look.now + min(choice.wake_after_seconds or _ASK_SECONDS, _ASK_SECONDS)
 
     def _hear(self, look: Look) -> None:
-        """Take in what an agent reports."""
+        """Process the report of an agent."""
         recent, steps = look.recent, look.steps_here
         if recent is None:
             return

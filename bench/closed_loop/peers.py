@@ -1,12 +1,12 @@
-"""Others that say how many workers a job has: one number for ever, or an HPA's rule.
+"""Other policies for the number of workers: a fixed number, or the rule of an HPA.
 
-They run training as stock torchrun does: a change is a restart of all processes. Changes that are
-planned are given a checkpoint first, so only losses lose steps; that flatters them.
+They run training like stock torchrun: a change is a restart of all processes. Planned changes get a
+checkpoint first, so only losses lose steps, which is better than in reality.
 
-The HPA's is that of `autoscaling/v2` with its defaults: it looks every 15 s, wants
+The rule is that of an HPA of `autoscaling/v2` with its defaults: it checks every 15 s, wants
 `ceil(pods x utilization / target)`, does nothing within 10 % of the target, counts pods that are
-not ready yet as doing nothing when that speaks against growth, adds at most 4 pods or as many as
-there are in 15 s, and takes away no more than five minutes of its own recommendations agree on.
+not ready as idle when it would grow, adds at most 4 pods or doubles the pods in 15 s, and removes
+only as many as all its recommendations of the last five minutes allow.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ _ADDED_AT_LEAST = 4
 
 @dataclass
 class Fixed:
-    """A gang of one size: while it is not to be had it waits, and pays nothing."""
+    """A gang of one size: while it cannot get all nodes it waits, and pays nothing."""
 
     size: int
     stall_seconds: float
@@ -38,7 +38,7 @@ class Fixed:
 
 @dataclass
 class Elastic:
-    """A job that takes every node to be had, up to a size."""
+    """A job that takes every available node, up to a size."""
 
     size: int
     stall_seconds: float
@@ -47,16 +47,16 @@ class Elastic:
     every_seconds: float = 60.0
 
     def wanted(self, _look: Look) -> int:
-        """Return always the same size."""
+        """Return the maximum size, always."""
         return self.size
 
 
 @dataclass
 class Hpa:
-    """An HPA over utilization; training restarts at every change, but loses nothing by it.
+    """An HPA over utilization; training restarts at every change, but loses no steps by that.
 
-    `sees_waiting` is what it knows of GPUs by their own word (NVML, DCGM): that a kernel waits for
-    the network there looks like work. Without it the HPA gets the compute share, as ours does.
+    With `sees_waiting` it gets the GPUs' own metrics (NVML, DCGM), in which a kernel that waits for
+    the network looks busy. Without it the HPA gets the compute share, as ours does.
     """
 
     least: int
@@ -64,7 +64,7 @@ class Hpa:
     stall_seconds: float
     sees_waiting: bool = False
     target: float = TARGET
-    start: int = 0  # 0: as few as are allowed
+    start: int = 0  # 0: the minimum
     keeps_state: bool = False
     is_gang: bool = False
     every_seconds: float = 15.0
@@ -72,7 +72,7 @@ class Hpa:
 
     def __post_init__(self) -> None:
         self._wanted = self.start or self.least
-        self._advised.append((0.0, self._wanted))  # as the controller does at its first look
+        self._advised.append((0.0, self._wanted))  # as the controller does at its first check
 
     def wanted(self, look: Look) -> int:
         """Return the size that the controller manager would write to `/scale`."""
@@ -94,7 +94,7 @@ class Hpa:
             return self._wanted
         busy = recent.compute + (recent.communicate if self.sees_waiting else 0.0)
         ratio = busy / self.target
-        if ratio > 1 and look.unready:  # as if they did nothing
+        if ratio > 1 and look.unready:  # as if they were idle
             ratio *= look.training / (look.training + look.unready)
             if ratio < 1:
                 return self._wanted

@@ -1,4 +1,4 @@
-"""The scenes that are played: loads in places, by our policy with several wishes and by others."""
+"""The scenes: loads in places, run by our policy with several wishes and by other policies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from spotrun.simulate.scenario import Rules
 
 BY_DEFAULT = Wishes()
 FREE, WORTH, URGENT = (Wishes(hour_worth_usd=worth, min_efficiency=0.0) for worth in (0, 20, 80))
-"""The three wishes: a user who states what an hour is worth sets no other limit of efficiency."""
+"""The three wishes: a user who sets the value of an hour sets no other limit of efficiency."""
 _START_EVERY_TICKS = 300  # of a recorded market
 ON_DEMAND, CAPACITY_STEPS = "on demand", "capacity steps"
 
@@ -29,7 +29,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Scene:
-    """A load in a place, and what users may want there."""
+    """A load in a place, and the wishes that users may have there."""
 
     kind: str  # "steady", "changing", "spot"
     load: Load
@@ -37,7 +37,7 @@ class Scene:
     wishes: Sequence[Wishes]
 
     def the_place(self, repeat: int, rules: Rules) -> Place:
-        """The same market for all who play; of a recording another part each time."""
+        """Return the same market for all policies; each repeat uses another part of a recording."""
         if self.place == ON_DEMAND:
             return markets.on_demand(rules)
         if self.place == CAPACITY_STEPS:
@@ -46,7 +46,7 @@ class Scene:
 
 
 def scenes() -> Iterator[Scene]:
-    """All of them."""
+    """Yield all scenes."""
     for curve in STEADY:
         yield Scene("steady", Load.steady(curve), ON_DEMAND, (FREE, WORTH, URGENT, BY_DEFAULT))
     for load in (CACHED, LONGER):
@@ -66,11 +66,11 @@ class Played:
     ours: Mapping[Wishes, Result]
     peers: Mapping[str, Result]
     fixed: Mapping[int, Result]  # by size
-    passing: Mapping[Wishes, int] = field(default_factory=dict)  # changes of ours for looks
+    passing: Mapping[Wishes, int] = field(default_factory=dict)  # our trials of larger sizes
 
 
 def play_scene(scene: Scene, repeat: int, costs: Costs) -> Played:
-    """Everybody runs the same task in the same place."""
+    """Run the same task in the same place with each policy."""
     task, place = Task(scene.load), scene.the_place(repeat, costs.rules)
 
     def run(sizer: Sizer) -> Result:

@@ -1,7 +1,7 @@
-"""A virtual training: whole steps, one after the other, in worlds of the size it is told.
+"""A virtual training: whole steps, one after the other, in worlds of the given size.
 
-What it tells of itself is what our trainer's own meter would: the length and the shares of the last
-20 steps of this world.
+It reports the same as our trainer's meter: the duration and the shares of the last 20 steps of this
+world.
 """
 
 from collections import deque
@@ -19,8 +19,8 @@ class Training:
     def __init__(self, load: Load, total_steps: int, checkpoint_seconds: float, seed: int) -> None:
         self.now = 0.0
         self.done, self.total_steps = 0, total_steps
-        self.world = 0  # how many there were
-        self.size = 0  # of the present one; 0: nobody trains
+        self.world = 0  # the number of worlds so far
+        self.size = 0  # of the present world; 0: no worker trains
         self.steps_here = 0
         self.lost_steps = 0
         self._load, self._dice = load, Random(seed)  # noqa: S311 - the same steps each time
@@ -37,12 +37,12 @@ class Training:
 
     @property
     def is_complete(self) -> bool:
-        """Whether that is all of it."""
+        """Whether all work is done."""
         return self.done >= self.total_steps
 
     @property
     def is_between_steps(self) -> bool:
-        """Whether a change costs no step."""
+        """Whether a change now loses no step."""
         return not self.size or self.now == self._ended_at
 
     @property
@@ -56,24 +56,24 @@ class Training:
         return Recent(median(step.seconds for step in self._steps), compute, data, communicate)
 
     def enter(self, size: int, stall_seconds: float) -> None:
-        """Go on in a world of another size."""
+        """Continue in a world of another size."""
         self.world, self.size, self.steps_here = self.world + 1, size, 0
         self._steps.clear()
         self._begin(self.now + stall_seconds)
 
     def save(self) -> None:
-        """Make durable the steps that are done."""
+        """Save the steps that are done."""
         self._saved, self._saved_at = self.done, self.now
 
     def lose(self) -> None:
-        """Lose the steps that were not saved: nobody has them."""
+        """Lose the steps that were not saved."""
         self.lost_steps += self.done - self._saved
         self.done = self._saved
 
     def advance(self, until: float, boundary_after: float) -> None:
-        """Make steps until a moment; or to the end of the first step that ends after another one.
+        """Train until a moment; or to the end of the first step that ends after another moment.
 
-        The step that is under way at `until` goes on, or is given up by `enter`.
+        A step that is unfinished at `until` continues later, or `enter` gives it up.
         """
         while self._ends_at <= until:
             self.now = self._ends_at

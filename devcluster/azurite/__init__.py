@@ -1,1 +1,1 @@
-"""Azurite, Microsoft's own server of the API of Azure Blob Storage, for tests that ask for it."""
+"""Azurite, Microsoft's own server of the API of Azure Blob Storage, for tests that need it."""

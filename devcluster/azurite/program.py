@@ -1,6 +1,6 @@
 """Azurite: installed once from npm, by a lock with hashes, and cached.
 
-It needs Node.js 20 or newer with npm, and takes 360 MB. So nothing installs it unasked.
+It needs Node.js 20 or newer with npm, and 360 MB. So it is installed only on request.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ _MAIN = Path("node_modules/azurite/dist/src/blob/main.js")
 
 
 def ensure(progress: Progress) -> Path:
-    """Return the path of the program for node, after installing it where the cache has none."""
+    """Return the path of the program for node; installs it if it is not in the cache."""
     inputs = b"".join((_MODULE / name).read_bytes() for name in _INPUTS)
     folder = cache_root() / f"azurite-{hashlib.sha256(inputs).hexdigest()[:12]}"
     if not (folder / _MAIN).is_file():
@@ -43,6 +43,6 @@ def _install(folder: Path, progress: Progress) -> None:
     ran = subprocess.run(command, cwd=partial, capture_output=True, text=True, check=False)
     if ran.returncode:
         tail = "\n".join(ran.stderr.splitlines()[-10:])
-        raise BuildError(f"npm ci of Azurite failed: is there a way to the npm registry?\n{tail}")
+        raise BuildError(f"npm ci of Azurite failed: is the npm registry reachable?\n{tail}")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

@@ -24,12 +24,12 @@ _VERSION = "2021-12-02"  # of the API, for the request that makes a container
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers at an address of loopback."""
+    """A server that answers at a loopback address."""
 
     url: str
 
     def make_bucket(self, name: str) -> None:
-        """Make a container, by a request with a signature of its own: obstore makes none."""
+        """Make a container with a request that is signed here: obstore cannot make one."""
         path = f"/{ACCOUNT}/{name}"
         headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": _VERSION}
         named = "\n".join(f"{key}:{value}" for key, value in sorted(headers.items()))
@@ -46,7 +46,7 @@ class Server:
         return f"az://{ACCOUNT}/{bucket}"
 
     def environment(self, url: str = "") -> dict[str, str]:
-        """Return the variables by which clients find it, or a proxy before it."""
+        """Return the variables with which clients find it, or a proxy in front of it."""
         return {
             "AZURE_STORAGE_ENDPOINT": f"{url or self.url}/{ACCOUNT}",
             "AZURE_STORAGE_ACCOUNT_KEY": KEY,

@@ -1,1 +1,1 @@
-"""A kubelet in asyncio: one process keeps the nodes and the pods of a whole test cluster."""
+"""A kubelet in asyncio: one process runs the nodes and the pods of a whole test cluster."""

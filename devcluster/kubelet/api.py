@@ -1,4 +1,4 @@
-"""Writes of kubelets to the API server, with the patience of kubelets."""
+"""Writes of kubelets to the API server, with the retries of kubelets."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from devcluster.kubelet.status import status_patch
 
 log = logging.getLogger(__name__)
 
-# Fewer than the client has connections: a storm of pods must not hold up the leases.
+# Fewer than the client's connections: very many pods must not delay the leases.
 CONCURRENT_POD_WRITES = 48
 RETRY_SECONDS_MAX = 5.0
 
@@ -22,7 +22,7 @@ LEASES = "coordination.k8s.io/v1"
 
 
 class KubeletApi:
-    """Writes statuses, deletions, nodes and leases; repeats what may succeed later."""
+    """Writes statuses, deletions, nodes and leases; repeats writes that may succeed later."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -32,7 +32,7 @@ class KubeletApi:
     async def write_status(
         self, pod: Manifest, status: Manifest, reachable: asyncio.Event
     ) -> Manifest | None:
-        """Write a pod's status and return its new metadata; None when the pod is gone."""
+        """Write a pod's status and return its new metadata; None if the pod is gone."""
         meta = pod["metadata"]
         path = at("pods", meta["namespace"], meta["name"], "status")
         body = status_patch(pod, status)
@@ -55,7 +55,7 @@ class KubeletApi:
         return await self.client.list(at("pods"), fieldSelector=f"spec.nodeName={node}")
 
     async def register(self, node: Manifest) -> Manifest:
-        """Create a node, or take over the one that is there."""
+        """Create a node, or take over an existing one."""
         try:
             return await self.client.create(at("nodes"), node)
         except ApiError as error:
@@ -75,7 +75,7 @@ class KubeletApi:
         await self.client.patch(path, body, content_type=STRATEGIC)
 
     async def renew_lease(self, node: Manifest, duration_seconds: int, now: datetime) -> None:
-        """Show that a node lives."""
+        """Show that a node is alive."""
         name = node["metadata"]["name"]
         path = at("leases", LEASE_NAMESPACE, name, group=LEASES)
         try:
@@ -105,7 +105,7 @@ class KubeletApi:
                     return None
                 if not error.may_pass and error.status != 409:
                     name = pod["metadata"]["name"]
-                    log.exception("the API server refused what the kubelet writes of pod %s", name)
+                    log.exception("the API server refused the kubelet's write about pod %s", name)
                     return None
             except (aiohttp.ClientError, TimeoutError) as error:
                 log.debug("a write is repeated: %r", error)
@@ -113,8 +113,8 @@ class KubeletApi:
             pause_seconds = min(RETRY_SECONDS_MAX, pause_seconds * 2)
 
     async def _is_successor(self, pod: Manifest, error: ApiError) -> bool:
-        """Tell other trouble from there being another pod of the same name by now."""
-        if error.status not in {409, 422}:  # 422 says of a patch that the UID is immutable
+        """Whether the write failed because there is now another pod of the same name."""
+        if error.status not in {409, 422}:  # a patch gets 422 because the UID is immutable
             return False
         meta = pod["metadata"]
         try:

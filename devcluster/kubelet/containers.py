@@ -1,4 +1,4 @@
-"""Keeps the containers of one pod: starts them, waits for them, and starts them again."""
+"""The containers of one pod: starts them, waits for them, and starts them again."""
 
 import asyncio
 import uuid
@@ -11,7 +11,7 @@ from devcluster.kubelet.lifecycle import Timing, is_restarted, restart_delay, st
 from devcluster.kubelet.records import ContainerRecord, Running, Terminated, Waiting
 from devcluster.kubelet.runtime import Container, Exit, Manifest, Sandbox, StartError
 
-# What the kubelet takes from the logs under terminationMessagePolicy FallbackToLogsOnError.
+# How much of the logs the kubelet uses with terminationMessagePolicy FallbackToLogsOnError.
 FALLBACK_LINES = 80
 FALLBACK_BYTES = 2048
 
@@ -29,10 +29,10 @@ class Containers:
     async def keep(
         self, container: Manifest, policy: str, tried: asyncio.Event | None = None
     ) -> None:
-        """Run one container, again where its policy says so; `tried` is set once it has started."""
+        """Run one container, and restart it by its policy; `tried` is set after its first start."""
         name = container["name"]
         before = self._ledger.containers[name].state
-        # Ended before this kubelet knew of it: the policy decides, as after any other end.
+        # Ended before this kubelet knew it: the policy decides, as after any other end.
         ended = before if isinstance(before, Terminated) else None
         failures = 0
         try:
@@ -50,7 +50,7 @@ class Containers:
                 tried.set()
 
     def kill_all(self) -> None:
-        """End whatever runs, now."""
+        """End all running containers now."""
         for container in list(self.running.values()):
             container.kill()
 
@@ -74,12 +74,12 @@ class Containers:
         finally:
             del self.running[name]
         state = Terminated(ended, datetime.now(UTC), began, container_id)
-        # Written after what the pod does next in this turn, which is often its end: one write.
+        # Written after the pod's next action in this turn, which is often its end: one write.
         self._report(name, replace(running, state=state))
         return state
 
     async def _start(self, container: Manifest) -> Container | None:
-        """Start a container, however often that takes; None when it is not wanted any more."""
+        """Start a container, with retries; None if it is not wanted any more."""
         name = container["name"]
         attempts = 0
         while not self._closing.is_closed:

@@ -23,13 +23,13 @@ from devcluster.kubelet.server import KubeletServer
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.5
-# All nodes together: thousands of nodes are renewed less often than every ten seconds, but always
-# before half of a lease has passed.
+# For all nodes together: thousands of nodes are renewed less often than every ten seconds, but
+# always before half of a lease has passed.
 RENEWALS_PER_SECOND = 50
 
 
 class Kubelet:
-    """Keeps any number of nodes; to be used as `async with Kubelet(...) as kubelet`."""
+    """Runs any number of nodes; used as `async with Kubelet(...) as kubelet`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Kubelet:
         await self._stack.aclose()
 
     async def add_node(self, spec: NodeSpec, runtime: Runtime) -> KubeletNode:
-        """Register a node and keep it from now on."""
+        """Register a node and run it from now on."""
         if spec.name in self.nodes:
             raise ValueError(f"there is a node {spec.name} already")
         node = KubeletNode(spec, runtime, self.api, self.endpoint, self.timing)
@@ -82,12 +82,12 @@ class Kubelet:
         return node
 
     async def join(self, node: KubeletNode) -> None:
-        """Register a node, anew after its machine was off."""
+        """Register a node, again if its machine was off."""
         await node.join(self._version)
         self._plan_renewal(node)
 
     async def drop_node(self, name: str) -> KubeletNode:
-        """Stop keeping a node, whose containers end at once; its objects stay."""
+        """Stop running a node: its containers end at once, its objects stay."""
         node = self.nodes.pop(name)
         await node.power_off()
         return node
@@ -100,7 +100,7 @@ class Kubelet:
     async def _follow_pods(self) -> None:
         async with aclosing(self.client.watch(at("pods"), fieldSelector="spec.nodeName!=")) as pods:
             async for event in pods:
-                event.object["metadata"].pop("managedFields", None)  # half of it, of no use here
+                event.object["metadata"].pop("managedFields", None)  # half of it, not needed here
                 node = self._node_of(event.object)
                 if node is not None:
                     node.handle(event.type, event.object)
@@ -117,7 +117,7 @@ class Kubelet:
         try:
             await node.renew_lease()
         except (ApiError, aiohttp.ClientError, TimeoutError) as error:
-            # Tried again with the next beat: what a lease is for is to be missing when it fails.
+            # Tried again with the next heartbeat: a lease is meant to expire when renewals fail.
             log.debug("the lease of %s was not renewed: %r", node.name, error)
         else:
             self._plan_renewal(node)
@@ -132,7 +132,7 @@ class Kubelet:
         name = pod.get("spec", {}).get("nodeName")
         if name is not None:
             return self.nodes.get(name)
-        # A deletion that a relist found out says no more than the pod's identity.
+        # A deletion that was found by a relist contains only the pod's identity.
         uid = pod["metadata"]["uid"]
         return next((n for n in self.nodes.values() if uid in n.workers), None)
 

@@ -12,9 +12,9 @@ WriteStatus = Callable[[Manifest, Manifest], Awaitable[Manifest | None]]
 
 
 class Ledger:
-    """Keeps the pod as the API server has it, and what the kubelet knows better.
+    """Holds the pod as the API server has it, and the newer facts of the kubelet.
 
-    Changes made in one turn of the event loop, or while a write is under way, share a write.
+    Changes in one turn of the event loop, or during a write, are written together.
     """
 
     def __init__(self, pod: Manifest, host_ip: str, write: WriteStatus) -> None:
@@ -31,7 +31,7 @@ class Ledger:
         self._writer: asyncio.Task[None] | None = None
 
     def record(self) -> PodRecord:
-        """Return what the pod's status is computed from."""
+        """Return the facts from which the pod's status is computed."""
         return PodRecord(
             containers=self.containers,
             start_time=self._start_time,
@@ -42,20 +42,20 @@ class Ledger:
         )
 
     def see(self, pod: Manifest) -> None:
-        """Take over what a watch shows, unless the answer to a write was newer."""
+        """Store the pod from a watch, unless the answer to a write was newer."""
         if _version(pod) >= _version(self.pod):
             self.pod = pod
             if self.is_over and not self._is_writing:
                 self._forget_all_but_the_name()
 
     def report(self) -> None:
-        """See to it that the status is written."""
+        """Have the status written."""
         self._is_dirty = True
         if not self._is_writing:
             self._writer = asyncio.create_task(self._write())
 
     def repeat(self) -> None:
-        """Write the status again, in case others have changed it meanwhile."""
+        """Write the status again, in case another component has changed it."""
         self._written = None
         self.report()
 
@@ -69,7 +69,7 @@ class Ledger:
             await self._writer
 
     async def close(self) -> None:
-        """Stop writing, whatever is left to write."""
+        """Stop writing, even if something is left to write."""
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
@@ -84,7 +84,7 @@ class Ledger:
             if written is None:
                 return
             self._written = status
-            # What was written is known; the answer tells since which version it holds.
+            # The content of the write is known; the answer tells its version.
             if _version(written) > _version(self.pod):
                 meta = self.pod["metadata"] | {
                     "resourceVersion": written["metadata"]["resourceVersion"]
@@ -95,7 +95,7 @@ class Ledger:
             self._forget_all_but_the_name()
 
     def _forget_all_but_the_name(self) -> None:
-        """Keep thousands of pods that are over from filling the memory; nothing reads more."""
+        """Free the memory of a pod that is over; nothing reads more than its name."""
         meta = self.pod["metadata"]
         kept = {k: meta[k] for k in ("name", "namespace", "uid", "resourceVersion")}
         self.pod = {"metadata": kept, "spec": {}, "status": {}}

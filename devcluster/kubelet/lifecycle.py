@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class Timing:
     """The kubelet's own delays, in seconds; tests may shorten them."""
 
-    restart_backoff: float = 10  # before the second restart of a container, doubled by each next
+    restart_backoff: float = 10  # before the second restart of a container, then doubled each time
     restart_backoff_max: float = 300
-    restart_backoff_reset: float = 600  # a run as long as this is forgiven everything before it
-    start_retry: float = 10  # after a StartError, doubled by each next
+    restart_backoff_reset: float = 600  # a run of this length resets the delay
+    start_retry: float = 10  # after a StartError, then doubled each time
     start_retry_max: float = 300
     lease_renewal: float = 10
     lease_duration: int = 40

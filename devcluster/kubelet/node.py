@@ -13,7 +13,7 @@ from devcluster.kubelet.runtime import Manifest, Runtime
 from devcluster.watching import EventType
 
 SHUTTING_DOWN = "node is shutting down"
-# How long a machine going down leaves its kubelet to write the last statuses.
+# The time that a machine gives its kubelet for the last statuses before it goes down.
 REPORT_SECONDS = 5.0
 
 
@@ -28,11 +28,11 @@ class KubeletNode:
         self.timing = timing
         self.endpoint = endpoint
         self.node: Manifest = {}
-        self.renew_at = 0.0  # on the loop's clock; the heartbeat keeps it
+        self.renew_at = 0.0  # on the loop's clock; the heartbeat updates it
         self.workers: dict[str, PodWorker] = {}
         self._api = api
         self._reachable = asyncio.Event()
-        self.rejects: Verdict | None = None  # what it says of new pods, instead of starting them
+        self.rejects: Verdict | None = None  # the status of new pods, which are then not started
         self._burials: set[asyncio.Task[None]] = set()
 
     @property
@@ -47,11 +47,11 @@ class KubeletNode:
 
     @property
     def is_reachable(self) -> bool:
-        """False while nothing passes between the node and the API server."""
+        """False while the node and the API server cannot reach each other."""
         return self._reachable.is_set()
 
     async def join(self, version: str) -> None:
-        """Register, and take up the pods that are bound to the node already."""
+        """Register, and take over the pods that are already bound to the node."""
         self.rejects = None
         now = datetime.now(UTC)
         self.node = await self._api.register(node_object(self.spec, self.endpoint, version, now))
@@ -60,9 +60,9 @@ class KubeletNode:
         await self._catch_up()
 
     def handle(self, kind: EventType, pod: Manifest) -> None:
-        """Act on what the watch shows of a pod bound to this node."""
+        """Act on a watch event of a pod that is bound to this node."""
         if not self.is_reachable:
-            return  # made up for by `_catch_up`
+            return  # `_catch_up` does it later
         uid = pod["metadata"]["uid"]
         worker = self.workers.get(uid)
         if kind == "DELETED":
@@ -85,11 +85,11 @@ class KubeletNode:
         return None
 
     def cut_off(self) -> None:
-        """Let nothing pass between the node and the API server; containers run on."""
+        """Cut the node off from the API server; its containers continue to run."""
         self._reachable.clear()
 
     async def reconnect(self) -> None:
-        """Undo `cut_off`: report what happened meanwhile, and learn what was ordered."""
+        """Undo `cut_off`: report what happened meanwhile, and get the missed changes."""
         await self._api.write_conditions(self.name, datetime.now(UTC))
         await self.renew_lease()
         self._reachable.set()
@@ -98,14 +98,14 @@ class KubeletNode:
             worker.report_again()
 
     async def power_off(self) -> None:
-        """End all containers at once, and report nothing."""
+        """End all containers at once without a report."""
         self._reachable.clear()
         workers = list(self.workers.values())
         self.workers.clear()
         await asyncio.gather(*(w.abandon() for w in workers), *self._burials)
 
     async def shut_down(self, grace_seconds: float) -> None:
-        """Shut down gracefully: end the pods within the time, say so, and power off."""
+        """Shut down gracefully: end the pods within the time, report it, and power off."""
         self.rejects = REJECTED_IN_SHUTDOWN
         now = datetime.now(UTC)
         await self._api.write_conditions(self.name, now, not_ready_because=SHUTTING_DOWN)
@@ -113,14 +113,14 @@ class KubeletNode:
         for worker in workers:
             grace = worker.pod["spec"].get("terminationGracePeriodSeconds", 30)
             worker.end(Order(min(grace_seconds, grace), NODE_SHUTDOWN))
-        # What cannot be ended in time ends with the machine.
+        # Pods that do not end in time end with the machine.
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds + REPORT_SECONDS):
                 await asyncio.gather(*(w.reported_over() for w in workers))
         await self.power_off()
 
     async def evict(self, namespace: str, name: str, message: str) -> None:
-        """End a pod for the node's own need, as a kubelet under pressure does: without grace."""
+        """End a pod without grace for the node's need, as a kubelet under pressure does."""
         worker = self.worker_of(namespace, name)
         if worker is None:
             raise ValueError(f"node {self.name} has no pod {namespace}/{name}")
@@ -128,7 +128,7 @@ class KubeletNode:
         await worker.reported_over()
 
     async def renew_lease(self) -> None:
-        """Show that the node lives."""
+        """Show that the node is alive."""
         await self._api.renew_lease(self.node, self.timing.lease_duration, datetime.now(UTC))
 
     async def write_status(self, pod: Manifest, status: Manifest) -> Manifest | None:

@@ -14,12 +14,12 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node as it is asked for; quantities are Kubernetes' own, e.g. {"nvidia.com/gpu": "8"}."""
+    """The description of a node; quantities as in Kubernetes, e.g. {"nvidia.com/gpu": "8"}."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Manifest] = ()
-    capacity: Mapping[str, str] = field(default_factory=dict)  # what is not named: DEFAULT_CAPACITY
+    capacity: Mapping[str, str] = field(default_factory=dict)  # the rest: DEFAULT_CAPACITY
     annotations: Mapping[str, str] = field(default_factory=dict)
     finalizers: Sequence[str] = ()
     provider_id: str = ""
@@ -53,7 +53,7 @@ def node_object(spec: NodeSpec, at: Endpoint, version: str, now: datetime) -> Ma
     status = {
         "capacity": capacity,
         "allocatable": capacity,
-        # No Hostname: the API server would dial it first, and nothing resolves it.
+        # No Hostname: the API server would try it first, and it cannot be resolved.
         "addresses": [{"type": "InternalIP", "address": at.address}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": at.port}},
         "conditions": conditions(now),
@@ -69,7 +69,7 @@ def node_object(spec: NodeSpec, at: Endpoint, version: str, now: datetime) -> Ma
 
 
 def conditions(now: datetime, *, not_ready_because: str = "") -> list[Manifest]:
-    """Return a node's conditions: all is well, or it is not ready for the reason given."""
+    """Return a node's conditions: it is ready, or not ready for the given reason."""
     fine = {
         "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -93,7 +93,7 @@ def conditions(now: datetime, *, not_ready_because: str = "") -> list[Manifest]:
 
 
 def lease_object(node: Manifest, duration_seconds: int, now: datetime) -> Manifest:
-    """Return the Lease by which a node shows that it lives; it goes with its Node."""
+    """Return the Lease by which a node shows that it is alive; it is deleted with its Node."""
     meta = node["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": meta["name"], "uid": meta["uid"]}
     return {
@@ -113,7 +113,7 @@ def lease_object(node: Manifest, duration_seconds: int, now: datetime) -> Manife
 
 
 def micro_time(moment: datetime) -> str:
-    """Write a time to the microsecond, as leases have it."""
+    """Write a time to the microsecond, as in leases."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -1,4 +1,4 @@
-"""Lives one pod's life on a node: starts its containers in order, watches them, and ends them."""
+"""One pod's life on a node: starts its containers in order, watches them, and ends them."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -23,7 +23,7 @@ from devcluster.kubelet.status import not_initialized, rejected_status
 
 
 class Host(Protocol):
-    """A node as its pods need it; stays silent while the node is cut off."""
+    """The part of a node that its pods need; it writes nothing while the node is cut off."""
 
     runtime: Runtime
     timing: Timing
@@ -74,21 +74,21 @@ class PodWorker:
 
     @property
     def pod(self) -> Manifest:
-        """The pod as the API server has it, as far as is known."""
+        """The newest known version of the pod in the API server."""
         return self._ledger.pod
 
     @property
     def is_over(self) -> bool:
-        """Nothing of it runs, and nothing will be started."""
+        """Whether no part of it runs, and none will be started."""
         return self._ledger.is_over
 
     def start(self) -> None:
-        """Begin; to be called once."""
+        """Begin; must be called once."""
         self.see(self.pod)
         self._spawn(self._live())
 
     def see(self, pod: Manifest) -> None:
-        """Take note of the pod as a watch shows it."""
+        """Store the pod as a watch shows it."""
         self._ledger.see(pod)
         if "deletionTimestamp" in pod["metadata"]:
             self._deleted.set()
@@ -105,7 +105,7 @@ class PodWorker:
             self._ledger.verdict = order.verdict
             self._closing.close()
             sidecars = {c["name"] for c in self._inits() if is_sidecar(c)}
-            # A sidecar outlives those that it serves: `_end_sidecars` comes after them.
+            # A sidecar ends after the containers that it serves: see `_end_sidecars`.
             self._terminate(but=sidecars)
         self._kill_in(order.grace_seconds)
 
@@ -121,7 +121,7 @@ class PodWorker:
         self._spawn(refuse())
 
     async def abandon(self) -> None:
-        """End everything at once and report nothing: the machine is gone, or the pod is."""
+        """End everything at once without a report: the machine or the pod is gone."""
         for timer in self._timers:
             timer.cancel()
         if self._containers is not None:
@@ -144,7 +144,7 @@ class PodWorker:
         await self._ledger.flushed()
 
     def report_again(self) -> None:
-        """Write the status anew: the node lifecycle controller has changed it during a silence."""
+        """Write the status again: the node lifecycle controller changed it during a silence."""
         if not self.is_over:
             self._ledger.repeat()
 
@@ -153,7 +153,7 @@ class PodWorker:
         return name in self._ledger.containers
 
     def waiting_reason(self, container: str) -> str | None:
-        """Return why a container has no logs yet; None when it has some."""
+        """Return why a container has no logs yet; None if it has logs."""
         record = self._ledger.containers[container]
         if record.last is not None or not isinstance(record.state, Waiting):
             return None
@@ -162,7 +162,7 @@ class PodWorker:
     async def _live(self) -> None:
         if not self.is_over:
             self._set_deadline()
-            # Tells that the pod is being started, unless it has been by the end of this turn.
+            # Reports that the pod is being started, unless it has started by the end of this turn.
             self._ledger.report()
             self._containers = await self._open_sandbox()
             if self._containers is not None:
@@ -212,7 +212,7 @@ class PodWorker:
         self._ledger.report()
 
     async def _run_inits(self, containers: Containers) -> bool:
-        """Run the init containers; False when one has failed for good, or an order came."""
+        """Run the init containers; False if one has finally failed, or an order to end came."""
         policy = "Never" if self._policy() == "Never" else "OnFailure"
         for container in self._inits():
             if is_sidecar(container):
@@ -225,10 +225,10 @@ class PodWorker:
 
     async def _run_containers(self, containers: Containers) -> None:
         first, *others = self.pod["spec"]["containers"]
-        if not others:  # nearly all pods: spares a task
+        if not others:  # true for nearly all pods: saves a task
             await containers.keep(first, self._policy())
             return
-        # In order, as a kubelet does: the next is started when the one before has been.
+        # In order, as a kubelet does: each is started after the one before has started.
         for_each = [
             await self._spawn_started(containers, c, self._policy()) for c in (first, *others)
         ]
@@ -252,7 +252,7 @@ class PodWorker:
         await asyncio.gather(*self._sidecars)
 
     def _settle(self) -> None:
-        """Bring what never ran, or was about to run again, to its last state."""
+        """Set the final state of containers that never ran or were about to run again."""
         is_initialized = not not_initialized(self.pod, self._ledger.record())
         for name, record in self._ledger.containers.items():
             if not isinstance(record.state, Waiting):
@@ -285,7 +285,7 @@ class PodWorker:
     def _terminate(self, *, but: set[str]) -> None:
         if self._containers is None:
             return
-        # The newest first: sidecars end in the reverse of the order in which they came.
+        # The newest first: sidecars end in the reverse order of their start.
         for name, container in reversed(list(self._containers.running.items())):
             if name not in but:
                 container.terminate()

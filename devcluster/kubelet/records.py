@@ -22,14 +22,14 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Running:
-    """Started, and not ended as far as is known."""
+    """Started, and not known to have ended."""
 
     started_at: datetime
 
 
 @dataclass(frozen=True)
 class Terminated:
-    """Ended; times are absent where nobody saw it run, or end."""
+    """Ended; times are absent if the kubelet did not see it run or end."""
 
     exit: Exit
     finished_at: datetime | None = None
@@ -39,7 +39,7 @@ class Terminated:
 
 @dataclass(frozen=True)
 class ContainerRecord:
-    """One container's present state, and how its run before this one ended."""
+    """One container's present state, and how its previous run ended."""
 
     state: Waiting | Running | Terminated
     last: Terminated | None = None
@@ -48,9 +48,9 @@ class ContainerRecord:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the newest run that has ended, kept while the next one is awaited.
+        """The exit code of the newest run that has ended, kept until the next run begins.
 
-        None if there is none, or the next one runs.
+        None if no run has ended, or the next one runs.
         """
         if isinstance(self.state, Terminated):
             return self.state.exit.code
@@ -61,14 +61,14 @@ class ContainerRecord:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The kubelet itself ended the pod: what its status says instead of its containers."""
+    """The kubelet itself ended the pod: the words of its status, instead of the containers'."""
 
     reason: str
     message: str
     is_disruption: bool = False  # adds the DisruptionTarget condition
 
 
-# Verbatim from the kubelet: controllers match on these words.
+# Copied from the kubelet, because controllers match these words.
 NODE_SHUTDOWN = Verdict(
     "Terminated", "Pod was terminated in response to imminent node shutdown.", is_disruption=True
 )
@@ -76,7 +76,7 @@ REJECTED_IN_SHUTDOWN = Verdict("NodeShutdown", "Pod was rejected as the node is 
 DEADLINE_EXCEEDED = Verdict(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
-# What a kubelet writes for a container that ran, and of which it finds no trace.
+# What a kubelet writes for a container that ran and that it cannot find any more.
 LOST = Exit(
     137,
     "ContainerStatusUnknown",
@@ -91,21 +91,21 @@ class PodRecord:
     containers: Mapping[str, ContainerRecord]  # of the init containers too
     start_time: datetime
     host_ip: str
-    pod_ip: str = ""  # empty until its sandbox is there
+    pod_ip: str = ""  # empty until its sandbox exists
     is_over: bool = False  # nothing runs, and nothing will be started again
     verdict: Verdict | None = None
 
 
 def is_sidecar(container: Manifest) -> bool:
-    """True for an init container that goes on running beside the others."""
+    """True for an init container that continues to run beside the others."""
     return container.get("restartPolicy") == "Always"
 
 
 def first_records(pod: Manifest) -> dict[str, ContainerRecord]:
-    """Return the records of a pod that this kubelet has not seen before.
+    """Return the first records of a pod that is new to this kubelet.
 
-    Where its status says that a container ran, another kubelet (or this one, before the machine was
-    restarted) had it: such a container is lost.
+    If its status says that a container ran, it ran on another kubelet (or on this one, before a
+    restart of the machine): such a container is lost.
     """
     status = pod.get("status", {})
     stored = {

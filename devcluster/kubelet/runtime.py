@@ -1,4 +1,4 @@
-"""The interface by which a kubelet has containers run, be it by a script or as real processes."""
+"""The interface through which a kubelet runs containers, as scripts or as real processes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ class Exit:
     """The end of a container, in the words of `containerStatuses[].state.terminated`."""
 
     code: int
-    reason: str = ""  # default: Completed for 0, Error otherwise; OOMKilled and the like are said
+    reason: str = ""  # default: Completed for 0, Error otherwise; OOMKilled and others are given
     message: str = ""  # the termination message, cut at 4,096 bytes by the kubelet
     signal: int = 0
 
 
 class StartError(Exception):
-    """A pod or container cannot start (yet): becomes the container's waiting reason and message."""
+    """A pod or container cannot start (yet): the container waits with this reason and message."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -59,4 +59,4 @@ class Runtime(Protocol):
     """Makes sandboxes on one node."""
 
     async def sandbox(self, pod: Manifest, node: Manifest) -> Sandbox:
-        """Prepare what the pod needs before its first container; raises StartError."""
+        """Prepare the pod's needs before its first container; raises StartError."""

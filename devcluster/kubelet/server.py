@@ -9,7 +9,7 @@ from devcluster.kubelet.pod import PodWorker
 
 FindPod = Callable[[str, str], PodWorker | None]
 
-# Sandboxes keep no times and no earlier runs; a kubelet that cannot do something says so.
+# Sandboxes store no times and no earlier runs; requests for these are refused with a message.
 UNSUPPORTED = ("timestamps", "sinceSeconds", "sinceTime", "stream")
 
 
@@ -22,7 +22,7 @@ class KubeletServer:
         app = web.Application()
         app.router.add_get("/healthz", _healthz)
         app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        # Followers of logs stay for as long as a container runs: do not wait for them.
+        # Readers that follow logs stay while a container runs: do not wait for them.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
 
     async def start(self, address: str, port: int) -> int:
@@ -38,7 +38,7 @@ class KubeletServer:
         server = self._runner.server
         for connection in server.connections if server is not None else ():
             if connection.transport is not None:
-                # Closed politely, TLS would wait for the other side, and outlive the event loop.
+                # With an orderly end, TLS would wait for the other side and outlive the event loop.
                 connection.transport.abort()
         await self._runner.cleanup()
 

@@ -52,7 +52,7 @@ def pod_status(pod: Manifest, record: PodRecord, now: datetime) -> Manifest:
 def status_patch(pod: Manifest, status: Manifest) -> Manifest:
     """Return the strategic merge patch that brings the pod's status to `status`.
 
-    It names the pod's UID, so that it cannot land on a successor of the same name.
+    It names the pod's UID, so that it cannot change a later pod of the same name.
     """
     before = {c["type"]: c for c in pod.get("status", {}).get("conditions", ())}
     conditions = [
@@ -62,7 +62,7 @@ def status_patch(pod: Manifest, status: Manifest) -> Manifest:
     body = status | ({"conditions": conditions} if conditions else {})
     for addresses in ("podIPs", "hostIPs"):
         if addresses in body:
-            # They would be merged with those of an earlier sandbox.
+            # Otherwise they would be merged with those of an earlier sandbox.
             body[addresses] = [*body[addresses], {"$patch": "replace"}]
     return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": body}
 
@@ -96,7 +96,7 @@ def plain_inits(pod: Manifest) -> list[Manifest]:
 
 
 def not_initialized(pod: Manifest, record: PodRecord) -> list[str]:
-    """Return the init containers that still hold up the others."""
+    """Return the init containers that the others still wait for."""
     if any(_has_started(_of(record, c)) for c in pod["spec"]["containers"]):
         return []
     return [
@@ -107,7 +107,7 @@ def not_initialized(pod: Manifest, record: PodRecord) -> list[str]:
 
 
 def cut_message(message: str) -> str:
-    """Cut a termination message to what the kubelet lets through."""
+    """Cut a termination message to the kubelet's limit."""
     raw = message.encode()
     if len(raw) <= TERMINATION_MESSAGE_BYTES:
         return message

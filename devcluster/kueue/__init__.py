@@ -1,1 +1,1 @@
-"""The real Kueue beside the API server of a test cluster, its webhooks included."""
+"""The real Kueue beside the API server of a test cluster, with its webhooks."""

@@ -1,8 +1,8 @@
 """Kueue as a process beside the API server of a test cluster.
 
-It makes its own authority and puts that into its webhooks, as in every cluster. What a kubelet
-would do is done here: the certificate that it serves is written to a folder. It is valid for an
-address of loopback, since nobody routes the address of a Service.
+It makes its own authority and puts it into its webhooks, as in every cluster. This module does the
+kubelet's part: it writes the served certificate to a folder. The certificate is valid for a
+loopback address, because addresses of Services are not routed here.
 """
 
 import base64
@@ -44,9 +44,9 @@ def kueue(
     features: Mapping[str, bool] = {},
     settings: Mapping[str, Any] = {},
 ) -> Iterator[int]:
-    """Run Kueue for a cluster, and give its process ID; its log is in the folder.
+    """Run Kueue for a cluster, and yield its process ID; its log is in the folder.
 
-    The settings are more of its Configuration, such as `multiKueue`.
+    The settings are further fields of its Configuration, such as `multiKueue`.
     """
     files = program.ensure(_say)
     webhook, health = free_port(_HOST), free_port(_HOST)
@@ -72,7 +72,7 @@ def kueue(
 
 
 def _install(cluster: Cluster, files: Path, url: str) -> None:
-    """Apply the CRDs and the webhooks, which are asked at this address."""
+    """Apply the CRDs and the webhooks, which the API server calls at this address."""
     found = [one for file in sorted(files.glob("*.yaml")) for one in _documents(file)]
     crds = [_converted(one, url) for one in found if one["kind"] == "CustomResourceDefinition"]
     hooks = [_hooked(one, url) for one in found if one["kind"] in _WEBHOOKS]
@@ -94,7 +94,7 @@ def _converted(crd: Manifest, url: str) -> Manifest:
 
 
 def _hooked(configuration: Manifest, url: str) -> Manifest:
-    """Keep the webhooks for Kueue's own kinds: others ask for workloads of other operators."""
+    """Keep only the webhooks for Kueue's own kinds: others are for workloads of other operators."""
     own = [one for one in configuration["webhooks"] if "kueue-x-k8s-io" in _path(one)]
     for one in own:
         one["clientConfig"] = {"url": url + _path(one)}
@@ -133,7 +133,7 @@ def _config(
 
 
 def _serve_certificate(cluster: Cluster, folder: Path) -> None:
-    """Sign a certificate by the authority that Kueue has made, as soon as there is one."""
+    """Sign a certificate with the authority that Kueue makes, as soon as it exists."""
     found: Manifest = {}
 
     def has_authority() -> bool:

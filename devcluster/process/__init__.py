@@ -1,6 +1,6 @@
-"""Runs pods as local processes: no root, no images, and no isolation whatever.
+"""Runs pods as local processes: no root, no images, and no isolation at all.
 
-What differs from a container, by design:
+Intended differences from a container:
 
 * The program sees this machine: its files, users, network, pids and /dev/shm. `securityContext`,
   limits, read-only mounts, `emptyDir.sizeLimit`, probes and hooks are not enforced or run.
@@ -15,8 +15,8 @@ What differs from a container, by design:
 * A pod has its own loopback address, but a program that binds 0.0.0.0 takes the port from all.
 * The main process is not pid 1: without a handler SIGTERM ends it, where a container would wait for
   the end of its grace period.
-* What a container started dies with its main process; only what shed its environment, its parent
-  and its session at once escapes.
+* All processes that a container started end with its main process, except one that has left its
+  environment, its parent and its session.
 * `nvidia.com/gpu` gives no devices: CUDA_VISIBLE_DEVICES is empty unless `Options.gpus` is set or
   the pod sets it.
 """

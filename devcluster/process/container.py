@@ -1,4 +1,4 @@
-"""A container as a process with everything that it starts."""
+"""A container as a process, with all processes that it starts."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 _CANNOT_START = 128  # what containerd reports when the program cannot be executed
 _MESSAGE_BYTES = 4096
-# Only a process that shed the marker, its parent and its session can still hold the pipe then.
+# Only a process without the marker, its parent and its session can still hold the pipe then.
 _OUTPUT_SECONDS = 2.0
 
 
 class ProcessContainer:
-    """One attempt at a container, from its start to the end of the last thing it started."""
+    """One run of a container, from its start to the end of the last process it started."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class ProcessContainer:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the whole tree; what is forked meanwhile is killed before `wait` returns."""
+        """Kill the whole tree; processes forked meanwhile are killed before `wait` returns."""
         if self._process.returncode is None:
             reaper.strike(*self._marks)
-            # Once more, should it be in the middle of execve, where nothing marks it.
+            # Once more, in case it is in the middle of execve, where it has no mark.
             self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        # Not by asyncio's own methods: they poll, and may so take the exit code away from the
-        # thread that waits for it (Python 3.11), which then reports 255.
+        # Not with asyncio's own methods: they poll, and may take the exit code from the thread that
+        # waits for it (Python 3.11), which then reports 255.
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
@@ -67,7 +67,7 @@ class ProcessContainer:
             async with asyncio.timeout(_OUTPUT_SECONDS):
                 await self.log.completed()
         except TimeoutError as error:
-            _log.warning("container %s left something running: %s", self._marks[1], error)
+            _log.warning("container %s left processes running: %s", self._marks[1], error)
             self._pump.stop()
         code = returncode if returncode >= 0 else 128 - returncode
         return Exit(code, message=_message(self._files.termination_log))
@@ -121,8 +121,8 @@ async def spawn(launch: Launch, marker: str, container: str) -> ProcessContainer
 
 def _message(path: Path) -> str:
     try:
-        with path.open("rb") as file:  # of a long one the end, as the kubelet does
+        with path.open("rb") as file:  # the end of a long message, as the kubelet does
             file.seek(max(file.seek(0, os.SEEK_END) - _MESSAGE_BYTES, 0))
             return file.read().decode(errors="replace")
-    except (FileNotFoundError, IsADirectoryError):  # its container's doing: nothing was said
+    except (FileNotFoundError, IsADirectoryError):  # the container left no message
         return ""

@@ -54,7 +54,7 @@ class Place:
 
 
 def host_ip(node: Manifest) -> str:
-    """Return a node's internal address, or an empty text before it has told one."""
+    """Return a node's internal address, or an empty text before it has reported one."""
     addresses = node.get("status", {}).get("addresses") or ()
     return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "")
 
@@ -86,7 +86,7 @@ def field(place: Place, path: str) -> str:
 def resource(place: Place, container: Manifest, reference: Mapping[str, Any]) -> str:
     """Return what a `resourceFieldRef` refers to, in units of its divisor, rounded up.
 
-    A limit that the container does not have is what the node can allocate.
+    If the container has no such limit, it is the node's allocatable amount.
     """
     kind, _, name = str(reference["resource"]).partition(".")
     own = (container.get("resources") or {}).get(kind) or {}
@@ -108,7 +108,7 @@ def container_of(pod: Manifest, name: str) -> Manifest:
 
 
 def quantity(text: str) -> Decimal:
-    """Return the number that a Kubernetes quantity stands for."""
+    """Return the value of a Kubernetes quantity as a number."""
     digits = text.rstrip("numkKMGTPEi")
     suffix = text[len(digits) :]
     return Decimal(digits) * _SUFFIXES[suffix] if suffix else Decimal(digits)

@@ -20,10 +20,10 @@ _KINDS: dict[str, Kind] = {
 async def variables(
     api: Api, place: Place, container: Manifest, service: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of a container; raises StartError for a reference to nothing.
+    """Return the variables of a container; raises StartError if a reference has no target.
 
     `env` overrides `envFrom`, both override `service`, and later entries override earlier ones. A
-    value may refer to what precedes it and to `service`.
+    value may refer to earlier variables and to `service`.
     """
     own: dict[str, str] = {}
     for source in container.get("envFrom") or ():

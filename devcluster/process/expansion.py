@@ -9,7 +9,7 @@ _OPERATOR = re.compile(r"\$(?:(?P<escape>\$)|\((?P<name>[^)]*)\)|.)", re.DOTALL)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Resolve `$(VAR)`; `$$` is a literal `$`, and what is not known stays as written."""
+    """Resolve `$(VAR)`; `$$` is a literal `$`, and unknown names stay as written."""
 
     def resolved(match: re.Match[str]) -> str:
         if match["escape"]:

@@ -20,7 +20,7 @@ def write_all(directory: Path, files: Mapping[str, File]) -> None:
 
 
 def write(path: Path, file: File) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part."""
+    """Write a file so that a reader sees the old or the new content, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.fresh")
     fresh.write_bytes(file.content)

@@ -1,4 +1,4 @@
-"""`hostPath` volumes: checked, and created where their type asks for it."""
+"""`hostPath` volumes: checked, and created if their type requires it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +18,10 @@ _CHECKS: dict[str, Callable[[Path], bool]] = {
 
 
 def host_path(path: str, kind: str) -> Path:
-    """Return a path of this machine that is of the kind asked for; raises StartError."""
+    """Return a path of this machine that is of the requested kind; raises StartError."""
     place = Path(path)
     if not place.exists():
-        # A kubelet checks nothing for the empty type; container runtimes then make a directory.
+        # A kubelet checks nothing for the empty type; container runtimes then create a directory.
         if kind in ("", "DirectoryOrCreate"):
             place.mkdir(parents=True, exist_ok=True)
         elif kind == "FileOrCreate":

@@ -1,4 +1,4 @@
-"""The command that is run for a container: a pure function of its spec and its surroundings."""
+"""The command that is run for a container: a pure function of its spec and its environment."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _TERMINATION_LOG = "/dev/termination-log"
 
 @dataclass(frozen=True)
 class Files:
-    """The files that one attempt at a container writes besides its volumes."""
+    """The files that one run of a container writes besides its volumes."""
 
     log: Path
     termination_log: Path
@@ -22,7 +22,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Launch:
-    """A process to be started."""
+    """A process to start."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -41,8 +41,8 @@ def launch(
 ) -> Launch:
     """Return what to run for a container; raises StartError.
 
-    `variables` are the pod's words and their values are mapped; `base` names real places, and what
-    the pod says overrides it.
+    `variables` come from the pod, and their values are mapped; `base` contains real paths, and the
+    pod's variables override it.
     """
     termination_log = normalized(container.get("terminationMessagePath") or _TERMINATION_LOG)
     mounts = [*volume_mounts, Mount(termination_log, files.termination_log)]
@@ -66,7 +66,7 @@ def launch(
 def volume_mounts(
     container: Manifest, places: Mapping[str, Path], variables: Mapping[str, str]
 ) -> list[Mount]:
-    """Return a container's mounts, given where the pod's volumes lie; raises StartError."""
+    """Return a container's mounts, given the paths of the pod's volumes; raises StartError."""
     if container.get("volumeDevices"):
         raise StartError("CreateContainerError", "process nodes have no block devices")
     return [_mount(entry, places, variables) for entry in container.get("volumeMounts") or ()]
@@ -93,8 +93,8 @@ def _command_line(container: Manifest, images: Mapping[str, Sequence[str]]) -> l
         return [*images[image], *args]
     raise StartError(
         "CreateContainerError",
-        f"no command: what image {image} runs is not known, because process nodes pull none. "
-        "Give the container a `command`, or the runtime the entrypoint in its option `images`.",
+        f"no command: the entrypoint of image {image} is unknown, because process nodes pull no "
+        "images. Give the container a `command`, or give the entrypoint in the option `images`.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A container's output: pumped from a pipe into a file, and read from there."""
+"""A container's output: copied from a pipe into a file, and read from there."""
 
 import asyncio
 import io
@@ -20,22 +20,22 @@ class Log:
         self._complete = asyncio.Event()
 
     def append(self, data: bytes) -> None:
-        """Add output and wake whoever follows."""
+        """Add output and wake the readers that follow."""
         self._file.write(data)
         self._wake()
 
     def close(self) -> None:
-        """Say that no more will come."""
+        """Mark the log as complete."""
         self._file.close()
         self._complete.set()
         self._wake()
 
     async def completed(self) -> None:
-        """Return when no more will come."""
+        """Return when the log is complete."""
         await self._complete.wait()
 
     async def read(self, *, follow: bool, tail: int | None) -> AsyncGenerator[bytes, None]:
-        """Yield what is there, the last `tail` lines of it, and with `follow` what comes."""
+        """Yield the existing output (its last `tail` lines) and, with `follow`, new output."""
         with self.path.open("rb") as file:
             if tail is not None:
                 _seek_last_lines(file, tail)
@@ -54,7 +54,7 @@ class Log:
 
 
 class Pump:
-    """Moves what arrives at a pipe into a log until the pipe's last writer is gone."""
+    """Copies data from a pipe into a log until the pipe's last writer is gone."""
 
     def __init__(self, read_end: int, log: Log) -> None:
         self._read_end = read_end
@@ -64,7 +64,7 @@ class Pump:
         self._loop.add_reader(read_end, self._move)
 
     def stop(self) -> None:
-        """Take what is there and complete the log, although a writer may be left."""
+        """Copy the available data and complete the log, even if a writer is left."""
         while self._read_end >= 0:
             if not self._move():
                 self._end()

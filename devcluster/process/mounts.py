@@ -1,4 +1,4 @@
-"""Mount paths without mount namespaces: every text that reaches a process has them replaced.
+"""Mount paths without mount namespaces: they are replaced in every text that a process gets.
 
 Rewriting needs no privileges and works where user namespaces are refused. It cannot reach a path
 that is written inside a program or a file.
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Where a path can begin: at the start, or after what separates words in command lines, lists,
+# Where a path can begin: at the start, or after a separator of words in command lines, lists,
 # JSON and shell scripts.
 _BEFORE = r"""=:,;\s"'`()\[{<>|&@"""
-# What can follow a whole path: a deeper part of it, or what separates.
+# What can follow a whole path: a deeper part of it, or a separator.
 _AFTER = r"""/=:,;\s"'`()\]}<>|&?#"""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A mount: the content that a container sees at `path` lies at `target`."""
+    """A mount: the content that a container sees at `path` is at `target`."""
 
     path: str
     target: Path
@@ -33,8 +33,8 @@ def normalized(path: str) -> str:
 def rewrite(text: str, mounts: Iterable[Mount]) -> str:
     """Replace every occurrence of a mount path that is a whole prefix of a path in `text`.
 
-    The longest mount path wins, and what was put in is not looked at again. `s3://data` and
-    `http://host/data` name no local path and stay; `file:///data` is mapped.
+    The longest mount path wins, and inserted paths are not replaced again. `s3://data` and
+    `http://host/data` are not local paths and stay; `file:///data` is mapped.
     """
     targets = {mount.path: str(mount.target) for mount in mounts}
     if not targets:

@@ -26,7 +26,7 @@ class Api(Protocol):
 
 @contextmanager
 def refusals_as(reason: str) -> Iterator[None]:
-    """Turn a refusal, or silence, of the API server into a StartError: the kubelet tries again."""
+    """Turn a refusal or a missing answer into a StartError, so that the kubelet tries again."""
     try:
         yield
     except (ApiError, aiohttp.ClientError, TimeoutError) as error:

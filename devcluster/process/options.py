@@ -12,12 +12,12 @@ class Options:
     """The choices of one runtime; the first four come from the cluster."""
 
     root: Path
-    """The folder in which each pod gets a directory; it is short, because unix sockets lie below
-    it."""
+    """The folder in which each pod gets a directory; its path is short, because unix sockets are
+    below it."""
 
     memory: Path
-    """The folder of emptyDirs of medium Memory, which is made: in /dev/shm where there is one. If
-    its parent cannot be written to, such volumes lie below `root`."""
+    """The folder of emptyDirs of medium Memory, which is created: in /dev/shm if that exists. If
+    its parent is not writable, such volumes are below `root`."""
 
     marker: str
     """A mark that every process carries, so that it can be found and ended."""
@@ -29,13 +29,13 @@ class Options:
     """The entrypoints of images, for containers without a `command`."""
 
     path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
-    """The folders in which programs are looked for; by default those of this process."""
+    """The folders that are searched for programs; by default those of this process."""
 
     gpus: bool = False
     """Whether pods see this machine's real GPUs."""
 
     def pod_memory(self, pod: str) -> Path:
-        """Return where the volumes in memory of one pod lie."""
+        """Return the folder of the volumes in memory of one pod."""
         usable = os.access(self.memory.parent, os.W_OK)
         return self.memory / pod if usable else self.root / pod / "memory"
 

@@ -19,7 +19,7 @@ class ProcessRuntime:
         self._address = address
 
     async def sandbox(self, pod: Manifest, node: Manifest) -> Sandbox:
-        """Make a pod's directory and volumes; raises StartError, and leaves nothing then."""
+        """Make a pod's directory and volumes; raises StartError, and then leaves no files."""
         pod_ip = host_ip(node) if pod["spec"].get("hostNetwork") else self._address()
         made = ProcessSandbox(self._api, self._options, Place(pod, node, pod_ip))
         try:

@@ -25,7 +25,7 @@ class ProcessSandbox:
         self._api = api
         self._options = options
         self._place = place
-        # Part of the UID will do, and a unix socket's path may have no more than 108 bytes.
+        # Part of the UID is enough, and the path of a unix socket may have at most 108 bytes.
         short = place.uid[:13]
         self._directory = options.root / short
         self._memory = options.pod_memory(short)
@@ -71,14 +71,14 @@ class ProcessSandbox:
     async def logs(
         self, container: str, *, follow: bool, tail: int | None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the output of the latest attempt; raises LookupError before there is one."""
+        """Yield the output of the latest run; raises LookupError before the first one."""
         if container not in self._started:
             raise LookupError(f"container {container} of pod {self._place.name} has not started")
         async for chunk in self._started[container].log.read(follow=follow, tail=tail):
             yield chunk
 
     async def remove(self) -> None:
-        """End what still runs and remove everything that the pod had."""
+        """End the processes that still run, and remove all files of the pod."""
         for renewal in self._renewals:
             renewal.cancel()
         await asyncio.gather(*self._renewals, return_exceptions=True)

@@ -31,12 +31,12 @@ class TokenFile:
 
 
 def renewal_delay_seconds(expires: datetime, now: datetime) -> float:
-    """Return how long a token got `now` is used before the next one is asked for."""
+    """Return how long a token issued at `now` is used before the next one is requested."""
     return max(0.0, (expires - now).total_seconds() * _RENEW_AT)
 
 
 async def issue(api: Api, place: Place, token: TokenFile) -> datetime:
-    """Put a fresh token into its file; returns when it expires."""
+    """Write a new token to its file; returns when it expires."""
     path = at("serviceaccounts", place.namespace, place.service_account, "token")
     answer = await api.create(path, _request(place, token))
     status = answer["status"]
@@ -45,7 +45,7 @@ async def issue(api: Api, place: Place, token: TokenFile) -> datetime:
 
 
 async def keep_fresh(api: Api, place: Place, token: TokenFile, expires: datetime) -> None:
-    """Renew a token until cancelled; an API server that is away is asked again."""
+    """Renew a token until cancelled; retries while the API server does not answer."""
     while True:
         await asyncio.sleep(renewal_delay_seconds(expires, datetime.now(UTC)))
         expires = await _insist(api, place, token)

@@ -36,7 +36,7 @@ class Volumes:
     memory: Path
 
     async def provide(self, volume: Manifest) -> tuple[Path, tuple[TokenFile, ...]]:
-        """Return where a volume lies, and the tokens to be put there; raises StartError."""
+        """Return the path of a volume, and the tokens to put there; raises StartError."""
         try:
             return await self._provide(volume)
         except StartError as error:
@@ -85,7 +85,7 @@ class Volumes:
         raise StartError(
             "FailedMount",
             f'persistentvolume "{name}" is neither hostPath nor local: '
-            "process nodes mount nothing else",
+            "process nodes mount no other kinds",
         )
 
     async def _filling(self, volume: Manifest, directory: Path) -> Filling:
@@ -95,7 +95,7 @@ class Volumes:
         for kind in ("configMap", "secret", "downwardAPI"):
             if (source := volume.get(kind)) is not None:
                 mode = source.get("defaultMode", mode)
-                # Volumes of secrets are older than projected ones and call the name otherwise.
+                # Volumes of secrets are older than projected ones and have another name field.
                 named = {"name": source["secretName"]} if kind == "secret" else {}
                 return Filling(await self._files(kind, {**source, **named}, mode))
         kinds = ", ".join(key for key in volume if key != "name")

@@ -13,5 +13,5 @@ _PROGRAM = Program(
 
 
 def ensure(progress: Progress) -> Path:
-    """Return the path of the program, after building it where the cache has none."""
+    """Return the path of the program; builds it if it is not in the cache."""
     return cached(_PROGRAM, progress) / _PROGRAM.name

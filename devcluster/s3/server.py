@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers at an address of loopback."""
+    """A server that answers at a loopback address."""
 
     url: str
     folder: Path  # a folder in it is a bucket
@@ -36,7 +36,7 @@ class Server:
         return f"s3://{bucket}"
 
     def environment(self, url: str = "") -> dict[str, str]:
-        """Return the variables by which clients find it, or a proxy before it."""
+        """Return the variables with which clients find it, or a proxy in front of it."""
         return {
             "AWS_ENDPOINT_URL": url or self.url,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -49,7 +49,7 @@ class Server:
 def serving(folder: Path, env: Mapping[str, str] = {}) -> Iterator[Server]:
     """Serve the buckets below `folder`/buckets; the server's log is beside them.
 
-    `env` is added to its environment: by the marker of a cluster it ends with that.
+    `env` is added to its environment: with the marker of a cluster it ends with that cluster.
     """
     buckets, port = folder / "buckets", free_port(HOST)
     buckets.mkdir(parents=True)
@@ -71,18 +71,18 @@ def serving(folder: Path, env: Mapping[str, str] = {}) -> Iterator[Server]:
 
 
 def wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None:
-    """Wait for a server of a store; raises RuntimeError if it ends before."""
+    """Wait for a store's server; raises RuntimeError if it ends before."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while process.poll() is None and time.monotonic() < until:
         try:
             urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - loopback
-        except urllib.error.HTTPError:  # without a signature nobody gets further
+        except urllib.error.HTTPError:  # it answers, but refuses requests without a signature
             return
         except OSError:
             time.sleep(0.02)
         else:
             return
-    raise RuntimeError(f"the server of a store at {url} did not start: see its log")
+    raise RuntimeError(f"the store's server at {url} did not start: see its log")
 
 
 def _say(line: str) -> None:

@@ -43,12 +43,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for: training images have this package without its libraries."""
+    """Import a name when it is used: training images have this package without its libraries."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES.get(name, "cli.python.errors")
     try:
         return getattr(import_module(f"{__name__}.{home}"), name)
     except ModuleNotFoundError as error:
-        message = f"{name} needs libraries that are not there ({error}): pip install 'spotrun[cli]'"
+        message = f"{name} needs libraries that are missing ({error}): pip install 'spotrun[cli]'"
         raise ImportError(message) from error

@@ -45,7 +45,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # Lazily: the agent imports this package too, and has no use for a second of `import torch`.
+    # Lazily: the agent imports this package too, and does not need `import torch`, which takes a
+    # second.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The command line `python -m spotrun_trainer`, where the console script `spotrun` is not there."""
+"""The command line `python -m spotrun_trainer`, where the console script `spotrun` is missing."""
 
 import sys
 

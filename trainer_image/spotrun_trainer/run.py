@@ -114,7 +114,7 @@ class Run:
     ) -> None:
         if parallel is not None:
             _check_parallel(shards, deterministic=deterministic)
-        if is_planned():  # the whole model in one process, on tensors without content
+        if is_planned():  # then one process has the whole model, on tensors without content
             parallel, shards, checkpoint, deterministic, device = None, 1, None, False, "cpu"
         self._compression = compression_of(
             compress,
@@ -124,7 +124,7 @@ class Run:
         )
         check_balance(balance)
         self._balance: Balance = balance
-        WATCH.turn_off()  # steps are told by the loop, which knows more of them
+        WATCH.turn_off()  # the loop reports steps, and knows more of them
         self._context = open_context(
             seed,
             deterministic=deterministic,
@@ -149,8 +149,8 @@ class Run:
         """Return the memory that a training script needs, without computing anything.
 
         It is run in a process of its own up to its first step, on tensors without content. `kubectl
-        tjob plan --script` says which machines have that memory, and what they cost. A script that
-        takes longer to its first step is ended, with a ValueError.
+        tjob plan --script` says which machines have that memory, and what they cost. A script whose
+        first step takes longer to reach is ended, with a ValueError.
         """
         return needs_of(script, *arguments, timeout_seconds=timeout_seconds)
 
@@ -161,21 +161,22 @@ class Run:
 
     @property
     def mesh(self) -> "DeviceMesh":
-        """The processes of one copy of the model, as torch's fully_shard and others take them.
+        """The processes of one copy of the model, as torch's fully_shard and others use them.
 
         Its dimension is "shard"; with Parallel(tensor=...) there is "tensor" within it, and with
-        Parallel(pipeline=...) "pp" around these. By itself a pipeline has "pp" alone.
+        Parallel(pipeline=...) "pp" around these. A pipeline alone has only "pp".
         """
         if self._context.mesh is None and is_planned():
             raise ValueError(
-                "run.mesh is not there in a plan, where one process has the whole model, and what "
-                "it needs in parts or stages follows from that: leave run.mesh out where the "
-                "script's arguments ask for one stage and undivided layers, and plan it with those"
+                "run.mesh does not exist in a plan: there one process has the whole model, and "
+                "the memory for parts or stages is computed from that. Use run.mesh only where "
+                "the script's arguments ask for several stages or divided layers, and plan with "
+                "arguments that ask for one stage and undivided layers"
             )
         if self._context.mesh is None:
             raise ValueError(
-                "run.mesh is there where several processes hold a copy of the model together: "
-                "Run(parallel=Parallel(shard=2)), and a multiple of 2 processes"
+                "run.mesh exists only if several processes hold a copy of the model together: use "
+                "Run(parallel=Parallel(shard=2)), for example, and start a multiple of 2 processes"
             )
         mesh: DeviceMesh = self._context.mesh
         return mesh
@@ -205,10 +206,9 @@ class Run:
         return self._stage
 
     def once(self, prepare: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `prepare` in every process, but in one of each worker before the others.
+        """Call `prepare` in every process: in one of each worker first, then in the others.
 
-        Its downloads and unpacked files are there when the others call it; each gets its own
-        result.
+        Its downloads and unpacked files exist when the others call it; each gets its own result.
         """
         self._onces += 1
         return first_of_a_worker(
@@ -257,7 +257,10 @@ class Run:
         if buffers is not None and buffers not in get_args(Rule):
             raise ValueError(f'buffers={buffers!r}: give "mean", "sum" or "last"')
         if self._loop is not None:
-            raise ValueError("run.track came after run.steps, which has restored what was tracked")
+            raise ValueError(
+                "run.track was called after run.steps, which restores the tracked objects: call "
+                "it before"
+            )
         for name, thing in things.items():
             check_plain(name, thing, self._context.mesh)
             self._context.tracked.add(name, thing)
@@ -268,14 +271,17 @@ class Run:
     def load(
         self, model: nn.Module, path: str | Path, *, prefix: str | None = None, strict: bool = True
     ) -> None:
-        """Begin with weights that are there: of Hugging Face, safetensors, torch, DCP, or a run.
+        """Begin with existing weights: of Hugging Face, safetensors, torch, DCP, or a run.
 
         Call it after `run.prepare`: each process reads what it holds of the model. After
-        `run.track` nothing is read where the training goes on from a checkpoint. `prefix` is what
-        names there begin with; with `strict=False` what is not there stays as it is.
+        `run.track` nothing is read if the training continues from a checkpoint. `prefix` is how
+        names there begin; with `strict=False` tensors that are missing there stay as they are.
         """
         if self._loop is not None:
-            raise ValueError("run.load came after run.steps, which has begun with other weights")
+            raise ValueError(
+                "run.load was called after run.steps, which has begun with other weights: call it "
+                "before"
+            )
         if not is_planned():
             load_weights(self._context, model, Path(path), prefix=prefix, strict=strict)
 
@@ -292,7 +298,7 @@ class Run:
         collate: Collate | None = None,
         sums: Sequence[str] = (),
     ) -> Iterator[Step]:
-        """Yield the steps that are left of `total` or `epochs`, or steps without an end.
+        """Yield the steps that are left of `total` or `epochs`; without both, steps without an end.
 
         A step is `global_batch` samples at every number of processes, divided among them in
         microbatches of `microbatch`; "auto" takes the largest that fit into memory. When the loop
@@ -303,13 +309,13 @@ class Run:
             raise ValueError("run.steps was called twice: a run is one training, with one loop")
         if not self._context.things:
             raise ValueError(
-                "run.track(...) comes before run.steps: name the model, the optimizer, and all"
-                " else that has to be in a checkpoint"
+                "call run.track(...) before run.steps: name the model, the optimizer, and all "
+                "else that has to be in a checkpoint"
             )
         check_unwrapped(self._context.things)
         schedules.check_tracked(self._context.things)
         if microbatch == "auto" and is_planned():
-            microbatch = 1  # needs are measured of one sample
+            microbatch = 1  # needs are measured with one sample
         plan = self._context.rank_info.parallel
         parts = 1 if plan is None or self._context.mesh is None else plan.shard
         batch_size = BatchSize(global_batch, microbatch, parts)
@@ -355,18 +361,18 @@ class Run:
             self._loop.voter.is_stopping = True
 
     def every(self, steps: int) -> bool:
-        """Whether the number of steps done is a multiple; the same on all ranks."""
+        """Whether the number of steps done is a multiple of `steps`; the same on all ranks."""
         return self._context.is_at_boundary and self._context.step % steps == 0
 
     def sum(self, **values: float | Tensor) -> None:
         """Add up a microbatch's numbers; `step.sums` has the sums over all processes.
 
-        Call it in the loop over a step's microbatches; each microbatch counts once, whatever
-        happens to workers. The names are those of `run.steps(..., sums=[...])`.
+        Call it in the loop over a step's microbatches; each microbatch counts once, even if workers
+        are lost. The names are those of `run.steps(..., sums=[...])`.
         """
         loop = self._loop or self._planner
         if loop is None:
-            raise ValueError("run.sum came before run.steps: it belongs into its steps")
+            raise ValueError("run.sum was called before run.steps: call it within the steps")
         loop.sum(values)
 
     def log(self, **values: Value) -> None:
@@ -413,16 +419,16 @@ class Run:
         """Compute the mean of a loss over a dataset, the same on all ranks, in evaluation mode.
 
         `loss(model, batch)` returns the mean over the batch, or a sum and its weight; or a dict of
-        metrics by name, in which `(sum, None)` is added up and not divided. `microbatch` and the
+        metrics by name, where `(sum, None)` is added up and not divided. `microbatch` and the
         collate function are those of the steps, unless `microbatch` is given. Of a model in stages
         `pipeline` is the function that makes the schedule, as for `step.pipeline`.
         """
         context, loop = self._context, self._loop
         if loop is not None and not context.is_at_boundary:
             raise ValueError(
-                "run.evaluate belongs after a step that is done: call it behind the block of "
-                "`with step:`, where run.every(...) says so; inside, or after a step that is "
-                "dropped, a worker that joins would not come there with the others"
+                "run.evaluate belongs after a step that is done: call it after the block of `with "
+                "step:`, if run.every(...) says so; a worker that joins would not reach a call "
+                "inside the block, or after a dropped step, together with the others"
             )
 
         stages = context.rank_info.stages
@@ -431,7 +437,7 @@ class Run:
                 "run.evaluate got a stage of a pipeline, which has no result of its own: give it "
                 "the function that makes the schedule, run.evaluate(..., pipeline=schedule)"
             )
-        # The line of the last step is printed, however quickly others follow.
+        # The line of the last step is printed, even if others follow quickly.
         context.console_log.keep_line(context.step)
 
         def attempt(participants: Participants) -> float | dict[str, float]:
@@ -450,8 +456,8 @@ class Run:
             return repeat_until_committed(context, loop, attempt)
         if context.rank_info.shards > 1:
             raise ValueError(
-                "run.evaluate before run.steps: the processes that hold the model together meet"
-                " when its first step begins, so evaluate in the loop"
+                "run.evaluate was called before run.steps: the processes that hold the model "
+                "together meet when the first step begins, so evaluate in the loop"
             )
         # A process that joins the others later evaluates here alone, before it meets them.
         group = Group() if context.rank_info.joins else context.group
@@ -463,6 +469,6 @@ def _check_parallel(shards: int, *, deterministic: bool) -> None:
         raise ValueError("shards= and parallel= both say who holds a copy: give one of them")
     if deterministic:
         raise ValueError(
-            "deterministic=True cannot be kept with parallel=: torch adds up a copy's gradients in "
-            "an order of its own"
+            "deterministic=True does not work with parallel=: torch adds up a copy's gradients in "
+            "its own order"
         )

@@ -1,1 +1,1 @@
-"""The only writer: it turns decisions into objects, one conditional write at a time."""
+"""The only package that writes to the cluster: each decision becomes one conditional write."""

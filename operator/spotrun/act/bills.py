@@ -1,9 +1,8 @@
 """The only writer of bills: a ConfigMap for each namespace and month, beside the operator.
 
-A bill says what each job has cost since it began, so a write that is made twice says the same.
-Each write carries the version of the bill that it was made from. What was written is read again
-when this replica begins to lead; between two writes nothing has to be remembered but what statuses
-say.
+A bill says what each job has cost since it began, so a repeated write changes nothing. Each write
+carries the version of the bill that it was made from. When this replica becomes the leader, it
+reads the bills again. Between two writes it needs to remember only what the jobs' statuses say.
 """
 
 import asyncio
@@ -38,16 +37,17 @@ from spotrun.state.stored.cost import Cost
 log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 300.0
-"""Bills follow running jobs so slowly: a bill of hundreds of jobs is written whole each time."""
+"""The interval at which the bill of running jobs is written. It is long because each write contains
+the whole bill, of perhaps hundreds of jobs."""
 _END_SECONDS = 3.0
-"""Jobs that end or are deleted within this time are one write."""
+"""Jobs that end or are deleted within this time share one write."""
 _RATE_SECONDS = 30.0
 """A job that is deleted while no operator runs is charged at the rate that its bill has."""
 _AT_ONCE = 4
 _TRIES = 3
-"""Pods of deleted jobs wait for so many failed writes of a bill, and then go."""
+"""After this many failed writes of a bill, the pods of deleted jobs do not wait for it any more."""
 _UNREADABLE_SECONDS = 60.0
-"""A bill that cannot be read is somebody's to mend."""
+"""The pause after a bill could not be read: a person must fix it."""
 _EVERYWHERE = ""
 _MAY_GROW = (Standing.OPEN, Standing.CARRIED)
 
@@ -68,7 +68,7 @@ class _BillHead(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Namespace:
-    """The part of a namespace that this replica has seen since it began to lead."""
+    """The part of a namespace that this replica has seen since it became the leader."""
 
     jobs: dict[str, BilledJob] = field(default_factory=dict)  # by UID
     known: Known | None = None  # what is written; None: not read yet
@@ -76,7 +76,7 @@ class _Namespace:
 
 
 class BillWriter:
-    """Keeps the bills of all namespaces, while this replica leads."""
+    """Keeps the bills of all namespaces, while this replica is the leader."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class BillWriter:
         wall: Callable[[], datetime],
         watch_namespace: str | None = None,
     ) -> None:
-        """Keep bills in the namespace `home`, which is the operator's."""
+        """Keep bills in the namespace `home`, in which the operator runs."""
         self._client = client
         self._caches = caches
         self._writes = Writes(horizon, leads)
@@ -125,7 +125,7 @@ class BillWriter:
         self._queue.add_after(job.namespace, _seconds_to_write(before, now))
 
     def note_deleted(self, last: JobSnapshot, cost: Cost | None) -> None:
-        """Note what a job has cost that was deleted; without a cost its last status says it."""
+        """Note the cost of a deleted job; without `cost` the cost in its last status counts."""
         jobs = self._namespaces[last.namespace].jobs
         if (before := jobs.get(last.uid)) is None:
             return
@@ -133,12 +133,12 @@ class BillWriter:
         self._queue.add_after(last.namespace, _END_SECONDS)
 
     async def close(self, key: Key) -> None:
-        """Write the bill of deleted jobs of a name before their pods go: these say when it was.
+        """Write the bill of deleted jobs of a name while their pods exist: these say when it was.
 
-        Raises KubeError; after a few failures the pods wait no more.
+        Raises KubeError; after a few failures the pods do not wait any more.
         """
         try:
-            for _ in range(_TRIES):  # somebody else may change the bill at the same time
+            for _ in range(_TRIES):  # another writer may change the bill at the same time
                 if not self._may_be_open(key):
                     break
                 await self._keep(key.namespace)
@@ -146,7 +146,7 @@ class BillWriter:
             self._failures[key] += 1
             if self._failures[key] < _TRIES:
                 raise
-            log.warning("%s/%s: its bill lacks its last minutes: %s", *key, error)
+            log.warning("%s/%s: the bill lacks the job's last minutes: %s", *key, error)
         self._failures.pop(key, None)
 
     def _may_be_open(self, key: Key) -> bool:
@@ -167,15 +167,15 @@ class BillWriter:
             try:
                 return await self._bring_up_to_date(namespace, seen)
             except (Conflict, AlreadyExists, NotFound) as error:
-                log.debug("the bill of %s has changed meanwhile: %s", namespace, error)
+                log.debug("the bill of namespace %s has changed meanwhile: %s", namespace, error)
                 seen.known = None
                 return SOON_SECONDS
             except ValueError as error:
-                log.warning("a bill of %s cannot be kept: %s", namespace, error)
+                log.warning("a bill of namespace %s cannot be written: %s", namespace, error)
                 seen.known = None
                 return _UNREADABLE_SECONDS
             except BaseException:
-                seen.known = None  # whether it is written is not known
+                seen.known = None  # it is unknown whether the bill was written
                 raise
 
     async def _bring_up_to_date(self, namespace: str, seen: _Namespace) -> float | None:
@@ -195,15 +195,19 @@ class BillWriter:
         return REFRESH_SECONDS if any(job.cost.usd_per_hour for job in jobs.values()) else None
 
     def _vanished(self, namespace: str, known: Known, seen: set[str]) -> Iterator[JobFacts]:
-        """Yield the jobs that were deleted while this replica did not lead."""
+        """Yield the jobs that were deleted while this replica was not the leader."""
         for line in known.lines.values():
             if line.standing in _MAY_GROW and line.uid not in seen:
                 deleted_at = self._deleted_at(Key(namespace, line.name), line.uid)
-                log.info("%s/%s was deleted meanwhile: its bill is closed", namespace, line.name)
+                log.info(
+                    "%s/%s was deleted while this replica was not the leader: its bill is closed",
+                    namespace,
+                    line.name,
+                )
                 yield facts_of_vanished(line, deleted_at)
 
     def _deleted_at(self, key: Key, uid: str) -> datetime | None:
-        """Return when a job's pods were told to go; the time in them has their grace on top."""
+        """Return when the job's pods were deleted: their deletionTimestamp minus the grace."""
         times: list[datetime] = []
         for pod in self._caches.jobs.pods_of(key):
             meta = pod.metadata
@@ -273,8 +277,8 @@ def _read(found: ConfigMapObject) -> MonthBill:
         return read(found.data.get(DATA_KEY, ""))
     except ValueError as error:
         raise ValueError(
-            f"ConfigMap {name} cannot be read as a bill ({error}): mend {DATA_KEY} in it, or "
-            "delete it, and it is made anew from the jobs that are there"
+            f"ConfigMap {name} cannot be read as a bill ({error}): fix {DATA_KEY} in it, or "
+            "delete the ConfigMap, and the operator creates it again from the jobs that exist"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Failed writes: each is waited out, decided again, or told to the user."""
+"""Failed writes: the operator waits and repeats them, decides again, or tells the user."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,8 +10,8 @@ from spotrun.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFoun
 from spotrun.state.snapshot import Refusal
 
 SOON_SECONDS = 0.05
-"""The time that a cache needs to catch up with another writer, as Kubernetes' own controllers
-wait."""
+"""The time that a cache needs to show the write of another client. Kubernetes' own controllers wait
+as long."""
 _TERMINATING = "NamespaceTerminating"
 _OVER_QUOTA = "exceeded quota: "
 _RESTRICTED = 'violates PodSecurity "restricted'
@@ -22,9 +22,9 @@ class Trouble:
     """The reason why an action is not done; at least one of these fields is set."""
 
     refusal: Refusal | None = None  # Kubernetes' own words, for the user
-    failure: KubeError | None = None  # nothing about this job: try again after a pause
-    wake_after_seconds: float | None = None  # look again, the world has moved on
-    is_terminating: bool = False  # the namespace goes away, and the job with it
+    failure: KubeError | None = None  # not caused by this job: try again after a pause
+    wake_after_seconds: float | None = None  # decide again then: objects have changed
+    is_terminating: bool = False  # the namespace is being deleted, and the job with it
 
     @property
     def stops_creations(self) -> bool:
@@ -54,9 +54,9 @@ def on_removal(error: KubeError) -> Trouble | None:
 
 
 def over_quota(error: KubeError) -> str | None:
-    """Return a quota's words without the object's name; None where no quota refuses.
+    """Return a quota's message without the object's name; None where no quota refuses.
 
-    The same trouble has the same words.
+    Without the name, all pods that one quota refuses have the same message.
     """
     _, begins, which = error.message.partition(_OVER_QUOTA)
     if not isinstance(error, Forbidden) or not begins:

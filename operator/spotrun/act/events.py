@@ -1,7 +1,7 @@
 """Kubernetes Events: their manifest, and how many a job may have.
 
-At most ten an hour for a job: `kubectl describe` is read by people, and events cost the API server
-as much as any other write. Which changes are worth an event says policies/report/events.py.
+A job has at most ten an hour: people read them in `kubectl describe`, and an event costs the API
+server as much as any other write. policies/report/events.py says which changes get an event.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The executor of decisions: it stores the status first, conditionally, and then acts.
 
-Actions follow only if the status is stored. So whatever an operator that died had begun, its
-successor finds in the status; and two operators cannot both act on one version of a job.
+Actions follow only if the status is stored. So if an operator dies, its successor finds in the
+status what it had begun; and two operators cannot both act on one version of a job.
 """
 
 import asyncio
@@ -66,16 +66,16 @@ Single = Remove | Withdraw | Release | PriceWorker | OfTheJob | QueueAction
 """The actions that take one request."""
 
 Stored = Callable[[JobSnapshot, JobState, str], None]
-"""Called with (job, status, version) once a status is in: only now may agents be told of it."""
+"""Called with (job, status, version) once a status is stored: only now may agents get it."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The result of carrying out a decision."""
 
-    stored: bool  # the status is in, so the decision's own time to look again counts as well
-    wake_after_seconds: float = float("inf")  # look again then
-    failure: KubeError | None = None  # not the job's doing: try again after a pause
+    stored: bool  # the status is stored, so the decision's own wake-up time counts as well
+    wake_after_seconds: float = float("inf")  # decide again then
+    failure: KubeError | None = None  # not caused by the job: try again after a pause
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class HiddenLookup:
 
 
 class Executor:
-    """Carries out decisions of all jobs; of one job it takes one call at a time."""
+    """Carries out decisions about all jobs; for one job, one call at a time."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Executor:
         return self._writes.counts
 
     async def carry_out(self, job: JobSnapshot, decision: Decision, memory: Memory) -> Outcome:
-        """Store the next status, then do what follows from it, on the version that has it."""
+        """Store the next status, then act on the version of the job that has this status."""
         if unprotected := await self._protection.before_training(job, decision.status, memory):
             return _outcome(unprotected, stored=False)
         version, _ = await asyncio.gather(
@@ -140,21 +140,21 @@ class Executor:
         before = memory.refused and memory.refused.refusal
         troubles = await self._act(replace(job, version=version), decision, memory)
         if (memory.refused and memory.refused.refusal) != before:
-            troubles.append(Trouble(wake_after_seconds=0.0))  # to say it in the status
+            troubles.append(Trouble(wake_after_seconds=0.0))  # the status must say so
         if not job.deleting and not any(trouble.is_terminating for trouble in troubles):
             changes = announcements(job.status, decision.status)
             await self._announce(job, (*decision.announcements, *changes), memory)
         return _outcome(troubles, stored=True)
 
     async def announce_final_cost(self, memory: Memory) -> None:
-        """Tell what a job has cost that was deleted while it cost something."""
+        """Announce the final cost of a job that was deleted while it cost something."""
         if memory.last is not None:
             await self._announce(memory.last, cost_of_deleted(memory.last, self._wall()), memory)
 
     async def show(self, job: JobSnapshot, memory: Memory) -> HiddenLookup:
-        """Have caches show the workers that they miss: those of `memory.hidden`.
+        """Make the caches show the workers that they miss: those of `memory.hidden`.
 
-        A number without a pod is remembered, for as long as it is asked for.
+        A worker id without a pod is remembered in `memory.vanished` while it is in `memory.hidden`.
         """
         memory.vanished &= memory.hidden.keys()
         asked = sorted(memory.hidden.keys() - memory.vanished)
@@ -165,14 +165,14 @@ class Executor:
         )
 
     async def let_go_of_hidden(self, last: JobSnapshot, worker_id: int) -> None:
-        """Release a worker's pod of a deleted job, if it is left; raises KubeError."""
+        """Release a worker's pod of a deleted job, if the pod still exists; raises KubeError."""
         pod = await self._pods.find(last, worker_id)
         if pod is not None and FINALIZER_METERED in pod.finalizers:
             key = Key(last.namespace, last.name)
             await self.strip(key, Orphan(pod.name, pod.uid, pod.owner_uid))
 
     async def strip(self, job: Key, pod: Orphan) -> None:
-        """Release the pod of that name, which a deleted job left; raises KubeError."""
+        """Release this pod, which a deleted job left behind; raises KubeError."""
         try:
             version = await self._pods.strip(job.namespace, pod.name, pod.uid)
         except NotFound:
@@ -188,7 +188,7 @@ class Executor:
             if were_changed is None:
                 memory.vanished |= {worker_id}
             elif were_changed:
-                words = f"somebody changed the labels of worker {worker_id}, and they are set again"
+                words = f"the operator restored the labels of worker {worker_id}: they were changed"
                 await self._announce(job, (Announce(Reason.LABELS_RESTORED, words, True),), memory)
             return [None]
 
@@ -198,10 +198,10 @@ class Executor:
         return HiddenLookup(is_found, min(waits, default=float("inf")))
 
     async def _protect_early(self, job: JobSnapshot, decision: Decision, memory: Memory) -> None:
-        """Make what first workers need besides their status, at the same time.
+        """Create what the first workers need, while the status is being stored.
 
-        It is the job's own, and harms nobody if the status is not taken. If it fails it is tried
-        again, and said, before the first worker is made.
+        These objects belong to the job, and do no harm if the status is not stored. If this fails,
+        it is tried again, and reported, before the first worker is created.
         """
         if not job.workers and any(isinstance(one, Create) for one in decision.actions):
             await self._protection.before_workers(job, memory)
@@ -217,8 +217,8 @@ class Executor:
         names = (*map(_name_of, singles), *map(_labels_of, memory.hidden))
         making = (creation_of(job),) if workers else ()
         self._retries.keep(memory, (BUDGET, status_of(job), *making, *names))
-        # The inner ones are begun here: a coroutine that is cancelled before its first step would
-        # leave them unawaited.
+        # The inner gather is called here: if it were in a coroutine that is cancelled before its
+        # first step, its coroutines would never be awaited.
         created, others = await asyncio.gather(
             self._creations.make(job, workers, memory),
             asyncio.gather(*(self._one(job, action, memory) for action in singles)),
@@ -268,7 +268,7 @@ class Executor:
         return None
 
     async def _announce(self, job: JobSnapshot, news: Iterable[Announce], memory: Memory) -> None:
-        """Create an event; a lost one is not worth a second attempt."""
+        """Create events; one that cannot be written is not tried again."""
         for one in news:
             if not may_announce(memory.event_times, self._clock()):
                 return
@@ -287,7 +287,7 @@ class Executor:
 
 
 def _gives_up(job: JobSnapshot, memory: Memory) -> bool:
-    """Whether to let go of a job whose last cost cannot be stored: its deletion waits for that."""
+    """Whether to release a deleted job whose last cost cannot be stored, though it waits for it."""
     failing = memory.failing.get(status_of(job))
     return job.deleting and failing is not None and failing.times >= _PATIENCE
 
@@ -303,7 +303,7 @@ def _labels_of(worker_id: int) -> str:
 
 
 def _name_of(action: Single) -> str:
-    """Name an action for the message that tells of its failure."""
+    """Name an action for the message about its failure."""
     match action:
         case Release(worker_id=worker_id):
             return f"the release of worker {worker_id}"

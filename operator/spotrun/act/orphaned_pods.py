@@ -1,6 +1,6 @@
-"""Pods whose job is gone: our finalizer comes off, so that they can go as well.
+"""Pods whose job is gone: the operator removes its finalizer, so that they can be deleted.
 
-They are work of their own: a job of the same name does not wait for them, nor they for it.
+This is done separately: a job of the same name does not wait for them, nor they for it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable
     """Take our finalizer off the pods of deleted jobs of a name, concurrently.
 
     Raises the first KubeError once all were tried. The cache of jobs may be behind that of pods, so
-    the API server has the last word.
+    the API server is asked which job exists.
     """
     found = tuple(orphans)
     if not found:
@@ -37,10 +37,10 @@ async def let_go(client: Client, executor: Executor, job: Key, orphans: Iterable
 
 
 class HiddenPods:
-    """Orphaned pods that no cache shows because their labels were taken off.
+    """Orphaned pods that no cache shows because their labels were removed.
 
-    Their names are known only while the deleted job is remembered: `again` is called with the job's
-    key if one could not be released.
+    Their names are known only while the deleted job is remembered. If a pod could not be released,
+    `again` is called with the job's key.
     """
 
     def __init__(self, executor: Executor, again: Callable[[Key], None]) -> None:
@@ -50,7 +50,7 @@ class HiddenPods:
 
     @property
     def jobs(self) -> Collection[Key]:
-        """The names of the jobs that have left such pods."""
+        """The names of the jobs that left such pods behind."""
         return self._left.keys()
 
     async def let_go(self, job: JobSnapshot, worker_ids: Iterable[int]) -> None:

@@ -1,7 +1,7 @@
 """The only writer of CapacityPools: it creates discovered ones and stores what was learned.
 
-For one pool one call at a time, and only by the leader. A write carries the version that it was
-decided on; a conflicting change comes through the watch and is decided again.
+Only the leader writes, and makes one call at a time for a pool. A write carries the version that it
+was decided on; after a conflicting change, which the watch brings, the operator decides again.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 SEEN_SECONDS = 1.0
 """The time until the change of another writer comes through the watch."""
 UNREADABLE_SECONDS = 60.0
-"""A pool that is there but cannot be read is somebody's to mend."""
+"""The pause for a pool that exists but cannot be read: a person must fix it."""
 
 
 class PoolWriter:
@@ -80,13 +80,13 @@ class PoolWriter:
             )
             return SEEN_SECONDS
         except AlreadyExists:
-            return UNREADABLE_SECONDS  # or it has just been made, and its event is on its way
+            return UNREADABLE_SECONDS  # or it was just created, and its event comes soon
         return again if again < float("inf") else None
 
     async def _bring_up_to_date(self, pool: PoolSnapshot, now: datetime) -> float:
         if not pool.uid:
             await self._create(pool)
-            return float("inf")  # its event brings it back
+            return float("inf")  # the event of its creation calls this again
         if is_forgotten(pool, now) and self._is_sure():
             await self._delete(pool)
             return float("inf")
@@ -105,7 +105,7 @@ class PoolWriter:
         made = await self._writes.do(
             "create_pool", "", lambda: self._client.create(CAPACITY_POOLS, body, Written)
         )
-        log.info("found capacitypool %s", pool.name)
+        log.info("created the discovered capacitypool %s", pool.name)
         self._reached(pool, made.metadata.version)
 
     async def _store(self, pool: PoolSnapshot, status: PoolState) -> None:
@@ -128,7 +128,7 @@ class PoolWriter:
                 CAPACITY_POOLS, pool.name, uid=pool.uid, version=pool.version
             ),
         )
-        log.info("capacitypool %s had no node for a week: deleted", pool.name)
+        log.info("deleted capacitypool %s: it had no node for a week", pool.name)
 
     def _reached(self, pool: PoolSnapshot, version: int) -> None:
         self._writes.reached(Key("", pool.name), CAPACITY_POOLS, pool.name, version)

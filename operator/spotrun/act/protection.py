@@ -25,8 +25,8 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 
 ENSURE_AGAIN_SECONDS = 600.0
-"""The budget and the policy of a job with workers are made again this often: somebody may have
-deleted them, and a watch for that would cost more."""
+"""The interval at which the budget and the policy of a job with workers are applied again: somebody
+may have deleted them, and a watch for that would cost more."""
 
 BUDGET = "the PodDisruptionBudget"
 _PATIENCE = 3  # failures in a row
@@ -51,7 +51,7 @@ class Protection:
         self._roll = roll
 
     async def before_workers(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
-        """Create the NetworkPolicy, so that no worker starts that others can reach."""
+        """Create the NetworkPolicy, so that other pods can never reach a worker."""
         if not self._is_recent(memory.policy_at):
             trouble = await self._ensure(job, POLICIES, network_policy(job))
             if trouble is not None:
@@ -64,9 +64,9 @@ class Protection:
     ) -> list[Trouble]:
         """Create the budget, so that a drain cannot evict training workers without a replacement.
 
-        Not earlier: a worker that is evicted before it trains is made again, nothing is lost; and
-        Kubernetes counts a budget's pods anew for each one of a gang that is being made. If it
-        fails again and again (a webhook is down) the job trains all the same.
+        Not earlier: a worker that is evicted before it trains is created again, and nothing is
+        lost; and Kubernetes counts a budget's pods again for each new pod of a gang. If this fails
+        again and again (a webhook is down), the job trains without the budget.
         """
         if training(job.status) or not training(status):
             memory.failing.pop(BUDGET, None)
@@ -80,13 +80,13 @@ class Protection:
         return []
 
     async def keep(self, job: JobSnapshot, memory: Memory) -> None:
-        """Restore the protection of existing workers now and then; failures can wait."""
+        """Restore the protection of existing workers from time to time; failures can wait."""
         if job.deleting or job.status.phase in FINISHED or not job.workers:
             return
-        if memory.policy_at == float("-inf"):  # a new leader, who looks at all jobs at once
+        if memory.policy_at == float("-inf"):  # a new leader: spread the checks of all jobs
             began = self._clock() - self._roll() * ENSURE_AGAIN_SECONDS
             memory.policy_at = began
-            if training(job.status):  # else nobody has made one yet
+            if training(job.status):  # otherwise there is no budget yet
                 memory.budget_at = began
         for trouble in await self.before_workers(job, memory):
             log.warning(
@@ -99,7 +99,7 @@ class Protection:
             memory.policy_at = memory.budget_at = self._clock()
 
     async def _guard(self, job: JobSnapshot, memory: Memory) -> list[Trouble]:
-        """Create the budget; if it is refused (by a quota, a webhook) the job trains without."""
+        """Create the budget; if it is refused (by a quota, a webhook) the job trains without it."""
         if self._is_recent(memory.budget_at):
             return []
         trouble = await self._ensure(job, BUDGETS, disruption_budget(job))
@@ -115,7 +115,7 @@ class Protection:
         """Let the job train without a budget, and try again after a while."""
         memory.budget_at = self._clock()
         log.warning(
-            "%s/%s: drains may evict workers before they are replaced, for the "
+            "%s/%s: drains may evict workers before they are replaced, because the "
             "PodDisruptionBudget was refused: %s",
             job.namespace,
             job.name,
@@ -138,7 +138,7 @@ class Protection:
         create, apply = self._client.create, self._client.apply
         kind, name = resource.plural, manifest["metadata"]["name"]
         try:
-            # An apply costs the API server twice as much; it is for what is there already.
+            # An apply costs the API server twice as much, so it is used only if the object exists.
             await self._writes.do(
                 kind, namespace, lambda: create(resource, manifest, Written, namespace=namespace)
             )

@@ -1,7 +1,8 @@
 """The only writer of TuningJobs and of their trials' TrainingJobs.
 
-For one search one call at a time, and only by the leader. The status is stored first, on the very
-version that was decided on; what is done follows from the stored status, and may be done again.
+Only the leader writes, and makes one call at a time for a search. It stores the status first, on
+the version that the decision was made on; the actions follow from the stored status, and may be
+repeated.
 """
 
 import logging
@@ -33,19 +34,19 @@ from spotrun.search import Report
 log = logging.getLogger(__name__)
 
 _QUOTA_SECONDS = 15.0
-"""A quota tells nobody that it has room again."""
+"""The pause after a quota's refusal: Kubernetes does not tell when a quota has room again."""
 _EVENTS_PER_HOUR = 60
-"""A search of twenty trials tells of each beginning and each end."""
+"""A search of twenty trials has an event for each beginning and each end."""
 
 
 @dataclass
 class TuningMemory:
-    """The leader's memory of a search; losing it costs time, never truth."""
+    """The leader's memory of a search; losing it costs time, but makes no decision wrong."""
 
     uid: str = ""
     unwritten: dict[int, tuple[Report, ...]] = field(default_factory=dict)  # by trial
     written_at: float = float("-inf")
-    taken: set[int] = field(default_factory=set)  # trials whose name a job of others has
+    taken: set[int] = field(default_factory=set)  # trials whose name another owner's job has
     refused: dict[int, str] = field(default_factory=dict)  # by trial: the API server's words
     over_quota: dict[int, str] = field(default_factory=dict)  # by trial: a quota's words
     ask_quota_at: float = float("-inf")
@@ -128,7 +129,7 @@ class TuningWriter:
                     await self._delete(search, step)
         except (Conflict, NotFound) as error:
             log.debug("%s of %s/%s: %s", step, search.namespace, search.name, error)
-            return SOON_SECONDS  # another job has the name by now, or none: that is seen soon
+            return SOON_SECONDS  # the job was replaced or deleted: the cache shows that soon
         return float("inf")
 
     async def _create(
@@ -149,14 +150,14 @@ class TuningWriter:
         except AlreadyExists:
             if not await self.exists(search, step.number):
                 memory.taken.add(step.number)
-            return SOON_SECONDS  # ours is on its way to the cache
+            return SOON_SECONDS  # if it is ours, the cache shows it soon
         except ValueError as error:
             memory.refused[step.number] = str(error)
             return 0.0
         except (Forbidden, Invalid) as error:
             return self._note_refusal(error, step.number, memory)
         memory.over_quota.clear()
-        log.info("tuningjob %s/%s: made trial %s", search.namespace, search.name, name)
+        log.info("tuningjob %s/%s: created trial %s", search.namespace, search.name, name)
         key = Key(search.namespace, search.name)
         self._writes.reached(key, TRAINING_JOBS, name, made.metadata.version)
         return float("inf")
@@ -167,7 +168,7 @@ class TuningWriter:
         if (words := over_quota(error)) is not None:
             memory.over_quota[number] = words
             memory.ask_quota_at = self._clock() + _QUOTA_SECONDS
-            return SOON_SECONDS  # to say so in the status
+            return SOON_SECONDS  # the status must say so
         memory.refused[number] = error.message
         return 0.0
 

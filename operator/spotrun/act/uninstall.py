@@ -1,8 +1,8 @@
-"""Clean-up of a cluster that the operator leaves, so that nothing waits for it for ever.
+"""Clean-up before the operator is removed from a cluster, so that nothing waits for it for ever.
 
-Pods of workers carry our finalizer until their cost is in their job's status. Once nobody writes
-there any more, they would never go away, and neither would their namespaces. The same holds for the
-finalizer of jobs that a SpendLimit covers.
+Pods of workers carry our finalizer until their cost is in their job's status. Without an operator
+that writes it, they could never be deleted, and neither could their namespaces. The same holds for
+the finalizer of jobs that a SpendLimit covers.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from spotrun.observe.kube_objects import PODS, TRAINING_JOBS
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 
 _ROUNDS = 5
-"""A pod that changes between being listed and being let go of is found again in the next round."""
+"""A pod that changes between the list and its release is found again in the next round."""
 _STANDBY_SECONDS = 5
-"""Standbys try every two seconds: by then one that is alive has taken a Lease that was let go."""
+"""Standbys try every two seconds, so within this time one of them takes a released Lease."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class UndoneError(Exception):
-    """An obstacle to the clean-up; the message names it."""
+    """The clean-up could not be completed; the message says why."""
 
 
 class _HeldMeta(Meta, frozen=True, rename="camel"):
@@ -45,7 +45,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 async def stop(client: Client, deployment: Key) -> None:
-    """Scale the operator's Deployment to zero; one that is gone already is no error."""
+    """Scale the operator's Deployment to zero; a missing Deployment is no error."""
     with suppress(NotFound):
         await client.patch(
             DEPLOYMENTS,
@@ -60,10 +60,10 @@ async def stop(client: Client, deployment: Key) -> None:
 async def until_nobody_leads(
     client: Client, namespace: str, *, attempts: int, sleep: Sleep = asyncio.sleep
 ) -> None:
-    """Wait until nobody renews the operator's Lease; raises UndoneError after some attempts.
+    """Wait until no replica renews the operator's Lease; raises UndoneError after some attempts.
 
-    The Lease is looked at twice, as long apart as a leader may be silent. So no clock is compared
-    with another, and a replica that takes over from one that ends is noticed.
+    The Lease is read twice, as long apart as a leader may be silent. So clocks are not compared,
+    and a replica that takes over from one that ends is noticed.
     """
     before = await _lease(client, namespace)
     for _ in range(attempts):
@@ -77,7 +77,7 @@ async def until_nobody_leads(
         before = now
     assert before is not None, "it was seen in the last attempt"
     raise UndoneError(
-        f"an operator leads in the namespace {namespace} and would make more pods "
+        f"an operator is the leader in the namespace {namespace} and would create more pods "
         f"({before.spec.holder_identity or 'its Lease changes'}): stop it first, with "
         f"--stop-deployment NAME or `kubectl -n {namespace} scale deployment/NAME --replicas=0`"
     )
@@ -123,8 +123,8 @@ async def _let_go_of_all(client: Client, selection: Selection, finalizer_name: s
         if not found:
             return released
     raise UndoneError(
-        f"{found} {selection.resource.plural} changed each time their finalizer was to be taken "
-        "off: something else writes to them; run this again"
+        f"{found} {selection.resource.plural} still have their finalizer: something else changed "
+        "them during each attempt to remove it; run this again"
     )
 
 
@@ -138,7 +138,7 @@ async def _lease(client: Client, namespace: str) -> Lease | None:
 async def _held_back(
     client: Client, selection: Selection, finalizer_name: str
 ) -> AsyncGenerator[list[_Held], None]:
-    """Yield pages of objects with a finalizer; not by label, for labels can be taken off."""
+    """Yield pages of objects with a finalizer; not by label, because labels can be removed."""
     async with aclosing(client.pages(selection)) as pages:
         async for page in pages:
             found = [msgspec.json.decode(item, type=_Held) for item in page.items or ()]
@@ -160,7 +160,7 @@ async def _let_go(
         try:
             await client.patch(resource, meta.name, patch, Written, namespace=meta.namespace)
         except (Invalid, Conflict, NotFound):
-            return False  # it has changed, or is gone: the next round looks again
+            return False  # it has changed, or is gone: the next round lists again
     return True
 
 

@@ -1,4 +1,4 @@
-"""Writing a job's Workloads: quota asked of Kueue, given back, and let go of when it is taken."""
+"""Writing a job's Workloads: the operator asks Kueue for quota, returns it, accepts evictions."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,8 +28,8 @@ from spotrun.state.snapshot import JobSnapshot
 
 _MOST_MESSAGE_CHARS = 32_000
 _REQUEUED_BY = frozenset({"Preempted", "NodeFailures"})
-"""The evictions after which a Workload may be admitted again at once; others have a pause of
-Kueue's, or wait for somebody."""
+"""The evictions after which a Workload may be admitted again at once; after others Kueue makes a
+pause, or a person must act."""
 
 
 async def change(
@@ -37,12 +37,12 @@ async def change(
 ) -> Trouble | None:
     """Carry out what was decided about one Workload."""
     queue = job.queue
-    assert queue is not None, "what is asked of a queue is decided only where there is one"
+    assert queue is not None, "only a job with a queue has queue actions"
     one = _Writer(client, writes, job, queue)
     try:
         await _carry_out(one, action, now)
     except AlreadyExists:
-        return Trouble(wake_after_seconds=SOON_SECONDS)  # ours: the answer to its creation was lost
+        return Trouble(wake_after_seconds=SOON_SECONDS)  # ours: the creation's answer was lost
     except NotFound:
         return None
     except KubeError as error:
@@ -76,7 +76,7 @@ async def _carry_out(one: "_Writer", action: QueueAction, now: datetime) -> None
 
 
 def name_of(action: QueueAction) -> str:
-    """Name an action for the message that tells of its failure."""
+    """Name an action for the message about its failure."""
     match action:
         case AskQueue(number=number):
             return f"request {number} to the queue"
@@ -144,8 +144,8 @@ class _Writer:
             "Requeued": (is_requeued, one.evicted or "Deactivated", words),
         }
         if any(known["type"] == "PodsReady" for known in found["status"].get("conditions", [])):
-            # Or the time of the next start would be that of this one's recovery.
-            said["PodsReady"] = (False, "WaitForStart", "its workers are gone")
+            # Otherwise Kueue would count the time of the next start as a recovery.
+            said["PodsReady"] = (False, "WaitForStart", "the job's workers are gone")
         await self._say(one, found, said, now, admission=None)
 
     async def finish(self, one: Workload, action: FinishRequest, now: datetime) -> None:
@@ -156,9 +156,9 @@ class _Writer:
     async def tell_ready(self, one: Workload, now: datetime, *, is_ready: bool) -> None:
         # The reasons are Kueue's: it counts the time of a recovery from this very moment.
         said = (
-            (True, "Started", "its workers are ready")
+            (True, "Started", "the job's workers are ready")
             if is_ready
-            else (False, "WaitForRecovery", "it has lost workers, and waits for others")
+            else (False, "WaitForRecovery", "the job has lost workers, and waits for new ones")
         )
         await self._say(one, await self._read(one), {"PodsReady": said}, now)
 
@@ -170,7 +170,7 @@ class _Writer:
         now: datetime,
         **status: None,
     ) -> None:
-        """Say conditions of a Workload as it was found, and more of its status."""
+        """Write conditions of the Workload that was read, and other fields of its status."""
         generation = found["metadata"].get("generation", 0)
         conditions = _with(found.get("status", {}).get("conditions", []), said, generation, now)
         body = {"status": {**status, "conditions": conditions}}
@@ -208,7 +208,7 @@ def _with(
     generation: int,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return conditions with some said anew; a time stays where the status of one does."""
+    """Return the conditions with changed ones; where the status stays, its time stays too."""
     before = {one["type"]: one for one in conditions}
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     for kind, (holds, reason, message) in said.items():

@@ -1,7 +1,7 @@
-"""Retries of failed writes: each write by itself, later each time.
+"""Retries of failed writes: each write separately, with growing pauses.
 
-A write that one webhook refuses, or that etcd finds too large, must not hold up what else a job
-needs: its other writes go on, and decisions keep their own times.
+A write that a webhook refuses, or that is too large for etcd, must not delay what else a job needs:
+its other writes continue, and decisions keep their own times.
 """
 
 import logging
@@ -18,13 +18,13 @@ Results = Sequence[Trouble | None]
 """The outcome of writes of one kind; None is a success."""
 
 UNSURE_SECONDS = 1.0
-"""The time for a write to show up whose answer was lost."""
+"""The time in which the caches show a write whose answer was lost."""
 AGAIN = Backoff(least_seconds=0.1, most_seconds=120.0)
-"""The pauses of the work queue: quick enough for a hiccup, slow enough for a fault that stays."""
+"""The work queue's pauses: short at first, for a brief fault, and long for one that stays."""
 
 _BUSY = frozenset({408, 429, 503})
-"""The answers of an API server that is overloaded or about to end, or of a load balancer before it,
-whatever the request. For a webhook that is down it answers 500."""
+"""The answers to any request by an API server that is overloaded or about to end, or by a load
+balancer in front of it. If a webhook is down, the API server answers 500."""
 
 
 class Retries:
@@ -46,8 +46,8 @@ class Retries:
     ) -> list[Trouble]:
         """Write, unless that failed and it is too soon; return the trouble, if any.
 
-        If one of several equal writes succeeded, the count of failures begins anew. A failure of
-        the API server as a whole is no write's failure, and has the whole job wait.
+        If one of several equal writes succeeded, the count of failures begins again. A failure of
+        the API server as a whole does not count for a write; the whole job waits then.
         """
         failing = memory.failing.get(what)
         wait_seconds = failing.retry_at - self._clock() if failing is not None else 0.0
@@ -85,7 +85,7 @@ class Retries:
 
 
 def _is_of_the_server(error: KubeError) -> bool:
-    """Whether any other write would fail too: the server is away, busy, or does not know us."""
+    """Whether any write would fail: the server is unreachable or busy, or rejects our token."""
     not_sent = isinstance(error, Retryable) and not error.status
     return not_sent or error.status in _BUSY or isinstance(error, Unauthorized)
 

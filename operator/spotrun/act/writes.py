@@ -1,4 +1,4 @@
-"""The gate of all writes: leader only, limited in number, counted, known to the caches."""
+"""The only path of all writes: for the leader only, limited, counted, and known to the caches."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -15,11 +15,12 @@ from spotrun.kube.workqueue.slots import Slots
 T = TypeVar("T")
 
 AT_ONCE = 8
-"""Requests under way, of all jobs together: nine tenths of what an API server on two cores takes.
+"""Concurrent requests of all jobs together: they give nine tenths of the writes per second that an
+API server on two cores can do.
 
-With 32 it lags: what jobs of others create then comes through its watches seconds later, for that
-is the work of one thread of many (`bench/neighbours.py`). Status writes, of which a job has one at
-a time, have as many slots of their own."""
+With 32 its watches lag: other users' objects then appear in them seconds later, because one thread
+of many serves a watch (`bench/neighbours.py`). Status writes, of which a job has one at a time,
+have as many slots of their own."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -49,24 +50,24 @@ class Writes:
         leads: Callable[[], bool],
         at_once: int = AT_ONCE,
     ) -> None:
-        """Start with nothing counted; `leads` must be true to the moment."""
+        """Start with nothing counted; `leads` must always return the present state."""
         self.counts: Counter[str] = Counter()
         self._horizon = horizon
         self._leads = leads
         self._slots = Slots(at_once)
-        # Of their own: a reaction must not wait until another job's thousand pods are made.
+        # Separate: a status write must not wait until another job's thousand pods are created.
         self._status_slots = Slots(at_once)
 
     async def do(self, kind: str, namespace: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Make one request as soon as a slot is the namespace's; raises KubeError.
+        """Make one request as soon as the namespace has a slot; raises KubeError.
 
-        A process that was frozen, or waited for long, goes on in the midst of what it did. So the
-        lead is asked for right before each request: others may have acted meanwhile.
+        A process that was frozen continues in the middle of its work, when another replica may be
+        the leader already. So the lead is checked right before each request.
         """
         slots = self._status_slots if kind == "status" else self._slots
         async with slots.one(namespace):
             if not self._leads():
-                raise NotLeading(f"{kind} was not sent: this replica leads no more")
+                raise NotLeading(f"{kind} was not sent: this replica is no longer the leader")
             answer = await write()
         self.counts[kind] += 1
         return answer
@@ -80,7 +81,7 @@ class Writes:
         *,
         must_show: bool = False,
     ) -> None:
-        """Have no decision made about a job until the caches show this version of its object."""
+        """Prevent decisions about a job until the caches show this version of its object."""
         if version is not None:
             one = Key(job.namespace, name)
             self._horizon.wrote(job, resource, one, version, must_show=must_show)

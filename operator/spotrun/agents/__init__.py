@@ -1,1 +1,1 @@
-"""The endpoint of agents: it hands worlds out and takes reports in."""
+"""The endpoint of agents: it sends their worlds and receives their reports."""

@@ -11,12 +11,12 @@ from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, left_out
 from spotrun.wire import Answer, How, Metric, Notice, Orders, Profile, Stage, World, write_answer
 
-_VERSION_BYTES = 12  # of a hash that nobody attacks: who could is told the content itself
+_VERSION_BYTES = 12  # a short hash is enough: its readers get the content itself
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A worker's pod, as other workers reach it."""
+    """A worker's pod, with the address at which other workers reach it."""
 
     pod: str
     uid: str
@@ -36,15 +36,15 @@ class Published:
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
     placed: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by pool and capacity
     budget_usd: Decimal | None = None
-    notice: Notice | None = None  # the earliest that a node of its world goes away by
+    notice: Notice | None = None  # the earliest one that a node of its world goes away
     metrics: tuple[Metric, ...] = ()  # the newest values that its script has reported
-    saves: bool = False  # there is a place for checkpoints
+    saves: bool = False  # whether there is a place for checkpoints
     stages: tuple[Stage, ...] = ()  # of its training, in their order
-    profile: Profile | None = None  # that somebody has asked for last
+    profile: Profile | None = None  # the one that a user has asked for last
 
 
 class Answers:
-    """The answers to all workers of one job; their common part is made and hashed once."""
+    """The answers to all workers of one job; their common part is made and hashed only once."""
 
     def __init__(self, job: Published, key: bytes) -> None:
         """Prepare the answers; the secrets of all worlds are derived from `key`."""
@@ -77,7 +77,7 @@ class Answers:
 
     @property
     def content(self) -> object:
-        """A value that is equal for two jobs whose workers all get the same answers."""
+        """A value that is equal if all workers get the same answers."""
         shared = (self._hash.digest(), self._addresses, tuple(self._places))
         return *shared, self._leaving, self._left_out
 
@@ -88,7 +88,7 @@ class Answers:
         return replace(self._common, version=version, world=world, left_out=is_left_out)
 
     def version(self, worker_id: int) -> str:
-        """Return the version of that answer, equal wherever it is made."""
+        """Return the version of that answer, which is the same on every replica."""
         return self._version(self._world(worker_id), is_left_out=worker_id in self._left_out)
 
     def _version(self, world: World | None, *, is_left_out: bool) -> str:
@@ -108,7 +108,7 @@ class Answers:
             rank = place * self._job.processes
             return replace(shared, rank=rank, neighbours=self._neighbours(place))
         if worker_id in self._leaving:
-            # It trains until the others switch; a world in which it has no process says both.
+            # It trains until the others switch; a world with no process of its own tells it so.
             return replace(shared, rank=shared.size, processes=0, store=None, secret="")
         return None
 
@@ -145,7 +145,7 @@ def world_secret(key: bytes, uid: str, world_number: int) -> str:
 
 
 def _stop(status: JobState) -> int:
-    """Return how many stages of the training are to end."""
+    """Return how many stages of the training must end."""
     stage = status.stage
     is_ending = status.stop_when.decided_at is not None
     if stage is None:
@@ -154,7 +154,7 @@ def _stop(status: JobState) -> int:
 
 
 def _stop_at(status: JobState) -> float | None:
-    """Return the time to stop at; it moves once a minute, with the cost, and answers every poll."""
+    """Return the time to stop at; it changes once a minute, with the cost, and ends every poll."""
     return status.cost.stop_at.timestamp() if status.cost.stop_at is not None else None
 
 

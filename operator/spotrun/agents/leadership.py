@@ -1,10 +1,10 @@
-"""Leadership, as far as agents need to know it."""
+"""The part of leadership that agents need to know."""
 
 from spotrun.kube.lease import Election
 
 
 class Leadership:
-    """The leader, and its address as its identity in the lease has it: `host:port/random`."""
+    """The leader, and its address, read from its identity in the lease: `host:port/random`."""
 
     def __init__(self, election: Election, own_address: str) -> None:
         self._election = election
@@ -17,9 +17,9 @@ class Leadership:
 
     @property
     def address(self) -> str | None:
-        """The address at which agents reach the leader; None if nobody is known to lead.
+        """The address at which agents reach the leader; None if no leader is known.
 
-        A lease with our own address is that of the process before us, and so of nobody.
+        If this replica is not the leader, a lease with its address is of a process that has ended.
         """
         address = self._election.leader.rpartition("/")[0]
         if address == self._own_address and not self.leads:

@@ -1,7 +1,7 @@
 """Long polls of agents and the answers they wait for, which come from stored status.
 
-A board holds for one term as leader. Writes of other leaders are not on it, so a new term begins
-empty: a job is published once it was looked at.
+A board is valid for one term as leader. It does not contain what other leaders wrote, so a new term
+begins with an empty one: a job is published once it was reconciled.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from spotrun.kube.resource import Key
 from spotrun.wire import Answer
 
 _REMEMBERED_GONE = 10_000
-"""Agents of a deleted job ask for minutes, until their pods are gone."""
+"""Names of deleted jobs that are remembered: their agents poll for minutes, until the pods are
+gone."""
 
 
 class WorkerKey(NamedTuple):
@@ -51,7 +52,7 @@ class Board:
     """All answers to agents; to be used from one event loop."""
 
     def __init__(self, key: bytes) -> None:
-        """Start empty; `key` is the cluster's, from which the worlds' secrets are derived."""
+        """Start empty; the worlds' secrets are derived from `key`, which is the cluster's."""
         self._key = key
         self._entries: dict[Key, _Entry] = {}
         self._gone: OrderedDict[Key, int] = OrderedDict()
@@ -65,34 +66,34 @@ class Board:
 
     @property
     def num_polls(self) -> int:
-        """The number of workers that wait for news."""
+        """The number of workers that wait for a changed answer."""
         return sum(map(len, self._polls.values()))
 
     def forget(self) -> None:
-        """Drop all answers and release all polls: this replica leads no more."""
+        """Drop all answers and end all polls: this replica is no longer the leader."""
         self._entries.clear()
         self._gone.clear()
         self._unseen = None
         self.release()
 
     def expect(self, keys: Iterable[Key]) -> None:
-        """Set the jobs that a new leader has to look at."""
+        """Set the jobs that a new leader must reconcile."""
         self._unseen = set(keys)
 
     def looked_at(self, key: Key) -> None:
-        """Note that a job was looked at and published, even if there was nothing to publish."""
+        """Note that a job was reconciled, even if there was nothing to publish."""
         if self._unseen is not None:
             self._unseen.discard(key)
 
     def is_unseen(self, key: Key) -> bool:
-        """Whether a job was not looked at in this term, or the list of jobs is not known yet."""
+        """Whether a job was not reconciled in this term, or the list of jobs is not known yet."""
         return self._unseen is None or key in self._unseen
 
     def publish(self, job: Published, version: int) -> None:
         """Tell the workers of a job what is stored at this resource version of it.
 
-        Also to be called when a pod came, went or got its address. A version older than the
-        published one is ignored, for caches may be behind our own writes.
+        Call this also when a pod was created or deleted, or got its address. A version older than
+        the published one is ignored, because caches may be behind our own writes.
         """
         key = Key(job.namespace, job.name)
         old = self._entries.get(key)
@@ -116,7 +117,7 @@ class Board:
         self._wake_all(key)
 
     def is_gone(self, key: Key) -> bool:
-        """Whether a job of that name was deleted, and none was made since."""
+        """Whether a job of that name was deleted, and no new one was created since."""
         return key in self._gone
 
     def place(self, worker: WorkerKey) -> WorkerRef | None:
@@ -136,7 +137,7 @@ class Board:
     async def wait(self, worker: WorkerKey, seen: str, timeout_seconds: float) -> Answer | None:
         """Return the answer once it differs from `seen`, or the present one after the time-out.
 
-        One poll of a worker waits at a time: a newer one has the older one answered.
+        One poll of a worker waits at a time: a newer poll ends the older one.
         """
         answer = self.answer(worker)
         self.nudge(worker)
@@ -155,7 +156,7 @@ class Board:
         return self.answer(worker)
 
     def nudge(self, worker: WorkerKey) -> None:
-        """Answer the worker's open poll now; an agent that lives asks again at once."""
+        """Answer the worker's open poll now; a live agent polls again at once."""
         poll = self._polls.get(Key(worker.namespace, worker.job), {}).get(worker.pod)
         if poll is not None:
             _resolve(poll.news)

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 def publish(board: Board, job: JobSnapshot, status: JobState, version: str) -> None:
     """Publish a job to its workers, if its stored status is known.
 
-    A bug of ours in the answers keeps nobody from suspending the job, or deleting it.
+    If a bug in the answers makes this fail, users can still suspend the job, or delete it.
     """
     if not job.may_be_published:
         return
@@ -27,8 +27,8 @@ def publish(board: Board, job: JobSnapshot, status: JobState, version: str) -> N
         board.publish(published(job, status), int(version))
     except Exception:
         log.exception(
-            "%s/%s: the answers to its workers could not be made, so they hear nothing: "
-            "please report this",
+            "%s/%s: the operator could not make the answers to the job's workers, so they get "
+            "none: please report this",
             job.namespace,
             job.name,
         )
@@ -78,7 +78,7 @@ def _placed(job: JobSnapshot) -> Counter[tuple[str, str]]:
 
 
 def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
-    """Return the notice by which a node of those who train ends first; None if there is none."""
+    """Return the earliest notice that a node of a training worker goes away; None if none."""
     members = set(training(status))
     ends = [
         (worker.node.leaves_at.timestamp(), worker.pod.name, worker.node.name)
@@ -94,7 +94,7 @@ def _notice(job: JobSnapshot, status: JobState) -> Notice | None:
 
 
 def _metrics(job: JobSnapshot, status: JobState) -> tuple[Metric, ...]:
-    """Return what the first worker that tells of any has told."""
+    """Return the metrics of the first worker that has reported some."""
     agents = {worker.worker_id: worker.agent for worker in job.workers if worker.agent is not None}
     members = (agents[worker_id] for worker_id in training(status) if worker_id in agents)
     reported = (one.report.progress.metrics for one in members if one.report.progress is not None)

@@ -45,7 +45,7 @@ class Agents(Protocol):
     """The store of agents' reports and signs of life."""
 
     def take_report(self, uid: str, worker_id: int, report: Report) -> bool:
-        """Take a report; return whether it is worth waking the job."""
+        """Take a report; return whether the job must be reconciled now."""
 
     def touch(self, uid: str, worker_id: int) -> None:
         """Note a sign of life."""
@@ -57,18 +57,18 @@ class Agents(Protocol):
         """Note that the poll was answered, or that its connection is gone."""
 
     def too_old(self, uid: str, worker_id: int) -> bool:
-        """Note that its wire version is no longer served; return whether that is news."""
+        """Note that the agent's wire version is no longer served; return whether that is new."""
 
 
 class Authenticator(Protocol):
     """The checker of tokens."""
 
     async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
-        """Return the pod of a token; raises Refused unless it belongs to that very pod."""
+        """Return the pod of a token; raises Refused unless it belongs to exactly that pod."""
 
 
 class Leadership(Protocol):
-    """The question whether this replica leads, and which one does."""
+    """The answer to whether this replica is the leader, and which one is."""
 
     @property
     def leads(self) -> bool:
@@ -83,14 +83,14 @@ class Leadership(Protocol):
 class RequestLimits:
     """Time limits and rate limits of requests."""
 
-    poll_seconds: float = 20.0  # below what load balancers and NAT take for a dead connection
+    poll_seconds: float = 20.0  # load balancers and NAT close connections that are silent longer
     body_seconds: float = 10.0
     requests: Rate = field(default_factory=lambda: Rate(per_second=20, burst=60))
     """The requests of one worker; a healthy one needs 2 per second."""
     flood_seconds: float = 1.0
-    """An agent that asks too often gets its answer this much later, and none of its other requests
-    are served meanwhile: an agent that is answered at once would ask again at once, thousands of
-    times a second."""
+    """An agent that asks too often gets its answer after this delay, and none of its other requests
+    are served meanwhile. Without the delay it would ask again at once, thousands of times a
+    second."""
 
 
 OnAuthenticated = Callable[[web.RequestHandler, str], None]
@@ -148,7 +148,7 @@ class App:
         return response
 
     def _now(self) -> str:
-        """Return the Date header, by which agents translate our times; it is our clock's."""
+        """Return the Date header by our clock, with which agents convert our times to theirs."""
         now = self._wall()
         second = int(now.timestamp())
         if second != self._date[0]:
@@ -164,7 +164,7 @@ class App:
             answer = self._board.answer(route.worker)
         else:
             seen = request.query.get("seen", "")[:_SEEN_CHARACTERS]
-            # Spread over a third of the time, so that those who came together come apart.
+            # Varied by a third, so that agents that came at the same moment come apart.
             seconds = self._request_limits.poll_seconds * (0.83 + 0.34 * self._roll())
             answer = await self._hold(route.worker, place, seen, seconds)
             self._check_leads()
@@ -175,7 +175,7 @@ class App:
     async def _hold(
         self, worker: WorkerKey, place: WorkerRef, seen: str, seconds: float
     ) -> Answer | None:
-        """Wait for news; an open poll counts as a sign of life."""
+        """Wait for a changed answer; an open poll counts as a sign of life."""
         self._agents.hold(place.job_uid, place.worker_id)
         try:
             return await self._board.wait(worker, seen, seconds)
@@ -185,7 +185,7 @@ class App:
     async def _authenticate(self, request: web.BaseRequest, worker: WorkerKey) -> WorkerRef:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
-            raise Refused(401, "show the pod's projected token: Authorization: Bearer <token>")
+            raise Refused(401, "send the pod's projected token: Authorization: Bearer <token>")
         bearer = await self._tokens.check(
             token,
             namespace=worker.namespace,
@@ -195,7 +195,7 @@ class App:
         place = self._board.place(worker)
         if place is not None and place.pod_uid != bearer.pod_uid:
             raise Refused(403, f"the token belongs to an earlier pod of the name {worker.pod}")
-        if place is not None:  # before it has to wait: so it holds few connections
+        if place is not None:  # before it may have to wait, so that it holds few connections
             self.authenticate(request.protocol, bearer.pod_uid)
         await self._ask_not_too_often(bearer.pod_uid)
         if place is None:
@@ -207,7 +207,7 @@ class App:
         if (wait := requests.wait_seconds()) > 0:
             seconds = self._request_limits.flood_seconds
             requests.drain(seconds)
-            await self._sleep(seconds * (0.5 + self._roll()))  # not all who flood at one moment
+            await self._sleep(seconds * (0.5 + self._roll()))  # not all at the same moment
             raise Refused(
                 429,
                 "this worker asks too often: wait before the next request",
@@ -235,14 +235,14 @@ class App:
             return
         leader = self._leadership.address
         if leader is None:
-            message = "nobody leads at present"
+            message = "no replica of the operator is the leader at present"
             raise Refused(503, message, retry_after_seconds=1, close=True)
-        raise Refused(421, f"{leader} leads", leader=leader, close=True)
+        raise Refused(421, f"the leader is at {leader}", leader=leader, close=True)
 
     def _unknown(self, worker: WorkerKey) -> Refused:
         job = Key(worker.namespace, worker.job)
         if self._board.is_unseen(job):
-            message = "this leader is new, and has not looked at the job yet"
+            message = "the operator's leader is new, and has not read the job yet"
             return Refused(503, message, retry_after_seconds=1)
         if self._board.is_gone(job):
             return Refused(410, f"the job {worker.namespace}/{worker.job} was deleted")
@@ -253,16 +253,16 @@ class App:
 def _route(request: web.BaseRequest) -> _Route:
     matched = _PATH.fullmatch(request.rel_url.raw_path)
     if matched is None:
-        raise Refused(404, "there is nothing here: agents ask below /v1/jobs/", close=True)
+        raise Refused(404, "no such path: agents use paths below /v1/jobs/", close=True)
     method = _METHODS[matched["what"]]
     if request.method != method:
-        raise Refused(405, f"{matched['what']} is asked for by {method}", close=True)
+        raise Refused(405, f"use the method {method} for {matched['what']}", close=True)
     worker = WorkerKey(matched["namespace"], matched["job"], matched["pod"])
     return _Route(worker, matched["what"])
 
 
 async def _body(request: web.BaseRequest, timeout_seconds: float) -> bytes:
-    """Return the whole body, if it is small and comes soon."""
+    """Return the whole body, if it is small and comes in time."""
     too_big = Refused(413, f"a report has at most {REPORT_BYTES} bytes", close=True)
     body = bytearray()
     try:
@@ -289,7 +289,7 @@ def _refusal(refused: Refused) -> web.Response:
         content["leader"] = refused.leader
     response = web.Response(
         status=refused.status,
-        # aiohttp has no words for some of them.
+        # aiohttp has no reason phrase for some of them.
         reason=HTTPStatus(refused.status).phrase,
         body=json.dumps(content).encode(),
         content_type="application/json",

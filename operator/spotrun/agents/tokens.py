@@ -1,7 +1,7 @@
-"""Authentication: a projected token, checked by the API server, must be bound to the very pod.
+"""Authentication: a projected token, checked by the API server, must be bound to exactly that pod.
 
-The token's own claims are read first, so that a hopeless one costs no review; only the review
-counts, though.
+The token's own claims are read first, so that an invalid one costs no review; but only a review can
+accept a token.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ POD_UID = "authentication.kubernetes.io/pod-uid"
 TOKEN_BYTES = 4_096  # bound tokens have 1.0-1.4 kB
 REVIEW_SECONDS = 5.0
 QUEUE_SECONDS = 5.0
-"""A review may wait this long for its turn; after that the agent is asked to come again."""
+"""A review may wait this long for its turn; if it would take longer, the agent must try later."""
 REFUSED_SECONDS = 10.0
-"""A refusal counts for this long: a new replica of the API server may not know a new key yet."""
+"""A refusal is remembered this long: a new replica of the API server may not know a new key yet."""
 _MOST_KNOWN = 50_000
 _MOST_REFUSED = 10_000
 
@@ -50,9 +50,9 @@ class Bearer:
 
 @dataclass(frozen=True)
 class Limits:
-    """The rate of reviews in all, and the rate of bad tokens from one address."""
+    """The rate of all reviews, and the rate of bad tokens from one address."""
 
-    # 8,000 workers come over from another leader in 20 s; one review costs the API server 0.5 ms.
+    # 8,000 workers change to a new leader in 20 s; one review costs the API server 0.5 ms.
     reviews: Rate = field(default_factory=lambda: Rate(per_second=800, burst=800))
     refusals: Rate = field(default_factory=lambda: Rate(per_second=1, burst=20))
 
@@ -115,8 +115,7 @@ def review_by(client: Client) -> Review:
 class Tokens:
     """Checks tokens, and remembers each until it expires.
 
-    It does not notice that a pod is gone: the caller compares the pod's UID with the pods there
-    are.
+    It does not notice that a pod is gone: the caller compares the pod's UID with the existing pods.
     """
 
     def __init__(
@@ -134,11 +133,11 @@ class Tokens:
         self._reviews = Bucket(limits.reviews, clock)
         self._refusals = Buckets(limits.refusals, clock)
         self._known = LruMap[bytes, tuple[Bearer, float]](_MOST_KNOWN)
-        self._refused = LruMap[bytes, float](_MOST_REFUSED)  # until when
+        self._refused = LruMap[bytes, float](_MOST_REFUSED)  # until this time
         self._pending: dict[bytes, asyncio.Task[Bearer | None]] = {}
 
     async def check(self, token: str, *, namespace: str, pod: str, address: str) -> Bearer:
-        """Return the pod of a token; raises Refused unless it belongs to that very pod."""
+        """Return the pod of a token; raises Refused unless it belongs to exactly that pod."""
         digest = hashlib.sha256(token.encode(errors="replace")).digest()
         known = self._known.get(digest)
         if known is not None and known[1] > self._wall():
@@ -183,7 +182,7 @@ class Tokens:
             log.warning("a token could not be reviewed: %s", str(error) or "no answer in time")
             raise Refused(
                 503,
-                "tokens cannot be checked now, for the API server does not answer: try again",
+                "tokens cannot be checked now, because the API server does not answer: try again",
                 retry_after_seconds=2,
             ) from error
         bearer = bearer_of(status)
@@ -195,7 +194,7 @@ class Tokens:
         return bearer
 
     async def _turn(self, address: str) -> None:
-        """Wait for a turn to ask; an address with many bad tokens waits longest, and apart."""
+        """Wait for a review; an address with many bad tokens waits longest, and only for itself."""
         for_refusals = self._refusals[address].wait_seconds()
         wait = self._reviews.wait_seconds()
         if for_refusals > 0 or wait > QUEUE_SECONDS:

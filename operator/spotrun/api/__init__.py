@@ -1,4 +1,4 @@
-"""The API: TrainingJob and CapacityPool, their names, and the strict way to read them."""
+"""The API: TrainingJob and CapacityPool, their names, and strict reading of manifests."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ _HOMES = {"CapacityPool": "capacitypool", "TrainingJob": "trainingjob", "load": 
 
 
 def __getattr__(name: str) -> object:
-    """Import the models when they are asked for: who needs names alone does without pydantic."""
+    """Import the models when they are used: code that needs only names works without pydantic."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The CapacityPool: one offer of the market, and what the operator has observed of it."""
+"""The CapacityPool: one offer of the market, and what the operator has observed about it."""
 
 from typing import Annotated, Literal
 

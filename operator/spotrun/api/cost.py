@@ -1,4 +1,4 @@
-"""The cost of a job in its status, and the sums that must not be forgotten."""
+"""The cost of a job in its status, and the sums that must not be lost."""
 
 from typing import Annotated
 
@@ -199,7 +199,7 @@ MOST_EARLIER = 16
 class Rate(Model):
     """The rate of each of these workers.
 
-    The operator checks the fields when it writes, as the API server allows no rules in long lists.
+    The operator checks the fields when it writes: the API server allows no rules in long lists.
     """
 
     workers: ListedWorkerIds = Field(description='Worker ids, as intervals, e.g. "0-2,7".')
@@ -224,7 +224,7 @@ class Rate(Model):
 
 
 class ChargeEnd(Model):
-    """The end of the charge of lost workers, as nobody reports when their containers ended."""
+    """The end of the charge of lost workers: the end of their containers is never reported."""
 
     workers: ListedWorkerIds = Field(description='Worker ids, as intervals, e.g. "0-2,7".')
     at: ShortText = Field(description="Time at which these workers were last known to run.")

@@ -16,7 +16,7 @@ from spotrun.api.spec.spend_limit import SpendLimit
 from spotrun.api.trainingjob import TrainingJob
 from spotrun.api.tuning.tuningjob import TuningJob
 
-# As the API server says it, so that one search finds both.
+# The API server's own words, so that one search finds both.
 _WORDS = {
     "missing": "Required value",
     "enum": "Unsupported value: {given}: expected {expected}",
@@ -56,7 +56,7 @@ def _validated(model: type[_Kind], manifest: dict[str, Any]) -> _Kind:
     schema = _schema(model)
     text = json.dumps(_without_nulls(manifest, schema))
     try:
-        # As JSON, for there an array is an array and an enum a string, with all else still strict.
+        # As JSON: there an array may become a tuple and a string an enum; the rest stays strict.
         return model.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ValueError("\n".join(_line(found, schema) for found in error.errors())) from None
@@ -68,7 +68,7 @@ def _schema(model: type[Model]) -> JsonSchema:
 
 
 def _without_nulls(value: object, schema: JsonSchema) -> object:
-    """Take out nulls of our fields, as the API server does; in fields passed through they stay."""
+    """Remove nulls from declared fields, as the API server does; in other fields they are kept."""
     match value:
         case dict(fields) if "properties" in schema:
             known = schema["properties"]
@@ -87,13 +87,13 @@ def _line(found: ErrorDetails, schema: JsonSchema) -> str:
     if found["type"] == "extra_forbidden":
         known = _fields_at(found["loc"][:-1], schema)
         near = difflib.get_close_matches(str(found["loc"][-1]), known, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        advice = f"did you mean {near[0]}?" if near else f"known fields are {', '.join(known)}"
         return f'unknown field "{path}": {advice}'
     return f"{path or 'the manifest'}: {_in_words(found)}"
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Write a place as kubectl does: `spec.sizes[1]`."""
+    """Write a field's path as kubectl does: `spec.sizes[1]`."""
     return "".join(
         f"[{step}]" if isinstance(step, int) else f".{step}" for step in location
     ).removeprefix(".")

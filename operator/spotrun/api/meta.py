@@ -11,7 +11,7 @@ from spotrun.api.model import Model
 
 
 class ObjectMeta(Model):
-    """The metadata of every object; fields that are not read here are carried along."""
+    """The metadata of every object; fields that are not used here are kept as they are."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
 

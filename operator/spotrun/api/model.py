@@ -20,10 +20,10 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule between fields: in CEL for the server, in Python for us, in words for people.
+    """A rule between fields: in CEL for the API server, in Python here, in words for people.
 
-    A rule without `holds` is checked by the API server alone, because it compares with the old
-    object or needs what only the server has.
+    A rule without `holds` is checked only by the API server, because it compares with the old
+    object or needs data that only the server has.
     """
 
     cel: str
@@ -32,7 +32,7 @@ class Rule:
 
 
 class Model(BaseModel):
-    """Strict, frozen data with camelCase names outside and snake_case names inside."""
+    """Strict, frozen data with camelCase names in manifests and snake_case names in Python."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -56,7 +56,7 @@ class Model(BaseModel):
         declared = {
             name for key, field in type(self).model_fields.items() for name in (key, field.alias)
         }
-        # Only our own fields: a null inside the user's pod template is the user's.
+        # Only declared fields: a null inside the user's pod template is kept.
         return {k: v for k, v in handler(self).items() if v is not None or k not in declared}
 
     @classmethod
@@ -72,10 +72,10 @@ class Model(BaseModel):
         return produced
 
     def having(self, **values: object) -> Self:
-        """Return the same with other values, which are checked as if somebody had written them."""
+        """Return a copy with other values, which are checked as if a user had written them."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return type(self).model_validate({**given, **values})
 
     def manifest(self) -> dict[str, Any]:
-        """Return the given fields, under the names and in the forms of the API."""
+        """Return the fields that are given, with the names and forms of the API."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

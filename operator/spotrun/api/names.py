@@ -1,7 +1,7 @@
 """The registry of all names that spotrun writes into clusters and pods: labels, reasons, variables.
 
-A name is a plain string that also carries `purpose`, one line on its use; the reference in docs is
-written from these lines, so a name without one cannot exist.
+A name is a plain string that also has a `purpose`, one line about its use. The reference in docs/
+is generated from these lines, so every name must have one.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from typing_extensions import override
 
 
 class Name(str):
-    """A string constant that carries its purpose."""
+    """A string constant with a purpose."""
 
     __slots__ = ("purpose",)
     purpose: str
@@ -23,12 +23,12 @@ class Name(str):
 
     @override
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        # Names stand in manifests, which are copied.
+        # Manifests contain names and are copied.
         return type(self), (str(self), self.purpose)
 
 
 class Choice(StrEnum):
-    """An enum whose members each carry one line on their meaning."""
+    """An enum whose members each have one line about their meaning."""
 
     purpose: str
 
@@ -40,11 +40,11 @@ class Choice(StrEnum):
 
     @classmethod
     def explained(cls) -> str:
-        """Return one line on each member's meaning, for field descriptions."""
+        """Return one line about each member's meaning, for field descriptions."""
         return " ".join(f"{member.value}: {member.purpose}." for member in cls)
 
 
-GROUP: Final = Name("spotrun.dev", "the API group, and the prefix of every name of ours")
+GROUP: Final = Name("spotrun.dev", "the API group, and the prefix of all names of spotrun")
 VERSION: Final = Name("v1alpha1", "the served and stored version of the API")
 API_VERSION: Final = Name(f"{GROUP}/{VERSION}", "the apiVersion in manifests")
 TRAINING_JOB: Final = Name("TrainingJob", "the kind that users write")
@@ -52,7 +52,7 @@ CAPACITY_POOL: Final = Name("CapacityPool", "the kind that describes one offer o
 TUNING_JOB: Final = Name("TuningJob", "the kind that searches for parameters with TrainingJobs")
 SPEND_LIMIT: Final = Name("SpendLimit", "the kind that limits what jobs of a namespace spend")
 
-# Labels of nodes that Kubernetes defines, the present name before the former one.
+# Node labels that Kubernetes defines, the present name before the former one.
 HOST_LABEL: Final = "kubernetes.io/hostname"
 INSTANCE_TYPE_LABELS: Final = (
     "node.kubernetes.io/instance-type",
@@ -248,9 +248,9 @@ FINALIZER_SPEND: Final = Name(
     "on TrainingJobs under a SpendLimit: kept until the limit has counted their cost",
 )
 
-TOKEN_AUDIENCE: Final = Name("spotrun.dev", "the audience of the tokens that agents show us")
+TOKEN_AUDIENCE: Final = Name("spotrun.dev", "the audience of the tokens of agents")
 SERVER_NAME: Final = Name(
-    "sync.spotrun.dev", "the name in the operator's certificate, whatever address is dialled"
+    "sync.spotrun.dev", "the name in the operator's certificate, for every address"
 )
 
 ENV_DIR: Final = Name(

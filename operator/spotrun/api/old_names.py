@@ -1,9 +1,9 @@
-"""Names that fields of status had in earlier releases: what is stored under them is still read.
+"""Names that fields of status had in earlier releases: values stored under them are still read.
 
-Nothing is written under an old name: the next write of a status has today's names only. The API
-server cuts off what a CRD does not declare, in stored objects too, so the CRD declares the old
-names. No renamed field is required there either: an operator that is replaced writes the old
-names, and of a job that has ended nobody writes the status again.
+Nothing is written under an old name: the next write of a status uses only the present names. The
+API server removes fields that a CRD does not declare, also from stored objects, so the CRD declares
+the old names. The CRD does not require a renamed field either: an operator that is being replaced
+writes the old names, and the status of a job that has ended is not written again.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pydantic import AliasChoices, AliasGenerator, ConfigDict
 from pydantic.alias_generators import to_camel
 
 DEPRECATED = "Deprecated"
-"""The first word about a field in the CRD, if it is an old name."""
+"""The first word of a field's description in the CRD, if the field has an old name."""
 
 STATUS = {"nextWorkerId": "nextSerial"}
 
@@ -36,7 +36,7 @@ WORLD = {
 
 
 def reading(old_names: Mapping[str, str]) -> ConfigDict:
-    """Return the configuration of a model that is read by its old names as well."""
+    """Return the configuration of a model that also reads fields by their old names."""
 
     def names_read(field: str) -> str | AliasChoices:
         name = to_camel(field)

@@ -1,4 +1,4 @@
-"""The status of a job, and the ledger in it, which must not be forgotten."""
+"""The status of a job, and the ledger in it, which must not be lost."""
 
 from typing import Annotated
 
@@ -202,7 +202,7 @@ class HeldBack(Model):
 
 
 MOST_HELD_WORLDS = 15
-"""Beyond this number the world in which a joining worker failed is forgotten."""
+"""The maximum; beyond it, the world in which a joining worker failed is forgotten."""
 
 
 class JoiningWorkers(Model):
@@ -222,10 +222,10 @@ class JoiningWorkers(Model):
 
 MOST_TRIED_SIZES = 16
 MOST_AVOIDED = 64
-"""Nodes that new workers keep away from: each is named in their pods, and the scheduler looks for
-it at every node that it could choose."""
+"""The maximum number of nodes that new workers avoid: their pods name each of them, and the
+scheduler compares it with every node that it could choose."""
 MOST_BLAMED_ONCE = 128
-"""A large job may find this many nodes broken at once, by a driver that was rolled out."""
+"""The maximum of nodes that a large job may find broken at once, by a new driver for example."""
 
 
 class TriedSizes(Model):

@@ -168,13 +168,13 @@ class TrainingJobSpec(Model):
         return ScalingMode.AUTO if self.workers.min < self.workers.max else ScalingMode.MANUAL
 
 
-# CEL compares fields that the schema does not declare by their values only: a container in which
-# `env` gives way to `envFrom` looks unchanged to it. What trains is safe from that, for all workers
-# of a world carry one hash of the template.
+# CEL compares undeclared fields only by their values: a container in which `envFrom` replaces `env`
+# looks unchanged to it. The training is safe from that, because all workers of a world have the
+# same hash of the template.
 def _only_while_suspended(field: str, unchanged: str) -> Rule:
     return Rule(
-        # What nearly always holds is asked first: every status write goes through these rules, and
-        # for each field that CEL looks at the API server copies the schema of all its siblings.
+        # The usual case is checked first: every status write goes through these rules, and for each
+        # field that CEL reads, the API server copies the schema of all its siblings.
         cel=f"{unchanged} || self.spec.suspend || oldSelf.spec.suspend"
         " || (has(oldSelf.status) && has(oldSelf.status.phase)"
         " && oldSelf.status.phase == 'Suspended')",

@@ -1,8 +1,8 @@
-"""`kubectl_complete-tjob`: kubectl runs it when somebody presses TAB behind `kubectl tjob`.
+"""`kubectl_complete-tjob`: kubectl runs it when you press TAB after `kubectl tjob`.
 
 kubectl's own completion for bash, zsh and fish calls it with the words so far, the last one being
-typed, and reads a candidate a line, then a directive. It says nothing about errors: a shell that
-completes has no place for them.
+typed, and reads one candidate per line, then a directive. It reports no errors: a shell has no
+place to show them during completion.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from itertools import pairwise
 from spotrun.cli.kubectl import VERBS
 
 _FILES, _NO_FILES = ":0", ":4"
-"""Directives of cobra, which kubectl is made with: may the shell offer files as well?"""
+"""Directives of cobra, kubectl's command-line library: may the shell offer files as well?"""
 _NAMED = frozenset(
     [
         *("show", "watch", "why", "logs", "cost", "doctor", "report"),
@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what may stand in the place of the last word."""
+    """Print the candidates for the last word."""
     words = list(sys.argv[1:] if argv is None else argv)
     found, directive = candidates(words or [""])
     print("\n".join([*found, directive]))
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def candidates(words: Sequence[str]) -> tuple[list[str], str]:
-    """Return candidates, each perhaps with a tab and an explanation, and the directive."""
+    """Return the candidates, some with a tab and an explanation, and the directive."""
     if len(words) == 1:
         found: Iterable[str] = (f"{name}\t{verb.text}" for name, verb in VERBS.items())
         directive = _NO_FILES
@@ -47,7 +47,7 @@ def candidates(words: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _of_verb(name: str, words: Sequence[str]) -> tuple[Iterable[str], str]:
-    """Return the values of the flag before, the flags, or the names of jobs."""
+    """Return the values of the preceding flag, the flags, or the names of jobs."""
     flags, before = _flags(name), words[-2]
     action = flags.get(before)
     if before in _FLAG_FILES:
@@ -86,7 +86,7 @@ def _values(flag: str, words: Sequence[str]) -> list[str]:
 
 
 def _live(words: Sequence[str], what: str) -> list[str]:
-    """Ask the cluster; whatever goes wrong, nothing is offered."""
+    """Ask the cluster for names; return none if anything fails."""
     chosen = argparse.Namespace(
         kubeconfig=_given(words, "--kubeconfig"),
         context=_given(words, "--context"),

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 Prepare = Callable[[argparse.Namespace], Callable[[], int]]
-"""Reads what was asked for; raises ValueError with what is wrong about it."""
+"""Reads the flags; raises ValueError that says what is wrong with them."""
 
 _INTERRUPTED = 130
 """The exit code that shells give to a program that Ctrl-C has ended."""
@@ -21,8 +21,8 @@ class CommandLine:
     """A command line of one or more commands."""
 
     def __init__(self, prog: str, description: str, *, extra: str = "operator") -> None:
-        self._extra = extra  # of the distribution: what the commands need
-        # A flag that is cut short would mean another one as soon as there are more.
+        self._extra = extra  # the distribution's extra that the commands need
+        # No abbreviations: a flag that is added later could change their meaning.
         self._parser = argparse.ArgumentParser(
             prog=prog, description=description, allow_abbrev=False
         )
@@ -39,9 +39,9 @@ class CommandLine:
     def add(
         self, name: str, text: str, prepare: Prepare, *, takes_arguments: bool = False
     ) -> argparse.ArgumentParser:
-        """Announce a command; its flags are for the caller to add.
+        """Add a command; the caller adds its flags.
 
-        One that takes arguments gets what follows `--` as `after_dashes`, unread.
+        A command that takes arguments gets what follows `--` as `after_dashes`, not parsed.
         """
         added = self._choices.add_parser(
             name, help=text, description=f"{text[:1].upper()}{text[1:]}.", allow_abbrev=False
@@ -52,7 +52,7 @@ class CommandLine:
         return added
 
     def hand_over(self, name: str, text: str, run: Callable[[Sequence[str]], int]) -> None:
-        """Announce a command that reads all arguments itself, its own name and --help included."""
+        """Add a command that parses all arguments itself, its own name and --help included."""
         self._choices.add_parser(name, help=text, add_help=False)
         self._others[name] = run
 
@@ -61,7 +61,7 @@ class CommandLine:
         try:
             try:
                 code = self._run(argv)
-            except SystemExit:  # of help as well, which is printed by then
+            except SystemExit:  # also after --help, which has printed its text
                 _write_out()
                 raise
             _write_out()
@@ -90,13 +90,13 @@ class CommandLine:
 
 
 def _write_out() -> None:
-    """Flush the output while an error of it can still be caught; a closed stream is skipped."""
+    """Flush the output while its errors can still be caught; skip a stream that is closed."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def _write_no_more() -> None:
-    """Drop the rest of the output: Python would try to write it again as it ends, and complain."""
+    """Drop the rest of the output: Python would write it again at its exit, and print an error."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
@@ -105,7 +105,7 @@ def _prepared(
     parser: argparse.ArgumentParser, prepare: Prepare, chosen: argparse.Namespace, extra: str
 ) -> Callable[[], int]:
     """Return the function that runs a command; ends the process if the usage was wrong."""
-    # Libraries are imported only here: agents' images have the console scripts, and none of them.
+    # Libraries are imported only here: agents' images have the console scripts without libraries.
     try:
         return prepare(chosen)
     except ValueError as error:

@@ -24,7 +24,7 @@ from spotrun.cli.submit import flags as submit_flags
 
 @dataclass(frozen=True)
 class Verb:
-    """A command of the plugin; its module is imported when it is typed."""
+    """A command of the plugin; its module is imported when the command is used."""
 
     text: str
     describe: Callable[[ArgumentParser], None]

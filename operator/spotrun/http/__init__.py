@@ -1,1 +1,1 @@
-"""An HTTP server that survives floods: limits, certificates, and plain ports for probes."""
+"""An HTTP server that survives floods of connections: limits, certificates, and probes."""

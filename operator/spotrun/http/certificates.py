@@ -1,8 +1,8 @@
-"""The operator's own certificate authority: made, judged and replaced; no I/O, no clock.
+"""The operator's own certificate authority: how it is created, checked and replaced. Pure.
 
-Pods learn the authorities when they are made and keep them for life. So the next authority is given
-to new pods long before anything signed by it is shown, and the old one goes on serving until pods
-that know only the old one are rare: those must be younger than the old authority's last year.
+A pod gets the authorities when it is created, and keeps these. So new pods get the next authority
+long before the operator uses a certificate that it signed. The old one signs until few pods know
+only the old one: these were created before its last year began.
 """
 
 import datetime
@@ -19,13 +19,13 @@ from spotrun.api.names import SERVER_NAME
 
 AUTHORITY_LIFE = datetime.timedelta(days=3 * 365)
 OVERLAP = datetime.timedelta(days=365)
-"""This long before the end of an authority the next one is made and given to new pods."""
+"""This long before the end of an authority the next one is created and given to new pods."""
 HANDOVER = datetime.timedelta(days=30)
 """This long before the end of an authority the next one signs; a pod that knows only the old one is
-335 days old."""
+at least 335 days old then."""
 SERVING_LIFE = datetime.timedelta(days=90)
 RENEWAL = datetime.timedelta(days=30)
-"""This long before its end the serving certificate is replaced, which nobody notices."""
+"""This long before its end the serving certificate is replaced, without effect on agents."""
 _SKEW = datetime.timedelta(hours=1)
 
 
@@ -48,7 +48,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Certificates:
-    """The certificates there are: authorities, older first, and our serving certificate."""
+    """The existing certificates: authorities, older first, and our serving certificate."""
 
     authorities: tuple[Term, ...] = ()
     serving: Term | None = None
@@ -60,21 +60,21 @@ class Plan:
 
     drop: tuple[str, ...] = ()  # authorities that have ended
     make_authority: bool = False
-    sign_by: int | None = None  # a serving certificate, by the authority at this place
+    sign_by: int | None = None  # the index of the authority that signs a new serving certificate
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be done."""
+        """Whether there is nothing to do."""
         return self == Plan()
 
 
 def plan_rotation(now: datetime.datetime, certificates: Certificates) -> Plan:
-    """Return the replacements that are due; pure, and empty right after they were made."""
+    """Return the replacements that are due; there are none right after they were made."""
     kept = tuple(term for term in certificates.authorities if term.ends > now)
     drop = tuple(term.name for term in certificates.authorities if term not in kept)
     make = not kept or (len(kept) == 1 and kept[0].ends - now <= OVERLAP)
     names = [term.name for term in kept] + ([""] if make else [])
-    # The old authority signs as long as it can, for old pods know no other one.
+    # The old authority signs as long as it can, because old pods know no other one.
     hand_over = len(names) > 1 and kept[0].ends - now <= HANDOVER
     signer = 1 if hand_over else 0
     serving = certificates.serving
@@ -85,7 +85,7 @@ def plan_rotation(now: datetime.datetime, certificates: Certificates) -> Plan:
 
 
 def make_authority(now: datetime.datetime) -> Pair:
-    """Make a new authority with a name of its own, so that issuers can be told apart."""
+    """Make a new authority with a unique name, so that issuers can be distinguished."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"spotrun agents {secrets.token_hex(4)}")
     builder = _builder(name, name, key.public_key(), now, AUTHORITY_LIFE)
@@ -98,12 +98,12 @@ def make_authority(now: datetime.datetime) -> Pair:
 
 
 def sign_serving(authority: Pair, now: datetime.datetime) -> Pair:
-    """Sign a certificate for the one name that agents expect, whatever address they dial."""
+    """Sign a certificate for the one name that agents expect, at any address of the operator."""
     signer = x509.load_pem_x509_certificate(authority.certificate)
     signer_key = serialization.load_pem_private_key(authority.key, None)
-    assert isinstance(signer_key, ec.EllipticCurvePrivateKey), "it is ours"
+    assert isinstance(signer_key, ec.EllipticCurvePrivateKey), "`make_authority` made it"
     key = ec.generate_private_key(ec.SECP256R1())
-    # Not beyond its signer's end: such a certificate is refused, too.
+    # Not beyond its signer's end: clients refuse such a certificate.
     life = min(SERVING_LIFE, signer.not_valid_after_utc - now)
     builder = _builder(_name(SERVER_NAME), signer.subject, key.public_key(), now, life)
     for extension, critical in (

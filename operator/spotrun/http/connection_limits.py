@@ -1,8 +1,9 @@
 """Limits of connections: many for workers, few and short ones before authentication.
 
-A connection is unauthenticated until it shows a good token. Those are counted by address from the
-moment they connect, before any TLS work is done for them, so that a flood of them costs its own
-address. Where floods from many addresses leave no room, they give way to addresses that have few.
+A connection is unauthenticated until it sends a valid token. Such connections are counted by
+address from the moment they connect, before any work for TLS, so that a flood uses up the limit of
+its own address. If floods from many addresses use up all room, their connections are closed in
+favour of addresses that have few.
 """
 
 import asyncio
@@ -17,20 +18,20 @@ from spotrun.http.rate_limit import Buckets, Clock, Rate
 
 @dataclass(frozen=True)
 class Limits:
-    """The connections that one address, one worker and everybody together may hold open."""
+    """The connections that one address, one worker and all together may hold open."""
 
-    connections: int = 18_000  # two of 8,000 workers each, and room for others
-    unauthenticated: int = 6_000  # all of a dead leader's agents come, and get in by turns
+    connections: int = 18_000  # two for each of 8,000 workers, and room for others
+    unauthenticated: int = 6_000  # all agents of a dead leader come, and authenticate in turns
     unauthenticated_per_address: int = 256  # a node whose pods share an address may run 110 workers
     arrivals_per_address: Rate = field(default_factory=lambda: Rate(per_second=50, burst=400))
     connections_per_worker: int = 4  # its two, and the two of an agent that has just restarted
-    authentication_seconds: float = 10.0  # to finish TLS, and once more to show a good token
+    authentication_seconds: float = 10.0  # for TLS, and the same again for a valid token
     idle_seconds: float = 75.0  # between two requests, incomplete headers included
 
 
 _CROWD = 8
-"""An address must give way to another one that has this many times fewer unauthenticated
-connections. Workers of one node do not displace each other so: each has two connections."""
+"""An address loses a connection to another address that has this many times fewer unauthenticated
+connections. So workers of one node do not displace each other: each has two connections."""
 
 
 class OpenConnection:
@@ -42,11 +43,11 @@ class OpenConnection:
         self.address = address
         self.protocol = protocol
         self.timer: asyncio.TimerHandle | None = None
-        self.greeting: asyncio.Task[None] | None = None  # as long as TLS is under way
-        self.worker: str | None = None  # its pod's UID, once it has shown a good token
+        self.greeting: asyncio.Task[None] | None = None  # while TLS is being set up
+        self.worker: str | None = None  # its pod's UID, once it has sent a valid token
 
     def close(self) -> None:
-        """Hang up now, whatever is going on."""
+        """Close the connection now, in any state."""
         transport = self.protocol.transport
         if transport is not None:
             transport.abort()
@@ -63,7 +64,7 @@ class Connections:
         self._open: dict[web.RequestHandler, OpenConnection] = {}
         self._unauthenticated: dict[str, OrderedDict[OpenConnection, None]] = {}
         self._num_unauthenticated = 0
-        self._sizes: Counter[int] = Counter()  # how many addresses have so many
+        self._sizes: Counter[int] = Counter()  # the number of addresses by their connections
         self._largest = 0
         self._of_worker: dict[str, OrderedDict[OpenConnection, None]] = {}
 
@@ -72,7 +73,7 @@ class Connections:
 
     @property
     def num_unauthenticated(self) -> int:
-        """The number of connections that have shown no good token yet."""
+        """The number of connections that have not sent a valid token yet."""
         return self._num_unauthenticated
 
     def may_connect(self, address: str) -> bool:
@@ -96,7 +97,7 @@ class Connections:
         return opened
 
     def authenticate(self, protocol: web.RequestHandler, worker: str) -> None:
-        """Note that it has shown a worker's token; the worker's oldest connection gives way."""
+        """Note that a connection has sent a worker's token; close the oldest if it has too many."""
         opened = self._open.get(protocol)
         if opened is None or opened.worker == worker:
             return
@@ -134,7 +135,7 @@ class Connections:
         )
 
     def _make_room(self, here: int) -> bool:
-        """Whether the fullest address's oldest connection was closed for one from elsewhere."""
+        """Close the oldest connection of the fullest address; return whether that was allowed."""
         if self._largest < _CROWD * (here + 1):
             return False
         fullest = max(self._unauthenticated.values(), key=len)
@@ -144,13 +145,13 @@ class Connections:
         return True
 
     def _resized(self, before: int, now: int) -> None:
-        """Note another number of unauthenticated connections of an address."""
+        """Note a changed number of unauthenticated connections of an address."""
         self._num_unauthenticated += now - before
         self._sizes[before] -= 1
         self._sizes[now] += 1
         self._largest = max(self._largest, now)
         if not self._sizes[self._largest]:
-            self._largest -= 1  # this address was the largest one, and has one connection less now
+            self._largest -= 1  # this address alone was the largest, and has one connection less
 
     def _leave_unauthenticated(self, opened: OpenConnection) -> None:
         if opened.timer is not None:
@@ -163,7 +164,7 @@ class Connections:
             del self._unauthenticated[opened.address]
 
     def _leave_worker(self, opened: OpenConnection) -> None:
-        assert opened.worker is not None, "it has shown a token"
+        assert opened.worker is not None, "it has sent a token"
         mine = self._of_worker[opened.worker]
         del mine[opened]
         if not mine:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-SERVER: Mapping[str, str] = {"Server": "spotrun"}  # aiohttp would tell strangers its version
+SERVER: Mapping[str, str] = {"Server": "spotrun"}  # aiohttp would send its own version
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
@@ -22,7 +22,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a fault
         self.status = status
         self.message = message
         self.leader = leader
-        # Strangers pay for another try with another connection, and those are limited.
+        # Clients without a valid token need a new connection to try again, and these are limited.
         self.close = close or status in {401, 403}
         self.headers: Mapping[str, str] = (
             {"Retry-After": str(max(1, math.ceil(retry_after_seconds)))}

@@ -1,4 +1,4 @@
-"""The listener: it refuses unauthenticated floods before any TLS or other work for them."""
+"""The listener: it refuses floods of unauthenticated connections before any work for TLS."""
 
 import asyncio
 import contextlib
@@ -26,22 +26,22 @@ _http_log = logging.getLogger("spotrun.http")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a log record is not aiohttp's traceback of a bad request: those could fill disks."""
+    """Whether to keep a log record: aiohttp's tracebacks of bad requests could fill disks."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, HttpProcessingError)
 
 
 _http_log.addFilter(_is_ours)
 
-BACKLOG = 4_096  # all agents of a leader that is gone come within seconds
-_OTHER_FILES = 2_000  # what the plain ports may hold, and as many again
+BACKLOG = 4_096  # all agents of a dead leader connect within seconds
+_OTHER_FILES = 2_000  # for the connections of the plain ports, and as many for others
 PAUSE_SECONDS = 0.1
-"""The pause after an accept that failed, mostly for want of file descriptors: others must be closed
-first."""
+"""The pause after an accept that failed, mostly because file descriptors ran out: others must be
+closed first."""
 
 
 class _Connection(web.RequestHandler):
-    """One of aiohttp's, which answers by itself what is no request, and then says who it is."""
+    """One of aiohttp's, with our Server header also in its own answers to invalid requests."""
 
     @override
     def handle_error(
@@ -62,7 +62,7 @@ class _Http(web.Server):
     def __init__(
         self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], limits: Limits
     ) -> None:
-        # A poll whose agent hung up is to be forgotten.
+        # A poll ends when its agent has closed the connection.
         super().__init__(handler, handler_cancellation=True)
         self._limits = limits
         self.on_lost: Callable[[web.RequestHandler], None] = lambda _: None
@@ -73,8 +73,8 @@ class _Http(web.Server):
             self,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=self._limits.idle_seconds,
-            lingering_time=0,  # who sends more than we want to read is hung up on
-            access_log=None,  # type: ignore[arg-type]  # it tells None from a logger
+            lingering_time=0,  # close the connection of a client that sends too much
+            access_log=None,  # type: ignore[arg-type]  # None is allowed, against its type
             logger=_http_log,
             auto_decompress=False,
             max_line_size=4_096,
@@ -136,9 +136,9 @@ class Listener:
             try:
                 connection, peer = self._socket.accept()
             except BlockingIOError:
-                continue  # who knocked has gone again
+                continue  # the client has disconnected again
             except OSError as error:
-                log.warning("no connection can be accepted: %s", error)
+                log.warning("the operator cannot accept a connection: %s", error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             connection.setblocking(False)
@@ -157,7 +157,7 @@ class Listener:
     ) -> None:
         self._greeting.discard(task)
         opened.greeting = None
-        if task.cancelled():  # perhaps before it began, and so could close what it was given
+        if task.cancelled():  # perhaps before it began, so that it could not close the socket
             connection.close()
 
     async def _greet(self, connection: socket.socket, opened: OpenConnection) -> None:
@@ -178,16 +178,16 @@ class Listener:
             connection.close()
         except asyncio.CancelledError:
             self.connections.remove(protocol)
-            opened.close()  # perhaps TLS was just done: it would take its leave first
+            opened.close()  # if TLS is ready, a plain close would wait for the other side
             with contextlib.suppress(OSError):
                 connection.close()
             raise
 
 
 def _spare_files() -> int:
-    """Return how many connections this process may hold and still talk to the API server."""
+    """Return how many connections may be open so that files remain for the API server."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:  # soft limits are low for programs that use select(), which we do not
+    if soft < hard:  # soft limits are low for programs with select(), which we do not use
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return sys.maxsize if hard == resource.RLIM_INFINITY else max(hard - _OTHER_FILES, hard // 2)
 

@@ -1,6 +1,6 @@
-"""Metrics and health, on plain ports of their own that agents need not reach.
+"""Metrics and health, on separate ports without TLS that agents need not reach.
 
-Nobody shows a token here, so all connections are unauthenticated, each for one answer.
+Clients send no token here, so all connections are unauthenticated, each for one answer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,13 +13,13 @@ from spotrun.http.errors import SERVER
 from spotrun.http.listener import Listener
 
 Probe = Callable[[], str | None]
-"""A function that says in a sentence what is wrong; None if all is well."""
+"""A function that returns a sentence about what is wrong; None if nothing is."""
 
 Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 LIMITS = Limits(connections=500, unauthenticated=500, unauthenticated_per_address=50)
-"""The limits of one port. A kubelet and a few Prometheus come, each with one connection at a
-time."""
+"""The limits of one port. Its clients are a kubelet and a few Prometheus servers, each with one
+connection at a time."""
 
 
 def plain_server(
@@ -51,7 +51,7 @@ def health(probe: Probe) -> Page:
 async def _page_of(request: web.BaseRequest, pages: Mapping[str, Page]) -> web.Response:
     page = pages.get(request.path)
     if page is None:
-        return _words(HTTPStatus.NOT_FOUND, f"there is only {' and '.join(pages)}")
+        return _words(HTTPStatus.NOT_FOUND, f"no such page: use {' or '.join(pages)}")
     if request.method not in {"GET", "HEAD"}:
         return _words(HTTPStatus.METHOD_NOT_ALLOWED, "use GET here")
     return await page(request)

@@ -33,7 +33,7 @@ class Bucket:
         return max(0.0, (1.0 - self._level) / self._rate.per_second)
 
     def take(self) -> None:
-        """Take one, on credit if there is none: the next caller waits longer."""
+        """Take one; if the bucket is empty, the next caller waits longer."""
         self._refill()
         self._level -= 1.0
 

@@ -38,12 +38,12 @@ from spotrun.kube.rest.client import Client
 log = logging.getLogger(__name__)
 
 SECRETS = Resource("", "v1", "secrets")
-_ATTEMPTS = 5  # replicas that start together overtake each other; more often is no coincidence
+_ATTEMPTS = 5  # replicas that start together conflict; more conflicts have another cause
 _KEY_BYTES = 32
 
 
 class SecretObject(msgspec.Struct, frozen=True, rename="camel"):
-    """A Secret, as far as it is used here."""
+    """The part of a Secret that is used here."""
 
     metadata: Meta
     data: dict[str, str] | None = None
@@ -51,18 +51,18 @@ class SecretObject(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True)
 class Identity:
-    """The certificate that agents are shown, and the key that worlds' secrets derive from."""
+    """The certificate that agents see, and the key from which worlds' secrets are derived."""
 
-    bundle: str  # PEM of every authority that agents are to trust: SPOTRUN_CA of new pods
+    bundle: str  # PEM of every authority that agents must trust: SPOTRUN_CA of new pods
     serving: Pair
     world_key: bytes = field(repr=False)
 
 
 class Source(Protocol):
-    """A source of identities; asked again and again, for identities are renewed."""
+    """A source of identities; it is read regularly, because identities are renewed."""
 
     async def load(self) -> Identity:
-        """Read it, and renew it if that is ours to do; raises KubeError, OSError, ValueError."""
+        """Read it; renew it if the operator does that. Raises KubeError, OSError, ValueError."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Contents:
 
 
 class OwnSecret:
-    """A self-made authority and what it signed, in one Secret that all replicas share."""
+    """An authority of the operator's own and its certificate, in a Secret of all replicas."""
 
     def __init__(
         self,
@@ -100,9 +100,7 @@ class OwnSecret:
             if await self._write(found, made):
                 log.info("the Secret %s has new certificates", self._name)
                 return _identity(made)
-        raise Retryable(
-            f"the Secret {self._namespace}/{self._name} is changed by others all the time"
-        )
+        raise Retryable(f"other clients keep changing the Secret {self._namespace}/{self._name}")
 
     async def _read(self) -> SecretObject | None:
         try:
@@ -136,14 +134,14 @@ class OwnSecret:
             await self._client.create(SECRETS, secret, SecretObject, namespace=self._namespace)
         except NotFound as error:
             raise Retryable(
-                f"there is no namespace {self._namespace} for the operator's own objects: make it "
+                f"the operator's own namespace {self._namespace} does not exist: create it "
                 f"(`kubectl create namespace {self._namespace}`), or name another with --namespace"
             ) from error
 
 
 @dataclass(frozen=True)
 class MountedFiles:
-    """A certificate that others renew; the worlds' key still comes from our Secret."""
+    """A certificate that another program renews; the worlds' key still comes from our Secret."""
 
     certificate: Path
     key: Path
@@ -161,7 +159,7 @@ def server_context() -> ssl.SSLContext:
     """Return the TLS settings of agents' connections; `show` adds the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # connections last; sessions would only take memory
+    context.num_tickets = 0  # connections last long; TLS sessions would only use memory
     return context
 
 
@@ -176,8 +174,8 @@ def show(context: ssl.SSLContext, pair: Pair) -> None:
 
 @contextlib.contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """Write a temporary file, for ssl reads keys from files only."""
-    if sys.platform == "linux":  # in memory: no key comes to a disk, and none need be writable
+    """Write a temporary file, because ssl reads keys only from files."""
+    if sys.platform == "linux":  # in memory: no key is on a disk, and no disk need be writable
         descriptor = os.memfd_create("tls")
         with os.fdopen(descriptor, "wb") as memory:
             memory.write(content)
@@ -212,7 +210,7 @@ def _carry_out(plan: Plan, old: _Contents | None, now: datetime.datetime) -> _Co
 
 
 def _identity(contents: _Contents) -> Identity:
-    assert contents.serving is not None, "a plan with nothing to do has one"
+    assert contents.serving is not None, "if a plan has nothing to do, there is one"
     bundle = b"".join(pair.certificate for pair in contents.authorities).decode()
     return Identity(bundle, contents.serving, contents.world_key)
 
@@ -221,7 +219,7 @@ def _write_contents(contents: _Contents) -> dict[str, str | None]:
     first, *rest = contents.authorities
     following = rest[0] if rest else Pair(b"", b"")
     serving = contents.serving
-    assert serving is not None, "every plan without one makes one"
+    assert serving is not None, "if there was none, the plan made one"
     files = {
         "ca.crt": first.certificate,
         "ca.key": first.key,
@@ -231,7 +229,7 @@ def _write_contents(contents: _Contents) -> dict[str, str | None]:
         "tls.key": serving.key,
         "world.key": contents.world_key,
     }
-    # null takes a key out of the Secret where the patch is a merge.
+    # In a merge patch null removes a key from the Secret.
     return {name: base64.b64encode(file).decode() or None for name, file in files.items()}
 
 
@@ -249,14 +247,14 @@ def _read_contents(data: Mapping[str, str]) -> _Contents:
         _described(contents)
     except (KeyError, ValueError, binascii.Error) as error:
         raise ValueError(
-            f"the Secret with the agents' certificates is damaged ({error!r}): delete it, "
-            "and it is made anew; workers that run by then must be replaced"
+            f"the Secret with the agents' certificates is damaged ({error!r}): delete it, and the "
+            "operator creates it again; workers that run by then must be replaced"
         ) from error
     return contents
 
 
 async def load_patiently(source: Source) -> Identity:
-    """Load an identity, for as long as it takes: without one nobody can be served."""
+    """Load an identity, for as long as it takes: without one no agent can be served."""
     failures, roll = 0, Random().random  # noqa: S311 - jitter, not a secret
     while True:
         try:
@@ -267,7 +265,7 @@ async def load_patiently(source: Source) -> Identity:
             pause_seconds = Backoff().pause_seconds(failures, roll, retry_after_seconds)
             log.log(
                 log_level(failures),
-                "no certificates for agents yet, trying again in %.1f s: %s",
+                "the operator has no certificates for agents yet, trying again in %.1f s: %s",
                 pause_seconds,
                 error,
             )

@@ -1,1 +1,1 @@
-"""Kubernetes mechanics: requests, caches, a work queue, a lease; nothing about training."""
+"""Kubernetes mechanics: requests, caches, a work queue, a Lease; nothing about training."""

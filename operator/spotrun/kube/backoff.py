@@ -20,8 +20,8 @@ class Backoff:
     ) -> float:
         """Return the pause after this many failures in a row, at least what the server asked for.
 
-        The server's wish is stretched by up to a tenth, so that not all it turned away come back at
-        once.
+        The pause that the server asked for is extended by up to a tenth, so that not all clients
+        that it turned away come back at once.
         """
         doubled = self.least_seconds * 2.0 ** min(max(failures - 1, 0), 64)
         pause = min(doubled, self.most_seconds) * (0.5 + 0.5 * roll())
@@ -33,6 +33,6 @@ class Backoff:
 def log_level(failures: int) -> int:
     """Return the log level of the last of these failures in a row: not every one is a warning.
 
-    The 1st, 2nd, 4th, 8th and so on are: every one would drown what to do about it.
+    The 1st, 2nd, 4th, 8th and so on are: more warnings would hide the other log lines.
     """
     return logging.WARNING if failures & (failures - 1) == 0 else logging.DEBUG

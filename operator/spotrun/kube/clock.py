@@ -1,9 +1,9 @@
-"""The time of day that a decision may trust, though a machine's clock may jump.
+"""The time of day that decisions may rely on, though a machine's clock may jump.
 
 There are three sources: this machine's wall clock, its monotonic clock, which cannot jump, and the
-API server in the Date of each answer. Time goes on with the monotonic clock. A jump of the wall
-clock counts only if the API server has made it as well; if this machine and the API server disagree
-from the start, it is the API server's time, by which objects are dated.
+Date of each answer of the API server. Time continues with the monotonic clock. A jump of the wall
+clock counts only if the API server's clock has jumped as well. If the two disagree from the start,
+the API server's time counts, because objects have times of the API server.
 """
 
 import datetime
@@ -17,17 +17,17 @@ from email.utils import parsedate_to_datetime
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 2.0
-"""A larger move of the wall clock at once is a jump. Daemons that keep time slew by less."""
+"""A larger sudden change of the wall clock is a jump. Time daemons (NTP) slew by less."""
 AGREE_SECONDS = 10.0
-"""Clocks of one cluster are some milliseconds apart where anybody cares for them."""
+"""Clocks differ by no more than this if they agree; maintained ones differ by milliseconds."""
 SETTLE_SECONDS = 600.0
-"""An API server that disagrees has to keep one time for this long before it is believed."""
-_LOOK_SECONDS = 1.0  # so often a Date is read: it has no smaller unit
-_WARN_SECONDS = 60.0  # at most so often it is date_header that clocks disagree
+"""An API server that disagrees must keep one time for this long before its time is used."""
+_LOOK_SECONDS = 1.0  # how often a Date is read: its unit is a second
+_WARN_SECONDS = 60.0  # at most one warning in this time says that clocks disagree
 
 
 def boot_seconds() -> float:
-    """Return seconds that go on while the machine sleeps: a leader must not oversleep its lease."""
+    """Return seconds that also count while the machine sleeps, because a lease ends meanwhile."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -40,7 +40,7 @@ def utc_now() -> datetime.datetime:
 
 @dataclass(frozen=True)
 class _Line:
-    """A time, and the monotonic clock's value then: all later times follow."""
+    """A time, and the monotonic clock's value then: all later times follow from these two."""
 
     moment: datetime.datetime
     seconds: float
@@ -50,7 +50,7 @@ class _Line:
 
 
 class Clock:
-    """Tells the time; every answer of the API server has to be given to it."""
+    """Tells the time; `compare` must be called with every answer of the API server."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Clock:
         self._monotonic = monotonic
         self._line = _Line(wall(), monotonic())
         self._is_confirmed = False  # by an answer
-        self._other: _Line | None = None  # the API server's time, where it is not ours
+        self._other: _Line | None = None  # the API server's time, if it differs from ours
         self._looked_at = float("-inf")
         self._warned_at = float("-inf")
 
@@ -86,19 +86,19 @@ class Clock:
             return
         self._looked_at = seconds
         date_header = _read(date)
-        if date_header is None:  # there is nothing else to go by
+        if date_header is None:  # there is no other clock to compare with
             self._is_confirmed = True
             return
         took_seconds = seconds - sent_at
         if _agree(self._wall(), date_header, took_seconds):
             self._set(_Line(self._wall(), seconds))
         elif self._is_confirmed and _agree(self._line.at(seconds), date_header, took_seconds):
-            self._other = None  # it is the wall clock that has jumped
+            self._other = None  # only the wall clock has jumped
         else:
             self._doubt(date_header, seconds, took_seconds)
 
     def _doubt(self, date_header: datetime.datetime, seconds: float, took_seconds: float) -> None:
-        """Note that the API server has another time: ours holds until that has lasted."""
+        """Note that the API server has another time: ours counts until that has lasted."""
         other = self._other
         if other is None or not _agree(other.at(seconds), date_header, took_seconds):
             self._warn(date_header, seconds)
@@ -106,7 +106,7 @@ class Clock:
             if not self._is_confirmed:
                 self._line = self._other
         elif seconds - other.seconds >= SETTLE_SECONDS:
-            log.warning("the clock of the API server has stayed as it is, and is used from now on")
+            log.warning("the API server's clock still differs: its time is used from now on")
             self._set(_Line(other.at(seconds), seconds))
 
     def _warn(self, date_header: datetime.datetime, seconds: float) -> None:
@@ -115,8 +115,9 @@ class Clock:
             return
         self._warned_at = seconds
         log.warning(
-            "this machine's clock says %s, the API server's %s: until they agree no job is "
-            "deleted, and none fails for its budget or deadline; set the clocks (chrony, NTP)",
+            "this machine's clock says %s, the API server's %s: until they agree the operator "
+            "deletes no job, and fails none for its budget or deadline; set the clocks (chrony, "
+            "NTP)",
             f"{self._wall():%Y-%m-%dT%H:%M:%SZ}",
             f"{date_header:%Y-%m-%dT%H:%M:%SZ}",
         )
@@ -126,7 +127,7 @@ class Clock:
 
 
 def _agree(moment: datetime.datetime, date_header: datetime.datetime, took_seconds: float) -> bool:
-    """Whether the server's Date fits: it was set, to the second, between request and answer."""
+    """Whether the server's Date fits: it is a whole second between the request and the answer."""
     ahead_seconds = (moment - date_header).total_seconds()
     return -AGREE_SECONDS <= ahead_seconds <= took_seconds + 1 + AGREE_SECONDS
 

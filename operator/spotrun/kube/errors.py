@@ -3,9 +3,9 @@
 import msgspec
 
 MAX_RETRY_AFTER_SECONDS = 600.0
-"""A Retry-After is obeyed up to here: nobody may put us to sleep for good."""
+"""The longest Retry-After that is obeyed: no server may stop the operator for ever."""
 
-_MAX_MESSAGE = 2000  # a proxy's error page can be of any size, and messages end in conditions
+_MAX_MESSAGE = 2000  # a proxy's error page can have any size, and conditions contain messages
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -17,7 +17,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of a Status that says more."""
+    """The part of a Status with more details."""
 
     causes: tuple[Cause, ...] | None = None
     retry_after_seconds: float | None = None
@@ -53,19 +53,19 @@ class KubeError(Exception):
 
 
 class Retryable(KubeError):
-    """Nothing happened, and the same request may succeed later (not before Retry-After)."""
+    """The request had no effect, and may succeed later (not before Retry-After)."""
 
 
 class NotLeading(Retryable):
-    """The write was not sent: this replica leads no more, and another one may lead already."""
+    """The write was not sent: this replica is no longer the leader; another one may be it."""
 
 
 class Silent(KubeError):
-    """A stream that was open said nothing for long: nothing happened, or the connection is dead."""
+    """An open stream brought nothing for long: nothing happened, or the connection is dead."""
 
 
 class Ambiguous(KubeError):
-    """A write was sent and its outcome is unknown: look before concluding anything."""
+    """A write was sent and its outcome is unknown: read the object before you conclude anything."""
 
 
 class Conflict(KubeError):
@@ -73,7 +73,7 @@ class Conflict(KubeError):
 
 
 class AlreadyExists(KubeError):
-    """An object of that name is there: perhaps ours from an answer that was lost, perhaps not."""
+    """An object of that name exists: perhaps ours, if the answer to its creation was lost."""
 
 
 class Forbidden(KubeError):
@@ -110,8 +110,8 @@ _BY_STATUS: dict[int, type[KubeError]] = {
 def error_class(status: int, reason: str = "", *, write: bool = False) -> type[KubeError]:
     """Return the class of an answer that is not a success.
 
-    Any 5xx to a write is ambiguous, 503 included: a load balancer says it, too, after the API
-    server did the work and the connection broke.
+    Any 5xx to a write is ambiguous, 503 included: a load balancer also sends it if the connection
+    breaks after the API server did the work.
     """
     if status == 409 and reason == "AlreadyExists":
         return AlreadyExists
@@ -148,7 +148,7 @@ def from_status(
 
 
 def _shortened(message: str) -> str:
-    """Keep both ends of a message: the API server repeats the refused object, then says why."""
+    """Keep both ends of a message: the API server repeats the refused object before the reason."""
     if len(message) <= _MAX_MESSAGE:
         return message
     cut = " ... "
@@ -157,7 +157,7 @@ def _shortened(message: str) -> str:
 
 
 def _seconds(header: str | None, in_body: float | None) -> float | None:
-    """Return the longer pause of header and body; the date form is unknown to Kubernetes."""
+    """Return the longer pause of header and body; Kubernetes never sends a date in the header."""
     asked = [in_body] if in_body is not None else []
     if header is not None and header.strip().isdecimal():
         asked.append(float(header))

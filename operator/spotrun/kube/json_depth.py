@@ -1,8 +1,8 @@
 """JSON that is nested deeper than a decoder goes.
 
-The API server takes objects of 10,000 levels where their schema lets fields pass through. A list
-holds everybody's objects, and a watch tells of them: one that is too deep must not keep the others
-from being read.
+The API server accepts objects of 10,000 levels if their schema allows unknown fields. Lists and
+watches contain the objects of all users: one that is too deep must not prevent the others from
+being read.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 MOST_LEVELS = 500
-"""A meaningful object has fewer levels, and decoders give up at more."""
+"""Real objects have fewer levels, and decoders fail at more."""
 
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
@@ -25,7 +25,7 @@ def decode(decoder: msgspec.json.Decoder[Any], data: bytes | msgspec.Raw) -> Any
 
 
 def shallow(data: bytes) -> bytes:
-    """Return the same JSON with null in the place of everything deeper."""
+    """Return the same JSON with null in place of everything deeper."""
     kept: list[bytes] = []
     start = level = 0
     for token in _TOKENS.finditer(data):

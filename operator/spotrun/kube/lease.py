@@ -1,8 +1,9 @@
 """Leader election on a Lease, safe under any clock skew.
 
-No clock is compared with another machine's: a candidate counts from when it *saw* the lease change,
-as client-go does. The leader counts from before it sent its last successful renewal, gives up
-`renew_seconds` later, and a candidate waits `lease_seconds`: the gap is time to stop in.
+Clocks of different machines are not compared: a candidate counts from when it *saw* the lease
+change, as client-go does. The leader counts from before it sent its last successful renewal, and
+gives up `renew_seconds` later. A candidate waits `lease_seconds`. Between the two the old leader
+has time to stop.
 """
 
 import asyncio
@@ -57,17 +58,17 @@ class Terms:
     def __post_init__(self) -> None:
         if not self.retry_seconds < self.renew_seconds < self.lease_seconds:
             raise ValueError(
-                "a leader must try before it gives up, and give up before its lease ends: "
-                f"{self.retry_seconds} < {self.renew_seconds} < {self.lease_seconds} is wanted"
+                "a leader must retry before it gives up, and give up before its lease ends: "
+                f"{self.retry_seconds} < {self.renew_seconds} < {self.lease_seconds} must hold"
             )
 
 
 class Election:
     """A candidate for one lease; `async with Election(...)` takes part while its block lasts.
 
-    `held` is set while it leads and `lost` while it does not. Whoever acts asks `leads` right
-    before: unlike the events it is true to the second even if the process was frozen. Leave the
-    block only after having stopped to act, for leaving gives the lease to others.
+    `held` is set while it is the leader and `lost` while it is not. Check `leads` right before each
+    action: unlike the events it is correct even if the process was frozen. Leave the block only
+    after all actions have stopped, because leaving it releases the lease.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Election:
         *,
         namespace: str,
         name: str,
-        identity: str,  # of this very process: a restarted one is somebody else
+        identity: str,  # of this process: a restarted one has another
         terms: Terms = Terms(),
         clock: Callable[[], float] = boot_seconds,
         wall: Callable[[], datetime.datetime] = utc_now,
@@ -87,7 +88,7 @@ class Election:
         self.held = asyncio.Event()
         self.lost = asyncio.Event()
         self.lost.set()
-        self.leader = ""  # who leads, as last seen
+        self.leader = ""  # the leader's identity, as last seen
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -126,18 +127,18 @@ class Election:
                 async with asyncio.timeout(self._patience_seconds()):
                     await self._attempt()
             except (Conflict, AlreadyExists):
-                log.debug("lease %s was changed by another replica, looking again", self._name)
+                log.debug("lease %s was changed by another replica, reading it again", self._name)
             except (KubeError, TimeoutError) as error:
                 log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
             except Exception:
-                # A bug: a candidate that ended would neither renew its lead nor ever give it up.
+                # A bug: a candidate that ended here would neither renew nor release its lease.
                 log.exception("lease %s: the attempt failed", self._name)
             if self._clock() >= self._until:
                 self._give_up("it could not be renewed")
             await self._sleep(self._pause_seconds())
 
     def _patience_seconds(self) -> float:
-        """Return the time limit of one attempt: a leader can afford two before it gives up."""
+        """Return the time limit of one attempt: a leader can make two before it gives up."""
         half = self._terms.renew_seconds / 2
         return max(0.0, min(half, self._until - self._clock())) if self.held.is_set() else half
 
@@ -146,13 +147,13 @@ class Election:
         return max(0.0, min(pause, self._until - self._clock())) if self.held.is_set() else pause
 
     async def _attempt(self) -> None:
-        """Renew our lease, or take a free one; only a write on the version that was seen counts."""
+        """Renew our lease, or take a free one; the write names the version that was seen."""
         began = self._clock()
         lease = self._mine or await self._look()
         if lease is not None and not self._is_free(lease):
-            self._give_up(f"{self.leader} has it")
+            self._give_up(f"{self.leader} holds it")
             return
-        self._mine = None  # not known until there is an answer
+        self._mine = None  # unknown until there is an answer
         try:
             self._mine = await self._write(lease, self._claim(lease))
         except NotFound:
@@ -161,7 +162,7 @@ class Election:
         self.leader = self.identity
         self._until = began + self._terms.renew_seconds
         if not self.held.is_set():
-            log.info("lease %s is ours: %s leads", self._name, self.identity)
+            log.info("lease %s is ours: %s is the leader", self._name, self.identity)
         self.lost.clear()
         self.held.set()
 
@@ -178,7 +179,7 @@ class Election:
     def _is_free(self, lease: Lease) -> bool:
         if lease.spec.holder_identity in {None, "", self.identity}:
             return True
-        # Its holder counts by its own terms, which another release may have changed.
+        # The holder uses its own durations, which differ if it is of another release.
         lasts = max(self._terms.lease_seconds, lease.spec.lease_duration_seconds or 0)
         return self._clock() - self._seen_at >= lasts
 
@@ -195,7 +196,7 @@ class Election:
         )
 
     async def _write(self, old: Lease | None, spec: LeaseSpec) -> Lease:
-        """Create the lease, or change the very version that was seen."""
+        """Create the lease, or change exactly the version that was seen."""
         if old is None:
             new = Lease(Meta(name=self._name, namespace=self._namespace), spec)
             return await self._client.create(LEASES, new, Lease, namespace=self._namespace)
@@ -209,7 +210,7 @@ class Election:
         self.lost.set()
 
     async def _release(self) -> None:
-        """Give the lease up, so that the next leader starts at once; else it starts at its end."""
+        """Release the lease, so that the next leader need not wait until the lease ends."""
         try:
             async with asyncio.timeout(self._terms.retry_seconds):
                 lease = self._mine or await self._look()

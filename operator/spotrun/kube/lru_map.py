@@ -1,4 +1,4 @@
-"""A map of limited size: what a cache remembers must not grow with what a cluster has ever had."""
+"""A map of limited size: a cache must not grow with all objects that a cluster has ever had."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Read your own writes: nothing is decided on a cache that does not show them yet.
+"""Read your own writes: no decision is made on a cache that does not show them yet.
 
 Kubernetes' own controllers do the same (KEP-5647), on versions that are comparable (KEP-5504).
 """
@@ -14,11 +14,11 @@ R = TypeVar("R", bound=Hashable)
 R_contra = TypeVar("R_contra", bound=Hashable, contravariant=True)
 
 OVERDUE_SECONDS = 3.0
-"""A write is taken to be lost on its way back after this long. It takes milliseconds, and 3 s is
-also when the API server itself stops waiting for its watch cache to catch up with its store."""
+"""After this time the watch event of a write counts as lost. It usually takes milliseconds. The API
+server itself also waits 3 s for its watch cache to catch up with its store."""
 MOST_LAG_SECONDS = 30.0
-"""A watch that is behind and catches up is given so long: a list of all objects would keep its news
-waiting, and an API server that lags is busy."""
+"""A watch that is behind but advances gets this much time: a list of all objects would delay its
+events, and an API server that lags is busy."""
 
 
 class Caches(Protocol[R_contra]):
@@ -45,7 +45,7 @@ class _Awaited:
 
 
 class Horizon(Generic[K, R]):
-    """The versions of resources that the caches must come to show, for each key."""
+    """The versions of resources that the caches must show before the next decision on a key."""
 
     def __init__(self, caches: Caches[R], clock: Callable[[], float]) -> None:
         self._caches = caches
@@ -57,7 +57,7 @@ class Horizon(Generic[K, R]):
     ) -> None:
         """Remember the version of an object that a write on behalf of a key produced.
 
-        An object that the caches do not have is taken to be gone by now, unless it `must_show`.
+        An object that the caches do not have counts as deleted by now, unless it `must_show`.
         """
         awaited = self._awaited.setdefault(key, {}).setdefault(resource, _Awaited())
         awaited.version = max(version, awaited.version)
@@ -81,12 +81,12 @@ class Horizon(Generic[K, R]):
         return self._clock() - min(sinces) if sinces else 0.0
 
     def overdue(self, key: K) -> tuple[R, ...]:
-        """Return the resources to be listed again: a write should have been seen long ago."""
+        """Return the resources to list again: caches should have shown a write long ago."""
         awaited = self._awaited.get(key, {})
         return tuple(r for r, one in awaited.items() if self._is_overdue(r, one))
 
     def _is_overdue(self, resource: R, awaited: _Awaited) -> bool:
-        """Whether the watch has missed a write, or stands still; not while it catches up."""
+        """Whether the watch has missed a write, or has stopped; not while it catches up."""
         now = self._clock()
         is_behind = self._caches.last_version(resource) < awaited.version
         moves = now - self._caches.moved_at(resource) < OVERDUE_SECONDS
@@ -98,7 +98,7 @@ class Horizon(Generic[K, R]):
             return True
         if self._caches.last_version(resource) < awaited.version:
             return False
-        # An event may be lost while later ones of its kind come through.
+        # An event may be lost though later ones of its kind arrive.
         for name, (version, must_show) in awaited.objects.items():
             shown = self._caches.version_of(resource, name)
             if must_show if shown is None else shown < version:

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def running(work: Coroutine[object, object, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a coroutine while the block lasts, and cancel it after; an error of it is logged."""
+    """Run a coroutine while the block lasts, then cancel it; its error is logged."""
     task = asyncio.create_task(work, name=getattr(work, "__qualname__", None))
     task.add_done_callback(_log_error)
     try:
@@ -32,10 +32,10 @@ async def first_of(*waits: Coroutine[object, object, object]) -> None:
 
 
 def _log_error(task: asyncio.Task[None]) -> None:
-    """Log the error that ended a task: nobody may be waiting for it."""
+    """Log the error that ended a task: perhaps no other code awaits it."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(
-            "%s has ended by an error of its own: please report this",
+            "%s has ended with an unexpected error: please report this",
             task.get_name(),
             exc_info=error,
         )

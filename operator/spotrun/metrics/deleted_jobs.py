@@ -1,4 +1,4 @@
-"""Jobs that were deleted while they cost something: their cost has to be read once more."""
+"""Jobs that were deleted while they cost something: Prometheus must read their final cost."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -7,14 +7,14 @@ from spotrun.agents.answers import Published
 from spotrun.kube.resource import Key
 
 SHOWN_SECONDS = 300.0
-"""A Prometheus looks every minute or sooner, and may miss a look or two."""
+"""Prometheus scrapes every minute or more often, and may miss a scrape or two."""
 HANDOVER_SECONDS = 60.0
-"""The same where another job has the name already, whose own figures wait for it."""
-_MOST = 1_000  # who deletes more at once has what they cost in their last events
+"""The same if a new job has the name already: its own figures are shown only after that."""
+_MOST = 1_000  # if more are deleted at once, the last events of the others have their cost
 
 
 class DeletedJobs:
-    """The last numbers of deleted jobs, kept for as long as it takes to read them."""
+    """The last numbers of deleted jobs, kept until Prometheus should have read them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class DeletedJobs:
         return len(self._kept)
 
     def keep(self, job: Published) -> None:
-        """Keep a deleted job's last status for a while, though nobody may ever read it."""
+        """Keep a deleted job's last status for a while."""
         key = Key(job.namespace, job.name)
         self._kept.pop(key, None)
         self._kept[key] = (now := self._clock(), job)
@@ -36,7 +36,7 @@ class DeletedJobs:
         return kept_at
 
     def instead_of(self, jobs: Iterable[Published]) -> dict[Key, Published]:
-        """Return the deleted jobs still shown, in place of others of their names."""
+        """Return the deleted jobs that are still shown, in place of new ones of their names."""
         now, present = self._clock(), {Key(job.namespace, job.name) for job in jobs}
         for key, (kept_at, _) in list(self._kept.items()):
             if now - kept_at >= (HANDOVER_SECONDS if key in present else SHOWN_SECONDS):

@@ -1,7 +1,7 @@
 """The metrics page, rendered family by family and once for many readers: agents must not wait.
 
-The series of 2,000 jobs are half a second of work, and anybody who reaches the port may ask for
-them.
+Rendering the series of 2,000 jobs takes half a second, and any client that reaches the port may ask
+for them.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ class Exposition:
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float]) -> None:
         self._registry = registry
         self._clock = clock
-        self._turn = asyncio.Lock()  # whoever asks meanwhile waits for what is being rendered
+        self._turn = asyncio.Lock()  # requests wait for the page that is being rendered
         self._last: _Rendered | None = None
 
     async def page(self, request: web.BaseRequest) -> web.Response:
-        """Return all metrics, in the format that is asked for."""
+        """Return all metrics, in the format that the request asks for."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = await self._body(encode, content_type)
         return web.Response(body=body, headers={"Content-Type": content_type})
@@ -53,7 +53,7 @@ class _Rendered(NamedTuple):
 
 
 class _Families(Collector):
-    """The families that an encoder takes."""
+    """The families that are given to an encoder."""
 
     def __init__(self, *families: Metric) -> None:
         self._families = families

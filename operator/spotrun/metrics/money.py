@@ -1,4 +1,4 @@
-"""Metrics of a job's money: its cost, what that bought, and the budget that is left."""
+"""Metrics of a job's money: its cost, the work that this paid for, and the rest of its budget."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -74,7 +74,7 @@ def _number(money: Usd | UsdPerHour | None) -> Decimal | None:
 
 
 def _as_first_shown(usd: Usd | None, corrected: Usd | None) -> Decimal | None:
-    """Return the sum before corrections: Prometheus takes a falling counter for a restart."""
+    """Return the sum before corrections: to Prometheus a falling counter means a restart."""
     if usd is None or corrected is None:
         return _number(usd)
     return (usd - corrected).decimal

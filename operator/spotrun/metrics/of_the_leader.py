@@ -1,4 +1,4 @@
-"""A collector of objects that only the leader knows for sure, of the first so many of them."""
+"""A collector of objects that only the leader knows for sure, limited to a number of them."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ Known = TypeVar("Known")
 
 
 class OfTheLeader(Collector, Generic[Known]):
-    """Metrics of what is known; on a standby there are none."""
+    """Metrics of known objects; a standby has none."""
 
     def __init__(
         self, known: Callable[[], Iterable[Known]], leads: Callable[[], bool], most: int
@@ -27,9 +27,9 @@ class OfTheLeader(Collector, Generic[Known]):
         return self.metrics_of(list(self._known())) if self._leads() else iter(())
 
     def first(self, known: Iterable[Known]) -> Iterator[Known]:
-        """Return as many as have series of their own."""
+        """Return the objects that get series of their own."""
         return islice(known, self._most)
 
     @abstractmethod
     def metrics_of(self, known: list[Known]) -> Iterator[Metric]:
-        """Yield the metrics of what is known."""
+        """Yield the metrics of the known objects."""

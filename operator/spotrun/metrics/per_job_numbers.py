@@ -1,4 +1,4 @@
-"""Per-job numbers, read from status when Prometheus asks.
+"""Per-job numbers, read from status at each scrape.
 
 So no counter falls when the operator restarts, and an unknown figure has no series.
 """
@@ -14,7 +14,7 @@ from spotrun.api.names import Choice
 
 Known = TypeVar("Known")
 Value = str | Decimal | float | None
-"""A number as status has it, in text or not; None: nobody knows."""
+"""A number from status, perhaps as text; None: unknown."""
 
 
 class Figure(NamedTuple, Generic[Known]):

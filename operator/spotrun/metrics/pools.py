@@ -1,6 +1,6 @@
-"""Metrics of CapacityPools, read from their status when Prometheus asks.
+"""Metrics of CapacityPools, read from their status at each scrape.
 
-Whoever makes nodes can avoid the pools that lose them: see docs/karpenter.md.
+A node autoscaler can use them to avoid pools that lose nodes: see docs/karpenter.md.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _LABELS = ("pool", "capacity")
 
 @dataclass(frozen=True)
 class KnownPool:
-    """A pool, and the facts learned about it."""
+    """A pool, and what was learned about it."""
 
     name: str
     capacity: Capacity

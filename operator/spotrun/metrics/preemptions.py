@@ -1,4 +1,4 @@
-"""Counters of preemptions: who gave way to whom, and what that was reckoned to cost."""
+"""Counters of preemptions: which jobs gave way to which, and the estimated cost of that."""
 
 from prometheus_client import CollectorRegistry, Counter
 
@@ -10,7 +10,7 @@ _LABELS = ("namespace", "by_namespace")
 
 
 class PreemptionCounts:
-    """Counts what is stored of jobs that give way; it begins anew with each replica."""
+    """Counts stored decisions that a job gives way; each replica begins at zero."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._jobs = Counter(

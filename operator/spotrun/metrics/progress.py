@@ -23,7 +23,7 @@ def progress_families(jobs: Iterable[Published]) -> Iterator[Metric]:
 
 
 def _step(job: Published) -> float:
-    """Return the step, 0 at first, so that a job which never takes one is seen not to."""
+    """Return the step, 0 before the first, so that a job without any step has a series too."""
     return job.status.progress.step or 0
 
 
@@ -37,7 +37,7 @@ def _redone_steps(job: Published) -> float:
 
 
 def _checkpoint_step(job: Published) -> float | None:
-    """Return the checkpoint's step; None without a place for checkpoints: nobody misses one."""
+    """Return the checkpoint's step; None if the job has no place for checkpoints."""
     saved = job.status.checkpoint
     if saved is not None:
         return saved.step

@@ -11,7 +11,7 @@ from spotrun.kube.workqueue.queue import WorkQueue
 
 
 class Queues(Collector):
-    """The lengths of the leader's queues; on a standby there are none."""
+    """The lengths of the leader's queues; a standby has none."""
 
     def __init__(self, queues: Mapping[str, WorkQueue[Any]], leads: Callable[[], bool]) -> None:
         self._queues = queues

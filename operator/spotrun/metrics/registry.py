@@ -30,7 +30,7 @@ from spotrun.policies.tuning.snapshot import TuningSnapshot
 from spotrun.state.view import FINISHED
 
 MOST_JOBS = 2_000
-"""Jobs with series of their own; each has about forty, and a Prometheus is made for a million."""
+"""Jobs with series of their own; each has about forty, and Prometheus can hold a million."""
 
 _LABELS = ("namespace", "name")
 _DECISION_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -102,7 +102,7 @@ class Meter:
 
     @contextmanager
     def reconciling(self) -> Iterator[None]:
-        """Measure the work on one job, and count it where it fails."""
+        """Measure the work on one job, and count it if it fails."""
         with self.reconcile_seconds.time():
             try:
                 yield
@@ -120,7 +120,7 @@ class Meter:
 
 
 class _Jobs(Collector):
-    """Metrics of jobs, read from status when asked: no counter falls when the operator restarts."""
+    """Metrics of jobs, read from status, so that no counter falls when the operator restarts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Metrics of searches, read from the status of TuningJobs when Prometheus asks."""
+"""Metrics of searches, read from the status of TuningJobs at each scrape."""
 
 from collections.abc import Iterator
 from decimal import Decimal

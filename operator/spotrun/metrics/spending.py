@@ -1,4 +1,4 @@
-"""Metrics of SpendLimits, read from their status when Prometheus asks."""
+"""Metrics of SpendLimits, read from their status at each scrape."""
 
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,7 +1,7 @@
 """The arithmetic of a budget: how much is used, which levels were passed, when to stop.
 
-A limit is kept by stopping before it: the cost of the last checkpoint and of the workers' end is
-reserved, and the time to stop is set as if everything were about to get dearer.
+A limit is kept by stopping before it: the cost of the last checkpoint and of the end of the workers
+is reserved, and the time to stop is computed as if the job were about to cost more per hour.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,17 @@ from spotrun.api.field_types.amounts import Percent
 from spotrun.money.units import NO_RATE, NO_USD, Usd, UsdPerHour
 
 HEADROOM = Decimal("1.2")
-"""Prices may rise and workers may come before the operator looks again: by this factor at most."""
-_MOST_PERCENT = 999_999  # as much as Percent carries
+"""The factor by which the rate may rise, by prices or new workers, before the next pass."""
+_MOST_PERCENT = 999_999  # the maximum of Percent
 
 
 def used_percent(spent: Usd, limit: Usd) -> Percent:
-    """Return the spent part of the limit in whole percent, rounded down: 100% is all of it."""
+    """Return the spent part of the limit in whole percent, rounded down: 100% only if all is."""
     return Percent(f"{min(int(100 * spent.exact / limit.exact), _MOST_PERCENT)}%")
 
 
 def levels_crossed(before: Usd, after: Usd, limit: Usd, levels: Iterable[int]) -> tuple[int, ...]:
-    """Return the levels, in percent of the limit, that were reached between two sums."""
+    """Return the levels, in percent of the limit, that lie between two sums."""
     return tuple(
         level
         for level in levels
@@ -39,9 +39,9 @@ def reserve(rate: UsdPerHour, checkpoint_seconds: Decimal, shutdown_seconds: Dec
 def stop_at(
     *, limit: Usd, spent: Usd, reserved: Usd, rate: UsdPerHour, now: datetime
 ) -> datetime | None:
-    """Return when the job has to stop to stay within its limit if nobody looks until then.
+    """Return when the job must stop to keep its limit if no operator runs until then.
 
-    None: not within the years that a date can hold, as when nothing is being spent.
+    None: after the last year that a date can have, for example if nothing is being spent.
     """
     left = max(limit - spent - reserved, NO_USD)
     seconds = (rate * HEADROOM).seconds_for(left)

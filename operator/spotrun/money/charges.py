@@ -1,4 +1,4 @@
-"""The hourly prices of workers: each counts from a moment until the next one replaces it."""
+"""The hourly prices of workers: each counts from a time until the next one replaces it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from spotrun.money.units import UsdPerHour
 
 @dataclass(frozen=True, order=True)
 class Charge:
-    """The price of a worker from a moment on; the next one replaces it."""
+    """The price of a worker from a time on; the next one replaces it."""
 
-    since: datetime  # EVER: since the worker has its node
+    since: datetime  # EVER: since the worker got its node
     usd_per_hour: UsdPerHour
     is_spot: bool = False
-    pool: str = ""  # the name under which it is shown, see `by_pool`; "": none
+    pool: str = ""  # the name under which it counts in `by_pool`; "": none
 
 
 class Charges(tuple[Charge, ...]):  # noqa: SLOT001 - a tuple's slots are empty: no room
-    """The charges of a worker, in the order of time; empty while its price was never known.
+    """The charges of a worker, in the order of time; empty if its price was never known.
 
-    The cost of a worker before the first of them is in the sums. Thousands of workers share one
-    such tuple, so its hash is made once: exact prices are slow to hash and to compare.
+    The cost of a worker before the first charge is in the sums. Thousands of workers share one
+    such tuple, so its hash is computed once: exact prices are slow to hash and to compare.
     """
 
     _hash: int

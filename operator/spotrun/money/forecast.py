@@ -1,8 +1,8 @@
 """A forecast of a job's cost at its end, from the cost of its recent steps.
 
-Money per durable step, not money per hour: while a job is suspended, or outside of its windows, it
-neither spends nor advances, so such hours change nothing. Steps that were lost have been paid for
-and are not durable: they make the others dearer, as they will again.
+It uses money per durable step, not money per hour: while a job is suspended, or outside its
+windows, it neither spends nor advances, so such hours change nothing. Lost steps were paid for but
+are not durable. They make the other steps more expensive, as future losses will.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from spotrun.money.units import NO_USD, Usd
 
 @dataclass(frozen=True)
 class Mark:
-    """The steps of a job at some time, and its cost by then; a step may be lost again."""
+    """The steps of a job at some time, and its cost by then; steps may be lost afterwards."""
 
     steps: int
     usd: Usd
@@ -22,7 +22,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The cost at the end: expected, and if all goes as well or as badly as it recently did."""
+    """The cost at the end: expected, and if all goes as well or as badly as at recent times."""
 
     usd: Usd
     low: Usd
@@ -32,9 +32,9 @@ class Forecast:
 def forecast(accrued: Usd, remaining_steps: int, marks: Sequence[Mark]) -> Forecast | None:
     """Return the cost at the end; None while no durable step has been seen in the window.
 
-    `marks` is the recent window, oldest first; `remaining_steps` count from the last of them. The
-    range is that of its stretches: had all of it been as cheap as the cheapest of them, or as dear
-    as the dearest.
+    `marks` is the recent window, oldest first; `remaining_steps` count from the last mark. The
+    range comes from the stretches between marks: as if all steps cost as little as in the cheapest
+    stretch, or as much as in the most expensive one.
     """
     stretches = list(_stretches(marks))
     if not stretches:
@@ -62,7 +62,7 @@ def usd_per(usd: Usd, done: int | Fraction, unit: int = 1) -> Usd | None:
 @dataclass(frozen=True)
 class _Stretch:
     steps: int  # gained
-    usd: Usd  # what it cost, standstills and lost steps included
+    usd: Usd  # its cost, including stalls and lost steps
     end: Mark
 
 
@@ -77,9 +77,9 @@ def _stretches(marks: Sequence[Mark]) -> Iterator[_Stretch]:
 def _prepaid(accrued: Usd, stretches: Sequence[_Stretch], last: Mark) -> Usd:
     """Return the money spent on steps that are done and still count as remaining.
 
-    It is the money spent since the last mark that was a gain, but no more than a usual stretch
-    costs: the rest bought nothing. If steps were lost since, it bought nothing at all. And if less
-    is owed by now than was thought at the last mark, nothing is paid beforehand.
+    It is the money spent since the last mark with new steps, but at most the cost of a usual
+    stretch: the rest bought no step. If steps were lost since then, it bought none at all. If the
+    cost now is found to be less than at that mark, the result is zero.
     """
     if last.steps < stretches[-1].end.steps:
         return NO_USD

@@ -1,8 +1,8 @@
 """The ledger: the time for which each price was paid, added up exactly before it is rounded.
 
-It bills a cluster's workers by the charges that are noted for them, and a replay's leases and
-unused nodes by shares of a node's price. A cost is a function of these and of moments, and of
-nothing else: a second computation, after a crash or in a replay, comes to the same sum.
+It bills the workers of a cluster by the charges that are stored for them, and the leases and unused
+nodes of a replay by shares of a node's price. A cost depends only on these and on times: a second
+computation, after a crash or in a replay, gives the same sum.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ from spotrun.money.units import NO_USD, Usd, UsdPerHour, total_over
 _NO_TIME = timedelta(0)
 
 ByPool = Mapping[str, Usd]
-"""Sums by the name of a pool, "" for nodes of none."""
+"""Sums by the name of a pool; "" stands for nodes that are in no pool."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Spent:
     """A cost, its parts, and the time of unknown price, which is not in the cost."""
 
     usd: Usd = NO_USD
-    spot_usd: Usd = NO_USD  # of that
+    spot_usd: Usd = NO_USD  # included in `usd`
     by_pool: ByPool = field(default_factory=dict)  # the same as `usd`
     unpriced_seconds: Decimal = Decimal(0)
 
@@ -58,25 +58,25 @@ def added(one: ByPool, other: ByPool) -> dict[str, Usd]:
 
 
 class Ledger:
-    """Adds up the time at each price before it is multiplied: many workers cost the same."""
+    """Adds up the time at each price, then multiplies: many workers have the same price."""
 
     def __init__(self) -> None:
         self._lives: dict[Charges, list[tuple[datetime, datetime]]] = {}
 
     def add(self, charges: Charges, start: datetime, end: datetime) -> None:
-        """Charge the time from start to end; without charges its price is unknown."""
+        """Charge the time from start to end; without charges, the price of that time is unknown."""
         if start < end:
             self._lives.setdefault(charges, []).append((start, end))
 
     def add_share(
         self, history: PriceHistory, share: Decimal, start: datetime, end: datetime
     ) -> None:
-        """Charge a share of a node's price, which may be unknown for a part of that time."""
+        """Charge a share of a node's price; the price may be unknown for a part of that time."""
         for charges, since, until in _known_and_unknown(history, share, start, end):
             self.add(charges, since, until)
 
     def total(self) -> Spent:
-        """Return the cost of all that was added."""
+        """Return the cost of everything that was added."""
         unknown, parts = _NO_TIME, dict[tuple[str, bool], list[tuple[UsdPerHour, timedelta]]]()
         for charges, lives in self._lives.items():
             if not charges:
@@ -103,7 +103,7 @@ class Priced:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the cost has all of the time in it."""
+        """Whether the cost includes all of the time."""
         return not self.unpriced_seconds
 
     def __add__(self, other: "Priced") -> "Priced":
@@ -116,13 +116,13 @@ class Segment:
 
     worker_id: int
     start: datetime
-    end: datetime | None  # None: it goes on
-    share: Decimal  # of the node, as `share_of` has it
+    end: datetime | None  # None: it still runs
+    share: Decimal  # of the node, as `share_of` computes it
     history: PriceHistory  # of the whole node's price
 
 
 def cost(segments: Iterable[Segment], until: datetime) -> Priced:
-    """Return the cost of all segments together by a time."""
+    """Return the total cost of all segments up to a time."""
     ledger = Ledger()
     for one in segments:
         end = until if one.end is None else min(one.end, until)
@@ -132,7 +132,7 @@ def cost(segments: Iterable[Segment], until: datetime) -> Priced:
 
 
 def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
-    """Return a node's cost beyond the shares of the workers on it; only they run there.
+    """Return the cost of a node minus the shares of its workers; nothing else runs on it.
 
     `node` is the whole node from its creation to its removal.
     """
@@ -141,9 +141,9 @@ def idle(node: Segment, workers: Iterable[Segment], until: datetime) -> Usd:
 
 
 def _within(node: Segment, worker: Segment) -> Segment:
-    """Return the worker's time in which its node existed: outside of it the node cost nothing.
+    """Return the part of a worker's time in which its node existed: the rest cost nothing.
 
-    The two are dated by different clocks.
+    The two have times from different clocks.
     """
     ends = [end for end in (worker.end, node.end) if end is not None]
     return replace(worker, start=max(worker.start, node.start), end=min(ends, default=None))
@@ -152,7 +152,7 @@ def _within(node: Segment, worker: Segment) -> Segment:
 def _known_and_unknown(
     history: PriceHistory, share: Decimal, start: datetime, end: datetime
 ) -> Iterator[tuple[Charges, datetime, datetime]]:
-    """Yield the time from start to end, cut where the price begins or ceases to be known."""
+    """Yield the time from start to end, cut where the price becomes known or unknown."""
     known: list[Charge] = []
     begin = start
     for since, until, price in history.pieces(start, end):
@@ -169,9 +169,9 @@ def _known_and_unknown(
 
 
 def _times(charges: Charges, lives: Iterable[tuple[datetime, datetime]]) -> list[timedelta]:
-    """Return for how long each charge is paid, by all together.
+    """Return for how long each charge is paid, added up over all lives.
 
-    Only the first and the last charge of a life are looked at; the whole ones between are counted.
+    Only the first and the last charge of a life are computed; the whole ones between are counted.
     """
     since = [charge.since for charge in charges]
     times, whole = [_NO_TIME] * len(charges), [0] * (len(charges) + 1)

@@ -9,7 +9,7 @@ from typing import Self
 from spotrun.money.units import UsdPerHour
 
 EVER = datetime.min.replace(tzinfo=UTC)
-"""The beginning of a price without a date: it holds since always."""
+"""The start of a price without a date: it has always been valid."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Quote:
 
     usd_per_hour: UsdPerHour
     source: str
-    as_of: datetime | None = None  # when the source said so; None: it holds until it is changed
+    as_of: datetime | None = None  # when the source gave it; None: valid until it is changed
     good_for: timedelta | None = None  # how old it may become before it is called stale
 
     @property
@@ -43,7 +43,7 @@ class PriceChange:
 
 @dataclass(frozen=True, slots=True)
 class NodePrice:
-    """The price of a pool's node, as it is remembered of it."""
+    """The price of a node of a pool, as the pool's status stores it."""
 
     usd_per_hour: UsdPerHour | None = None  # now; None: unknown
     on_demand_usd_per_hour: UsdPerHour | None = None  # of the same node on demand
@@ -55,13 +55,13 @@ class NodePrice:
 
 @dataclass(frozen=True)
 class PriceHistory:
-    """The price of a node from each time on, ascending; None: unknown, as before the first."""
+    """The price of a node from each time on, ascending; None, and before the first: unknown."""
 
     changes: tuple[tuple[datetime, UsdPerHour | None], ...] = ()
 
     def __post_init__(self) -> None:
         moments = [moment for moment, _ in self.changes]
-        assert moments == sorted(moments), f"a history goes forward: {moments}"
+        assert moments == sorted(moments), f"price changes must ascend in time: {moments}"
 
     @classmethod
     def constant(cls, price: UsdPerHour | None) -> Self:
@@ -76,7 +76,7 @@ class PriceHistory:
     def between(
         self, after: datetime, until: datetime
     ) -> tuple[tuple[datetime, UsdPerHour | None], ...]:
-        """Return the changes after a time, until another one."""
+        """Return the changes after one time, up to another."""
         return self.changes[self._index(after) + 1 : self._index(until) + 1]
 
     def stretches(self, start: datetime, end: datetime) -> Iterator[tuple[UsdPerHour, timedelta]]:
@@ -98,7 +98,7 @@ class PriceHistory:
 
     def _index(self, moment: datetime) -> int:
         changes = self.changes
-        if changes and changes[-1][0] <= moment:  # as nearly always
+        if changes and changes[-1][0] <= moment:  # the usual case
             return len(changes) - 1
         return bisect_right(changes, moment, key=lambda change: change[0]) - 1
 
@@ -113,10 +113,10 @@ def remembered(price: NodePrice | None) -> Quote | None:
 def history_of(price: NodePrice | None, now: datetime) -> PriceHistory:
     """Return the history of a pool's price, from its status.
 
-    The oldest price that is known counts for all time before: a pool is often seen a moment later
-    than its first worker, and its first price was not news when it was written down. A present
-    price that stands at the end of no list holds since its source said so. A price that is no
-    longer known is unknown from then on.
+    The oldest known price counts for all time before it: a pool is often seen shortly after its
+    first worker, and its first price was already valid when it was recorded. If the present price
+    is not the last one in the list, it counts from the time at which its source gave it. A price
+    that is no longer known is unknown from then on.
     """
     if price is None:
         return PriceHistory()

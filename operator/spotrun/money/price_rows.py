@@ -1,4 +1,4 @@
-"""The rows of a price table, and the question that they answer."""
+"""The rows of a price table, and the node that is looked up in them."""
 
 import re
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from spotrun.money.units import UsdPerHour
 
 @dataclass(frozen=True)
 class Offering:
-    """A node as a market offers it; an unknown property is empty."""
+    """A node that a market offers; an unknown property is empty."""
 
     instance_type: str
     capacity: Capacity
     region: str = ""
     zone: str = ""
-    node: str = ""  # the name, where it is about a node that is there
+    node: str = ""  # the name, if it is a node that exists
     accelerator: str = ""  # the GPU's model
     gpus: int = 0
 
 
 @dataclass(frozen=True)
 class PriceRow:
-    """The price of nodes of a type, in a region or zone or ("") everywhere; or of a named node."""
+    """The price of nodes of a type, in a region, in a zone or ("") everywhere; or of one node."""
 
     usd_per_hour: UsdPerHour
     instance_type: str = ""
@@ -43,7 +43,7 @@ class PriceRow:
 
 @dataclass(frozen=True)
 class GpuRow:
-    """The price of one GPU, in tables that price nodes without theirs."""
+    """The price of one GPU, in tables whose prices of nodes do not include the GPUs."""
 
     usd_per_hour: UsdPerHour
     accelerator: str  # as `model_of` writes it
@@ -56,7 +56,7 @@ class GpuRow:
 
 
 def model_of(accelerator: str) -> str:
-    """Return a GPU's model in a comparable form: Quadro_RTX_4000 and Quadro-RTX-4000 are one."""
+    """Return a GPU's model in a form to compare: Quadro_RTX_4000 equals Quadro-RTX-4000."""
     return re.sub(r"[\s_]+", "-", accelerator.strip()).lower()
 
 

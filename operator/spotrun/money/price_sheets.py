@@ -1,12 +1,12 @@
 """Price sheets as people keep them: OpenCost's CSV schema, and a simple one of our own.
 
-The simple one, of which region and zone may be left out or empty (then it holds everywhere):
+The simple one; region and zone may be left out or empty (then the price is valid everywhere):
 
     instanceType,region,zone,capacity,usdPerHour
     g5.xlarge,us-east-1,us-east-1a,Spot,0.4213
 
-OpenCost's has no column for the kind of capacity, and refuses rows with more columns than it knows:
-so what it says of a type is its price on demand, and never that of spot.
+OpenCost's has no column for the capacity type, and refuses rows with columns that it does not know.
+So its price of an instance type is always the on-demand price, never a spot price.
 
 A third one has the prices of object stores, for checkpoints: by the name of a store (s3, gs, az,
 the host of an endpoint) or the address of a bucket, in a region or everywhere:
@@ -37,14 +37,14 @@ _CAPACITIES = {capacity.lower(): capacity for capacity in Capacity}
 
 @dataclass(frozen=True)
 class Sheet:
-    """The rows of a sheet, and the lines of it that were not understood."""
+    """The rows of a sheet, and its lines that cannot be read."""
 
     rows: tuple[Row, ...]
     refused: tuple[str, ...]
 
 
 def read_sheet(text: str) -> Sheet:
-    """Read a sheet of either schema; a line that is not understood spoils no other."""
+    """Read a sheet of any schema; a line that cannot be read does not affect the others."""
     lines = _lines(text)
     _, header = next(lines, (0, ""))
     columns = [name.lower() for name in _cells(header)]
@@ -63,7 +63,7 @@ def read_sheet(text: str) -> Sheet:
             rows.append(row)
         else:
             refused.append(
-                f"line {number}: says another price than line {first} for the same {_things(row)}"
+                f"line {number}: has another price than line {first} for the same {_things(row)}"
             )
     return Sheet(tuple(rows), tuple(refused))
 
@@ -80,11 +80,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _cells(line: str) -> list[str]:
-    """Split one line only, so that a quotation mark that is never closed swallows no other."""
+    """Split one line alone, so that a quotation mark without an end affects no other line."""
     try:
         return [cell.strip() for cells in csv.reader([line], strict=True) for cell in cells]
     except csv.Error as error:
-        raise ValueError(f"is no CSV: {error}") from error
+        raise ValueError(f"is not CSV: {error}") from error
 
 
 def _schema(columns: list[str]) -> Callable[[_ByColumn], Row]:
@@ -126,7 +126,7 @@ def _opencost(cells: _ByColumn) -> Row:
     if kind == "gpu":
         return GpuRow(price, model_of(cells["instanceid"]), region)
     if kind not in {"", "node"}:  # OpenCost treats an empty class as a node
-        raise ValueError(f"is about a {kind}, which is no part of what a job costs here: left out")
+        raise ValueError(f"is about a {kind}, which a job's cost does not include: line ignored")
     node, instance_type = _which(cells)
     return PriceRow(
         usd_per_hour=price,
@@ -138,7 +138,7 @@ def _opencost(cells: _ByColumn) -> Row:
 
 
 def _which(cells: _ByColumn) -> tuple[str, str]:
-    """Return the node, or else the type, that a row of OpenCost's is about."""
+    """Return the node, or else the instance type, that a row of OpenCost's sheet is about."""
     name, id_field = cells["instanceid"], cells["instanceidfield"]
     if not name and cells.get("instancetype"):
         return "", cells["instancetype"]
@@ -147,9 +147,9 @@ def _which(cells: _ByColumn) -> tuple[str, str]:
     if id_field.removeprefix("metadata.labels.") in INSTANCE_TYPE_LABELS and name:
         return "", name
     raise ValueError(
-        "names no node that can be found: give InstanceType and no InstanceID, or as "
-        f"InstanceIDField metadata.name or metadata.labels.{INSTANCE_TYPE_LABELS[0]} "
-        f"(it is {id_field!r})"
+        "names no node and no instance type to look up: give InstanceType without "
+        f"InstanceID, or InstanceIDField metadata.name or metadata.labels.{INSTANCE_TYPE_LABELS[0]}"
+        f" (it is {id_field!r})"
     )
 
 
@@ -190,7 +190,7 @@ def _capacity(text: str) -> Capacity:
 
 
 def _moment(text: str) -> datetime | None:
-    """Parse a time of OpenCost's, such as 2019-04-17 23:34:22 UTC."""
+    """Parse a time as OpenCost writes it, such as 2019-04-17 23:34:22 UTC."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The sources of a node's price in their order, and advice if none of them knows it.
+"""The sources of a node's price in their order, and advice if none of them has it.
 
 The node's own annotation, the pool's spec, the price tables of the cluster, then the table in the
 package. Nothing is guessed: a price in another region, of another type or of another capacity type
@@ -23,7 +23,7 @@ _FROM_POOL = "usdPerHour of the CapacityPool"
 
 @dataclass(frozen=True)
 class Catalog:
-    """The price tables there are; the first one with a price counts."""
+    """The price tables; the first one with a price counts."""
 
     tables: tuple[PriceTable, ...] = ()
 
@@ -37,9 +37,9 @@ class Catalog:
     ) -> Quote | None:
         """Return the price of a node and its source; None if no source has one.
 
-        An annotation that is no price makes the price unknown: its author meant another one than
-        the rest of the chain would give. `declared` is the pool's own price, and `last` the
-        previous quote: it counts on if its source is a live one that has not answered yet.
+        An annotation that is not a price makes the price unknown: its author wanted another price
+        than the other sources would give. `declared` is the pool's own price, and `last` is the
+        previous quote: it stays valid if its source is a live one that has not answered yet.
         """
         if annotation is not None:
             price = _readable(annotation)
@@ -66,7 +66,7 @@ def _kept(table: PriceTable, last: Quote | None) -> Quote | None:
 
 
 def declared_price(spec: CapacityPoolSpec) -> Quote | None:
-    """Return the price that people have declared for a pool's nodes; None if they have not."""
+    """Return the price that the spec of a pool declares for its nodes; None if it has none."""
     if spec.own_nodes is not None:
         return Quote(OwnNode.of(spec.own_nodes).usd_per_hour.as_stored, own_node.SOURCE)
     if spec.usd_per_hour is not None:
@@ -75,7 +75,7 @@ def declared_price(spec: CapacityPoolSpec) -> Quote | None:
 
 
 def unreadable(annotation: str | None, node: str) -> str:
-    """Return what is wrong with the price in a node's annotation; empty if it is fine or absent."""
+    """Return what is wrong with the price in a node's annotation; empty if nothing is."""
     if annotation is None or _readable(annotation) is not None:
         return ""
     return (
@@ -97,7 +97,7 @@ def unpriced_because(wanted: Offering, annotation: str | None = None) -> str:
     place = wanted.zone or wanted.region or "an unknown region"
     line = f"{wanted.instance_type},{wanted.region},{wanted.zone},{wanted.capacity}"
     return (
-        f"nobody knows the price of {wanted.instance_type} ({wanted.capacity}) in {place}: "
+        f"no source has the price of {wanted.instance_type} ({wanted.capacity}) in {place}: "
         f"add the line {line},<USD per hour> to a price table, {by_hand}"
     )
 

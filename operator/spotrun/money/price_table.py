@@ -22,9 +22,9 @@ class PriceTable:
 
     source: str
     rows: tuple[PriceRow, ...] = ()
-    gpus: tuple[GpuRow, ...] = ()  # where there are any, the rows price nodes without theirs
+    gpus: tuple[GpuRow, ...] = ()  # if there are any, the prices in `rows` do not include GPUs
     storage: tuple[StorageRow, ...] = ()
-    refused: tuple[str, ...] = ()  # lines that were not understood, and why
+    refused: tuple[str, ...] = ()  # lines that cannot be read, and why
     as_of: datetime | None = None  # of rows that have no date of their own
     good_for: timedelta | None = None
 
@@ -42,7 +42,7 @@ class PriceTable:
         )
 
     def look_up(self, wanted: Offering) -> Quote | None:
-        """Return the price in the most specific row for such a node; None if there is none."""
+        """Return the price in the most specific row for a node; None if there is none."""
         row = self._row(wanted)
         if row is None:
             return None
@@ -59,8 +59,8 @@ class PriceTable:
     def storage_price(self, bucket: Bucket) -> StoragePrice | None:
         """Return the price in the most specific row for a bucket; None if there is none.
 
-        A row without a region is about a bucket in any, and one that names a region is not about a
-        bucket of which that is unknown.
+        A row without a region is for buckets in every region. A row with a region is not for a
+        bucket whose region is unknown.
         """
         prices = {row.about: row.price for row in self.storage}
         keys = ((store, region) for store in bucket.stores for region in (bucket.region, ""))
@@ -68,7 +68,7 @@ class PriceTable:
         return price and replace(price, source=self.source, as_of=self.as_of)
 
     def _row(self, wanted: Offering) -> PriceRow | None:
-        """Return the first matching row, the most specific ones first: a named node before all."""
+        """Return the most specific matching row: a row for a named node comes before all others."""
         kind, region, zone = wanted.instance_type, wanted.region, wanted.zone
         places = ((region, zone), ("", zone), (region, ""), ("", ""))
         rows = (
@@ -78,7 +78,7 @@ class PriceTable:
         return next((row for row in rows if row is not None), None)
 
     def _of_gpus(self, wanted: Offering) -> UsdPerHour | None:
-        """Return the price of the node's GPUs beside it; None: they have one, and it is unknown."""
+        """Return the price of the node's GPUs; None: they cost something, but it is unknown."""
         if not self.gpus or not wanted.gpus:
             return NO_RATE
         model = model_of(wanted.accelerator)
@@ -100,5 +100,5 @@ class PriceTable:
 
     @cached_property
     def _by_age(self) -> list[PriceRow]:
-        """Sort by date, the newest last, which counts; one without a date is as old as can be."""
+        """Sort by date; the newest is last and counts. A row without a date comes first."""
         return sorted(self.rows, key=lambda row: row.as_of or EVER)

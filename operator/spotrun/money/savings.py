@@ -1,4 +1,4 @@
-"""Savings by spot, and the share of the money that bought progress."""
+"""Savings through spot, and the share of the money that bought progress."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,7 +9,7 @@ from spotrun.money.units import Usd, UsdPerHour
 
 
 def saved_usd(on_demand: Usd, paid: Usd) -> Usd:
-    """Return the savings of spot; negative if it cost more than on-demand would have."""
+    """Return the savings through spot; negative if it cost more than on-demand would have."""
     return on_demand - paid
 
 

@@ -2,7 +2,7 @@
 
 An hour has 3,600 seconds and a node may be shared in thirds, so a cost is seldom a decimal of
 finite length. Sums are therefore kept as fractions and rounded once, when they are written: a
-segment cut in two costs the same, to the last digit, whatever the precision of `decimal`.
+segment that is cut in two costs the same, to the last digit, with any precision of `decimal`.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 @dataclass(frozen=True, order=True, init=False, repr=False)
 class _Money:
     exact: Fraction
-    _hash: ClassVar[int]  # of each, once somebody asked
+    _hash: ClassVar[int]  # computed at the first request
 
     def __init__(self, number: Number = 0) -> None:
         object.__setattr__(self, "exact", _exactly(number))
@@ -49,17 +49,17 @@ class _Money:
     @property
     def decimal(self) -> Decimal:
         """The amount to the twelfth decimal place, half to even."""
-        # By way of text, for arithmetic on decimals rounds to the precision of their context.
+        # Through text, because arithmetic on decimals rounds to the precision of their context.
         return Decimal(f"{round(self.exact * 10**_PLACES)}E-{_PLACES}")
 
     @property
     def amount(self) -> Amount:
-        """The amount in the API's form; beyond its range it is its largest number."""
+        """The amount in the API's form; above its range, the largest number of that form."""
         return Amount.of(min(self.decimal, _MOST))
 
     @property
     def as_stored(self) -> Self:
-        """The money as exact as the API's form is; beyond its range it is its largest number."""
+        """The money, as exact as the API's form; above its range, the largest number of it."""
         if not _TRILLION % self.exact.denominator and abs(self.exact) <= _MOST:
             return self
         return type(self)(max(min(self.decimal, _MOST), -_MOST))
@@ -78,7 +78,7 @@ class _Money:
 
     @override
     def __str__(self) -> str:
-        """Write it as people write money: to the cent, below a cent to three digits."""
+        """Return it as people write money: to the cent; below a cent, to three digits."""
         size = abs(self.decimal)
         digits = f"{size:.2f}" if size >= Decimal("0.01") or not size else f"{size:.3g}"
         return f"{'-' if self.exact < 0 else ''}${digits}"
@@ -89,12 +89,12 @@ class _Money:
 
     def _same(self, other: Self) -> Fraction:
         if type(other) is not type(self):
-            raise TypeError(f"{self!r} and {other!r} are of different kinds: they have no sum")
+            raise TypeError(f"{self!r} and {other!r} are of different kinds and cannot be added")
         return other.exact
 
 
 class Usd(_Money):
-    """An amount of money; savings may be below zero."""
+    """An amount of money; savings may be negative."""
 
     @property
     def signed_amount(self) -> SignedAmount:
@@ -106,11 +106,11 @@ class UsdPerHour(_Money):
     """A price or a rate of spending."""
 
     def over(self, seconds: Number) -> Usd:
-        """Return the money that the rate comes to in that time."""
+        """Return the cost of that time at this rate."""
         return Usd(self.exact * _exactly(seconds) / _SECONDS_PER_HOUR)
 
     def seconds_for(self, usd: Usd) -> Decimal | None:
-        """Return how long that money lasts, in microseconds rounded down; None: for ever."""
+        """Return how long that money lasts, in microseconds rounded down; None: without end."""
         if self.exact <= 0:
             return None
         return _microseconds(usd.exact / self.exact * _SECONDS_PER_HOUR * 10**6 // 1)
@@ -123,8 +123,8 @@ class UsdPerHour(_Money):
 def total_over(parts: Iterable[tuple[UsdPerHour, timedelta]]) -> Usd:
     """Add up several rates, each over its own time.
 
-    It is the sum of what `over` gives for each, but by whole numbers as long as no rate has more
-    decimal places than the API carries: a large job has hundreds of rates.
+    It is the sum of what `over` returns for each, but computed in whole numbers as long as no rate
+    has more decimal places than the API carries, because a large job has hundreds of rates.
     """
     total: Fraction | int = 0
     for rate, time in parts:
@@ -139,15 +139,15 @@ def _trillionths(exact: Fraction) -> Fraction | int:
 
 
 def seconds_between(start: datetime, end: datetime) -> Decimal:
-    """Return the exact time between two times; negative if they are the other way round."""
+    """Return the exact time from start to end; negative if the end is before the start."""
     return _microseconds((end - start) // _MICROSECOND)
 
 
 def _exactly(number: Number) -> Fraction:
     if isinstance(number, Fraction):
         return number
-    if isinstance(number, float):  # that nobody's Any brings one in
-        raise TypeError(f"money is counted exactly: give a Decimal, not the float {number!r}")
+    if isinstance(number, float):  # a value typed Any could be one
+        raise TypeError(f"money is computed exactly: give a Decimal, not the float {number!r}")
     return Fraction(number)
 
 
@@ -160,5 +160,5 @@ NO_RATE = UsdPerHour()
 
 
 def decimal_of(rate: UsdPerHour | None) -> Decimal | None:
-    """Return a rate as a plain number; None where there is none."""
+    """Return a rate as a plain number; None without a rate."""
     return rate.amount.decimal if rate is not None else None

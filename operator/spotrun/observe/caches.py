@@ -1,4 +1,4 @@
-"""All caches of one replica, and the snapshot of a job that they make together."""
+"""All caches of one replica of the operator, and the snapshot of a job made from all of them."""
 
 import asyncio
 import logging
@@ -63,7 +63,7 @@ Wake = Callable[[Key], None]
 class Caches(Following):
     """All caches, kept up to date in an `async with` block; `wake` is called with jobs' keys.
 
-    Changes of jobs and pools themselves are handed to `feed`, through which they come to kopf.
+    Changes of the TrainingJob and CapacityPool objects go to `feed`, which passes them to kopf.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Caches(Following):
 
     @property
     def num_jobs(self) -> int:
-        """The number of jobs there are."""
+        """The number of existing jobs."""
         return len(self.jobs.objects.store)
 
     @property
@@ -171,7 +171,7 @@ class Caches(Following):
         return NO_CLAIMS if found is None else claims_of(*found, key.namespace)
 
     def device_claims_of(self, key: Key) -> DeviceClaims:
-        """The claims for devices by which a job's workers are made."""
+        """The device claims with which a job's workers are created."""
         found = self.jobs.spec_and_state(key)
         claims = NO_DEVICE_CLAIMS if found is None else device_claims_of(*found, key.namespace)
         if not claims.claims:
@@ -217,12 +217,12 @@ class Caches(Following):
             return seen
         try:
             return self._with_surroundings(seen)
-        except Exception as error:  # it is handled like a failing policy; the log says where
-            log.exception("%s/%s: pools, neighbours and its turn could not be looked at", *key)
+        except Exception as error:  # handled like a failing policy; the log has the traceback
+            log.exception("%s/%s: failed to look up pools, other jobs and the job's turn", *key)
             return undecided(seen, error)
 
     def _with_surroundings(self, seen: JobSnapshot) -> JobSnapshot:
-        """Add the surroundings of a job: pools, autoscalers, neighbours, and its turn."""
+        """Add the surroundings of a job: pools, autoscalers, other jobs, and its turn."""
         seen = replace(
             self.usage.added_to(seen),
             storage_price=storage_price(seen, self.prices.catalog),
@@ -249,10 +249,10 @@ class Caches(Following):
         return replace(found, usd_per_hour=rate, free_workers=free_workers(spec, market))
 
     async def survey(self) -> None:
-        """Look once at all jobs that may stand in line, before the first is decided.
+        """Look once at all jobs that may wait in a line, before the first job is decided.
 
-        Facts from an earlier term as leader count no more: a job that stood first in line then, and
-        trains or is gone by now, would have the others give their nodes back.
+        Facts from an earlier term as leader no longer count: if a job was first in line then, but
+        trains or is gone by now, the other jobs would give their nodes back for it.
         """
         self._gangs.forget_all()
         self._preemptions.forget_all()
@@ -263,19 +263,20 @@ class Caches(Following):
                 if self._wants_nodes(key):
                     self.snapshot(key, Memory(), self._clock())
             except Exception:
-                # The bug shows again when this job is reconciled; the others must not wait for it.
-                log.exception("%s/%s: the job could not be looked at", *key)
-            await asyncio.sleep(0)  # thousands take a while
+                # The bug shows again when this job is reconciled; the other jobs must not wait for
+                # it.
+                log.exception("%s/%s: the operator could not examine the job", *key)
+            await asyncio.sleep(0)  # thousands of jobs take a while
 
     def _wants_nodes(self, key: Key) -> bool:
-        """Whether a job may wait in line; pods are not read, for jobs that train do not wait."""
+        """Whether a job may wait in line; pods are not read, as a job that trains does not wait."""
         found = self.jobs.spec_and_state(key)
         return found is not None and wants_nodes(*found)
 
     def wake_after_seconds(self, key: Key) -> float:
-        """Return the seconds until a job has to be looked at again though nothing happens.
+        """Return the seconds until the operator must look at a job again even if nothing happens.
 
-        A node may turn out to be gone, or the job's turn to hold nodes be over.
+        By then a node may count as gone, or the job's turn to hold nodes may be over.
         """
         names = {pod.spec.node_name for pod in self.jobs.pods_of(key)}
         waits = (self._nodes.wake_after_seconds(name) for name in names if name)
@@ -297,7 +298,7 @@ class Caches(Following):
     def _pools_of(
         self, jobs: JobCaches, client: Client, namespace: str | None, feed: Feed
     ) -> PoolCaches:
-        """Return the caches of pools, fed with these nodes and workers; affected jobs are woken."""
+        """Return the caches of pools, fed with these nodes and workers; they wake affected jobs."""
         return PoolCaches(
             client,
             namespace=namespace,
@@ -316,7 +317,7 @@ class Caches(Following):
         )
 
     def _follow_queues(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
-        """Follow Kueue's objects also; jobs that name a queue may go on, or have to wait."""
+        """Also follow Kueue's objects; jobs that name a queue may then continue, or must wait."""
         self.follow_also(reflectors)
         for job in self.jobs.objects.store:
             if job.metadata.labels.queue:

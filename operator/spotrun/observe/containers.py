@@ -1,7 +1,7 @@
 """The containers of a worker's pod: which of them trains, and how and when they ended. Pure.
 
-Service meshes, secret stores and log shippers put containers of their own into pods as these are
-made. So neither the number of containers nor their order says which one is ours.
+Service meshes, secret stores and log shippers inject their own containers into pods when these are
+created. So neither the number nor the order of the containers shows which one is ours.
 """
 
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from spotrun.observe.kube_objects import ContainerStatus, PodObject, Terminated
 
 _ALWAYS = "Always"
 _GUESSED = frozenset({"Unknown", "ContainerStatusUnknown"})
-"""The reasons that containerd and the kubelet give for a container that ended while they were
-away."""
+"""The reasons that containerd and the kubelet give for a container that ended while they did not
+run."""
 
 
 def trainer_of(pod: PodObject) -> str:
-    """Return the name of the container that trains; empty if it cannot be told.
+    """Return the name of the container that trains; empty if it is unknown.
 
-    The operator writes it on the pods that it makes, as the template had it. A pod of an older
-    operator does not say it: there it is the one called `trainer`, or the only one.
+    The operator writes the name, as the template has it, on the pods that it creates. A pod of an
+    older operator lacks it: there it is the container called `trainer`, or the only one.
     """
     names = [container.name for container in pod.spec.containers]
     for name in (pod.metadata.annotations.trainer, TRAINER):
@@ -46,7 +46,7 @@ def ended_at(pod: PodObject) -> datetime | None:
 
 
 def end_is_guessed(pod: PodObject) -> bool:
-    """Whether a container was found ended, so that the time of its end is unknown."""
+    """Whether a container was found when it had already ended, at an unknown time."""
     ended = (one.state.terminated for one in _to_end(pod))
     return any(one is not None and one.reason in _GUESSED for one in ended)
 
@@ -54,8 +54,8 @@ def end_is_guessed(pod: PodObject) -> bool:
 def _to_end(pod: PodObject) -> Iterator[ContainerStatus]:
     """Return all containers that hold the pod's resources until they end.
 
-    A sidecar among the init containers is told to end only after the others. One that was never
-    started has nothing to end.
+    A sidecar among the init containers is told to end only after the others. A container that was
+    never started does not have to end.
     """
     yield from pod.status.container_statuses
     inits = pod.spec.init_containers

@@ -15,11 +15,12 @@ from spotrun.observe.template_defaults import GPUS, NVIDIA_SLICE
 _DEVICES_DIGITS = 4  # a claim is for 32 devices at most
 
 _LEAST, _MOST = Decimal("1e-9"), Decimal(2**63 - 1)
-"""Kubernetes rounds up to the one and down to the other; a template holds what its author wrote."""
+"""Kubernetes rounds smaller amounts up to the first, and larger ones down to the second; a template
+keeps what its author wrote."""
 
 
 def resources_of(amounts: Mapping[str, object]) -> Resources:
-    """Return CPU, memory and GPUs of a map of quantities; an unreadable one counts as nothing."""
+    """Return CPU, memory and GPUs of a map of quantities; an unreadable one counts as zero."""
     return Resources(
         cpu=_value(str(amounts.get("cpu", "0"))),
         memory=_value(str(amounts.get("memory", "0"))),
@@ -28,7 +29,7 @@ def resources_of(amounts: Mapping[str, object]) -> Resources:
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource is one that training processes drive."""
+    """Whether a resource is a device that training processes use."""
     return resource in GPUS or resource.startswith(NVIDIA_SLICE)
 
 
@@ -43,13 +44,13 @@ def requests_of(pod: PodObject) -> Resources:
 
 
 def devices_of(pod: PodObject) -> int:
-    """Return the devices of a worker claimed by DRA, as the operator has noted on its pod."""
+    """Return the devices that a worker claims by DRA, as the operator noted on its pod."""
     text = pod.metadata.annotations.devices
     return int(text) if text.isdecimal() and len(text) <= _DEVICES_DIGITS else 0
 
 
 def requests_of_template(template: PodTemplate) -> Resources:
-    """Return the requests of a pod that has yet to be made; a limit counts as the request."""
+    """Return the requests of a pod that is not created yet; a limit counts as the request."""
     spec = template.spec
     inits = (spec.model_extra or {}).get("initContainers") or ()
     running = total(_wanted(one.model_extra or {}) for one in spec.containers)
@@ -80,7 +81,7 @@ def _most(many: list[Resources]) -> Resources:
     )
 
 
-@functools.lru_cache(maxsize=4096)  # a cluster writes few different ones, over and over
+@functools.lru_cache(maxsize=4096)  # a cluster uses few different ones, again and again
 def _value(text: str) -> Decimal:
     try:
         amount = Quantity(text).value

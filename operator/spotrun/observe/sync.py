@@ -1,4 +1,4 @@
-"""Questions to all caches alike: whether they are filled, and show our writes."""
+"""Questions to all caches together: whether they are filled, and show our writes."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,30 +10,30 @@ from spotrun.kube.watch.reflector import Reflector
 from spotrun.observe.kube_objects import CONFIG_MAPS, EVENTS
 
 SILENT_SECONDS = 300.0
-"""A cache opens its watch anew after 75 s without a word, and is answered or fails. Only a bug is
-silent for so long: that a restart may cure, an API server that is away it does not."""
+"""A cache reopens its watch after 75 s without data, and then gets an answer or an error. Only a
+bug causes a longer silence: a restart may cure a bug, but not an API server that does not
+answer."""
 
 BLIND_SECONDS = 120.0
-"""Longer than a watch may be silent before it is opened anew."""
+"""Longer than a watch may be silent before it is reopened."""
 
 _HINTS = frozenset({CONFIG_MAPS, EVENTS})
-"""Decisions without them are poorer, not wrong. Events often have an etcd of their own, which may
-be wiped; and agents reach no replica while none is ready."""
+"""Without these objects decisions are poorer, but not wrong. Events often have their own etcd,
+which may be wiped. And agents reach no replica while none is ready."""
 
 
 class Following:
-    """Several reflectors, by the names under which people are told of them."""
+    """Several reflectors, by the names that messages and metrics show."""
 
     def __init__(self, reflectors: Mapping[str, Reflector[Any]]) -> None:
         self.rewound = asyncio.Event()
-        """Set when a cache that decisions rest on was filled with an older state than it had
-        shown."""
+        """Set when a cache that decisions depend on was filled with an older state than before."""
         self._always = reflectors
         self._others: list[asyncio.Event] = []
         self.follow_also({})
 
     def follow_also(self, others: Mapping[str, Reflector[Any]]) -> None:
-        """Follow also those of kinds that are served now; the others that were named are gone."""
+        """Also follow reflectors of kinds served now, in place of those of the last call."""
         self._reflectors = {**self._always, **others}
         self._of_resource: dict[Resource, list[Reflector[Any]]] = {}
         for one in self._reflectors.values():
@@ -42,7 +42,7 @@ class Following:
             self._of_resource.setdefault(one.selection.resource, []).append(one)
 
     def awaits(self, event: asyncio.Event) -> None:
-        """Be filled only once this is known as well, whatever more is followed then."""
+        """Count as filled only once this event is set too; more may then be followed."""
         self._others.append(event)
 
     async def synced(self) -> None:
@@ -61,7 +61,7 @@ class Following:
     def last_version(self, resource: Resource) -> int:
         """Return the newest version of a resource in the caches; huge if it is not cached.
 
-        Several caches may show selections of one resource: the one that is furthest behind counts.
+        Several caches may show parts of one resource: the one that is furthest behind counts.
         """
         versions = (one.last_version for one in self._of_resource.get(resource, ()))
         return min(versions, default=2**63)
@@ -77,7 +77,7 @@ class Following:
         return min(moments, default=float("inf"))
 
     def moved_at(self, resource: Resource) -> float:
-        """Return when a newer version of a resource than before was last seen."""
+        """Return when a resource's version last grew in the caches."""
         moments = (one.moved_at for one in self._of_resource.get(resource, ()))
         return min(moments, default=float("inf"))
 
@@ -87,7 +87,7 @@ class Following:
             reflector.relist()
 
     def blind(self) -> str | None:
-        """Return why decisions would rest on outdated facts; None if they do not."""
+        """Return why decisions would depend on outdated facts; None if they would not."""
         for name, reflector in self._reflectors.items():
             if reflector.selection.resource in _HINTS:
                 continue
@@ -96,11 +96,11 @@ class Following:
                     f"{name}: the API server shows an older state than before; was etcd restored?"
                 )
             if (age := reflector.age_seconds()) > BLIND_SECONDS:
-                return f"{name}: nothing was heard for {age:.0f} s"
+                return f"{name}: the API server sent nothing for {age:.0f} s"
         return None
 
     def stalled(self) -> str | None:
-        """Return which caches have heard nothing, not even a failure, for too long; or None."""
+        """Return which caches have received nothing, not even an error, for too long; or None."""
         ages = {
             name: round(reflector.age_seconds())
             for name, reflector in self._reflectors.items()
@@ -109,7 +109,7 @@ class Following:
         stalled = {name: age for name, age in ages.items() if age > SILENT_SECONDS}
         if not stalled:
             return None
-        return f"nothing was heard, not even a failure, for so many s: {stalled}"
+        return f"seconds without any answer or error from the API server, by cache: {stalled}"
 
     @property
     def selections(self) -> tuple[Selection, ...]:

@@ -1,4 +1,4 @@
-"""Defaults that follow from a job's template before any pod is made of it."""
+"""Defaults that follow from a job's template before any pod is created from it."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ GPUS = (
     "habana.ai/gaudi",
     "aws.amazon.com/neuron",
 )
-"""Extended resources that one training process each drives."""
+"""Extended resources of which each training process uses one."""
 NVIDIA_SLICE = "nvidia.com/mig-"
 
 
 def processes(job: JobSnapshot) -> int:
-    """Return the training processes per worker: the user's number, else its GPUs, else one."""
+    """Return the training processes per worker: the user's number, else the GPUs, else one."""
     return processes_of(job.spec.workers, job.claimed)
 
 
 def processes_of(workers: Workers, claimed: int = 0) -> int:
-    """Return the training processes per worker, of which so many GPUs come by device claims."""
+    """Return the training processes per worker if `claimed` GPUs come from device claims."""
     return workers.processes or num_gpus(workers.template) or claimed or 1
 
 

@@ -1,1 +1,1 @@
-"""Decisions: pure functions from what is known to what is done about it."""
+"""Decisions: pure functions from the known facts to the actions."""

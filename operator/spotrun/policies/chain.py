@@ -1,8 +1,8 @@
-"""The decision about one job: what status says next, and what is to be done to the cluster.
+"""The decision about one job: its next status, and the actions on the cluster.
 
 Status is the ledger. First a chain of policies concludes the next status from what is known; then
-the actions follow from that status and the cluster alone. They may be done only once the status is
-stored, so an operator that dies in between finds in the cluster all that its successor needs.
+the actions follow from that status and the cluster alone. Actions are done only after the status is
+stored. So if an operator dies in between, its successor finds all that it needs in the cluster.
 """
 
 from collections.abc import Callable, Collection
@@ -81,7 +81,7 @@ from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
-_SHORTEST_SECONDS = 0.01  # a clock may be a little behind the moment it was asked to wait for
+_SHORTEST_SECONDS = 0.01  # a clock may be slightly behind the moment for which it was asked to wait
 
 SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
     rate_limit,  # can they be paid?
@@ -90,7 +90,7 @@ SIZE_LIMITS: tuple[Callable[[View], SizeLimit | None], ...] = (
     precedence_limit,  # does a job of higher priority need their room?
     capacity_limit,  # can they train?
 )
-"""Limits on the workers that are asked for; all policies see them, and each limit those before."""
+"""Limits on the wanted workers; all policies see them, and each limit sees those before it."""
 
 POLICIES: tuple[Policy, ...] = (
     PROGRESS,  # how far is it?
@@ -109,7 +109,7 @@ POLICIES: tuple[Policy, ...] = (
     BUDGET,  # is that too much?
     IDLE_SUSPENSION,  # does it do nothing for too long?
     GIVING_WAY,  # does another one need its room?
-    SUSPENSION,  # does anybody hold it back?
+    SUSPENSION,  # does anything suspend it?
     SPEND_VERDICT,  # and is it the money of its namespace?
     STEPS,  # what did the money buy?
     GOODPUT,  # and how much of it did?
@@ -117,38 +117,38 @@ POLICIES: tuple[Policy, ...] = (
     UNUSED_NODES,  # what did nodes cost besides?
     CHECKPOINT_REQUESTS,  # must its state be saved first?
     CHECKPOINT_BEFORE_SUSPENSION,  # and how long is that waited for?
-    SETTLEMENT,  # who has ended, and is charged now?
-    NODE_AVOIDANCE,  # who was given up, and may still run?
-    NODE_REJECTIONS,  # whom did a node not take?
-    INTERRUPTION_COUNT,  # whom did the platform take?
-    PARTIAL_CAPACITY,  # which nodes can nobody use?
-    DEPARTURES,  # who has to go?
-    WORKERS,  # who is missing?
-    QUEUE,  # what is to be asked of the queue, or given back?
-    WORLD,  # who trains with whom?
-    FAILED_WORKERS,  # who has failed, and is still there?
-    INTERRUPTION_END,  # is that made good?
-    ROOM_MADE,  # who makes room for it?
+    SETTLEMENT,  # which workers have ended, and are charged now?
+    NODE_AVOIDANCE,  # which workers were given up, and may still run?
+    NODE_REJECTIONS,  # which workers did a node reject?
+    INTERRUPTION_COUNT,  # which workers did the platform take away?
+    PARTIAL_CAPACITY,  # which nodes are of no use?
+    DEPARTURES,  # which workers must go?
+    WORKERS,  # which workers are missing?
+    QUEUE,  # what must be asked of the queue, or given back?
+    WORLD,  # which workers train together?
+    FAILED_WORKERS,  # which workers have failed, and are still there?
+    INTERRUPTION_END,  # is the lost worker replaced?
+    ROOM_MADE,  # which jobs make room for it?
     CAPACITY,  # is there room for all?
     DEADLINE_CONDITION,  # will it be in time?
     ETA,  # and when is it done?
     SCALING,  # has it the right size?
     IDLENESS,  # does it do anything?
     FIXED_SIZE,  # or only one?
-    BATCH_CHANGE,  # what is another one to its batches?
+    BATCH_CHANGE,  # what does another size change in its batches?
     VOLUME,  # can they all save?
     DURABILITY,  # and do they?
-    AGENT_VERSION,  # are they understood?
+    AGENT_VERSION,  # are their versions supported?
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?
     INTERRUPTION_PRICE,  # and what would a loss?
     PODS_READY,  # are those there that its queue has admitted?
-    QUEUE_BOOST,  # and how much later is it to be preempted for that?
-    PHASE,  # what is to be said about it?
+    QUEUE_BOOST,  # and how much later should it be preempted for that?
+    PHASE,  # what should the status say about it?
     QUEUED_CONDITION,  # and since when does it wait for its turn?
-    CORRECTIONS,  # was too much or too little said of its cost?
-    COST_ANNOUNCEMENTS,  # and who reads that without its status?
-    KEPT_REPORT,  # what is left of it for its report?
+    CORRECTIONS,  # was its cost shown too high or too low?
+    COST_ANNOUNCEMENTS,  # and what must be announced outside its status?
+    KEPT_REPORT,  # is a report to be kept?
     DELETION,  # may it go, now that it is over?
     CLOCK_DOUBT,  # do clocks agree by now?
 )
@@ -156,10 +156,10 @@ POLICIES: tuple[Policy, ...] = (
 
 
 def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision:
-    """Conclude the next status and what is to be done.
+    """Conclude the next status and which actions follow.
 
-    Where nobody reads the status, as in a replay, what is only there to be read is left out, and
-    so are the looks that keep it fresh where nothing else could come of them.
+    If nobody reads the status, as in a replay, all that is only for readers is left out. So are the
+    passes that only keep the status fresh.
     """
     if job.is_handed_over:
         return handed_over(job, now)
@@ -186,9 +186,9 @@ def decide(job: JobSnapshot, now: datetime, *, is_read: bool = True) -> Decision
 
 
 def _depends_on_looks(view: View) -> bool:
-    """Whether a look may find something to do though neither an event nor its moment has come.
+    """Whether a pass may find something to do without an event and before its planned moment.
 
-    That a pool has rested, that stable workers may give way, or that nodes are of no use.
+    For example, a pool may be asked again, stable workers may give way, or nodes may be useless.
     """
     job, placed = view.job, staying_workers(view).num_placed
     is_mixed = job.spec.placement.capacity is CapacityPolicy.MIXED
@@ -201,7 +201,7 @@ def _depends_on_looks(view: View) -> bool:
 
 
 def _limited(view: View) -> View:
-    """Look at the job with what limits its size now; where nothing does, it is the same view."""
+    """Return the view with the limits of its size now; the same view if nothing limits it."""
     for concludes in SIZE_LIMITS:
         limit = concludes(view)
         view = view if limit is None else view.limited(limit)
@@ -209,14 +209,14 @@ def _limited(view: View) -> View:
 
 
 def _seconds_to_write(job: JobSnapshot, new: JobState, refresh: float | None) -> float:
-    """Return how long a status can wait to be written; one that nobody reads is kept at once."""
+    """Return how long a status can wait to be written; one that nobody reads is stored at once."""
     if refresh is None or ends_trial(job, new):
         return 0.0
     return seconds_to_write(job.status, new, job.written_seconds, refresh)
 
 
 def _again(view: View, status: JobState, refresh: float | None) -> float:
-    """The next moment at which time alone changes the decision."""
+    """Return when time alone changes the decision next."""
     wakes, is_shown = _wakes(view, status)
     waits = [refresh if is_shown else None]
     waits += [
@@ -227,7 +227,7 @@ def _again(view: View, status: JobState, refresh: float | None) -> float:
 
 
 def _wakes(view: View, status: JobState) -> tuple[Collection[Wakes], bool]:
-    """The moments that count, and whether what status shows changes with time."""
+    """Return the moments that count, and whether what status shows changes with time."""
     if status.phase not in FINISHED:
         return tuple(Wakes), bool(training(status))
     if goodbye_wake_after_seconds(view, status) is not None:

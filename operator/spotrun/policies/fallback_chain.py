@@ -1,8 +1,8 @@
-"""Letting go: what a job needs that is being deleted, or that nobody can decide.
+"""The reduced decision for a job that is being deleted, or about which a policy fails to decide.
 
-It is charged, suspended, stopped at its budget, and its pods are released. For that only its ledger
-is asked, and what is known of its pods: no template, no market, no other policy. Each step stands
-by itself: where one fails it is left out, and the job says so.
+Such a job is charged, suspended, stopped at its budget, and its pods are released. This uses only
+its ledger and what is known of its pods: no template, no market, no other policy. Each step is
+independent: if one fails, it is left out, and the job's status says so.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,8 +41,8 @@ from spotrun.state.stored.workers import WorkerCounts
 from spotrun.state.view import FINISHED, View, holds_back
 
 _LATEST_SECONDS = 60.0
-"""The job is looked at again after this long at the latest: at its cost, and whether it can be
-decided by now."""
+"""After this long at the latest the operator checks the job again: its cost, and whether a decision
+is possible by now."""
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -52,16 +52,16 @@ class _Step(Protocol[T_co]):
     __name__: str
 
     def __call__(self, view: View, status: JobState, /) -> Iterable[T_co]:
-        """Conclude something from what is known and the status as it will be."""
+        """Conclude something from what is known and the next status."""
 
 
 def undecided(job: JobSnapshot, error: Exception) -> JobSnapshot:
-    """Return the job with what a policy, or a look at it, tripped over: a mistake of ours."""
+    """Return the job with the error of a policy or of an observation: a bug in the operator."""
     return replace(job, broken=job.broken or _mistake([_words(error)]))
 
 
 def let_go(job: JobSnapshot, now: datetime) -> Decision:
-    """Conclude what is charged, who is removed, and which pods are released."""
+    """Conclude what is charged, which workers are removed, and which pods are released."""
     view = View(job, now)
     if not job.has_ledger:
         return _without_ledger(view)
@@ -83,14 +83,14 @@ def let_go(job: JobSnapshot, now: datetime) -> Decision:
 def _deleted(view: View) -> Decision:
     """Release the pods' finalizers of a deleted job; the rest is garbage collected."""
     before, status = view.job.status, _follow_steps(view, _OF_DELETED, [])
-    # A price alone is not worth a write any more.
+    # A changed price alone no longer justifies a write.
     if (status.settled, _why(status)) == (before.settled, _why(before)):
         status = before
     return Decision(status, tuple(_releases_at_last(view, status)))
 
 
 def _why(status: JobState) -> str:
-    """Why it takes so long, as far as that is said."""
+    """Return why the deletion takes so long, if this is known."""
     stated = find(status, ConditionType.WRITTEN)
     return stated.message if stated is not None else ""
 
@@ -98,7 +98,7 @@ def _why(status: JobState) -> str:
 def _without_ledger(view: View) -> Decision:
     """Conclude what can be concluded from pods alone.
 
-    What workers of a suspended job have cost is added once the ledger can be read: until then their
+    The cost of a suspended job's workers is added once the ledger can be read: until then their
     pods are kept.
     """
     job, broken = view.job, view.job.broken
@@ -122,9 +122,9 @@ def _without_ledger(view: View) -> Decision:
 
 
 def _releases_at_last(view: View, status: JobState) -> Iterator[Release]:
-    """Release also those whose cost could not be added.
+    """Release also the pods whose cost could not be added.
 
-    Who deletes a job does not wait until a mistake, ours or somebody's, is mended.
+    The deletion of a job does not wait until an error, of the operator or of a user, is fixed.
     """
     settled = status.settled
     for worker in view.job.workers:
@@ -140,7 +140,7 @@ def _is_over(view: View, worker: Worker) -> bool:
 
 
 def _follow_steps(view: View, steps: Iterable[Conclude], failed: list[str]) -> JobState:
-    """Follow each step that can be followed, and note the others."""
+    """Run each step, and note those that fail."""
     status = view.job.status
     for step in steps:
         try:
@@ -151,7 +151,7 @@ def _follow_steps(view: View, steps: Iterable[Conclude], failed: list[str]) -> J
 
 
 def _collect(view: View, status: JobState, steps: Iterable[_Step[T]], failed: list[str]) -> list[T]:
-    """Gather what each step comes to that can be followed, and note the others."""
+    """Collect the results of each step, and note the steps that fail."""
     found: list[T] = []
     for step in steps:
         try:
@@ -162,7 +162,7 @@ def _collect(view: View, status: JobState, steps: Iterable[_Step[T]], failed: li
 
 
 def _departures(view: View, status: JobState) -> Iterable[Action]:
-    """Remove everybody of a job that is held back; of another one nobody can say who is needed."""
+    """Remove all workers of a suspended job; otherwise it is unknown which ones are needed."""
     return departures(view, status) if holds_back(status) else ()
 
 
@@ -180,7 +180,7 @@ def _waits(view: View, status: JobState) -> Iterable[float | None]:
 
 
 def _wake_after_seconds(view: View, status: JobState) -> float:
-    """Return when time alone changes what is to be done."""
+    """Return when time alone changes the necessary actions."""
     waits = _collect(view, status, (_waits,), [])
     return min((wait for wait in waits if wait is not None and wait > 0), default=_LATEST_SECONDS)
 
@@ -191,10 +191,10 @@ _OF_BROKEN: tuple[Conclude, ...] = (
     meter,  # what does each worker cost?
     note_ends,  # and which of the lost cost no more?
     keep_limit,  # is that too much?
-    suspend,  # does anybody hold it back?
+    suspend,  # does anything suspend it?
     _order_last_checkpoint,  # its state is saved first
-    settle_ended,  # who has ended, and is charged now?
-    settle,  # who was never made, and is not wanted any more?
+    settle_ended,  # which workers have ended, and are charged now?
+    settle,  # which were never created, and are no longer wanted?
     check_writes,  # can it be done?
     show_cost,  # what has it cost?
 )
@@ -211,7 +211,7 @@ _NEWS: tuple[_Step[Announce], ...] = (budget_news, correction_news, final_cost)
 
 
 def _say(view: View, status: JobState, broken: Broken | None, failed: list[str]) -> JobState:
-    """Say what is wrong, who holds the job back, and who is still there."""
+    """State what is wrong, what suspends the job, and which workers are still there."""
     held = _collect(view, status, (_holders,), failed)
     workers = _collect(view, status, (_workers,), failed)
     broken = broken or _mistake(failed)

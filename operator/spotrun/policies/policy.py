@@ -1,4 +1,4 @@
-"""The parts of a policy: what it concludes, does, announces, and when it wants to be asked again.
+"""The parts of a policy: what it concludes, does and announces, and when it must run again.
 
 Each policy is one constant, at the end of its module; chain.py puts them in their order.
 """
@@ -12,15 +12,16 @@ from spotrun.state.job_state import JobState
 from spotrun.state.view import View
 
 Conclude = Callable[[View, JobState], JobState]
-"""Concludes a next status from what is known and the status as it would be without it."""
+"""Concludes a next status from what is known and from the status that it receives."""
 
 
 class Wakes(Enum):
-    """The phases in which the moments count at which a policy wants to be asked again."""
+    """The phases in which a policy's moments for its next run count."""
 
     UNTIL_FINISHED = auto()
     UNTIL_ALL_HAVE_LEFT = auto()
-    """Also while workers of a finished job end by themselves: that costs, and may be called off."""
+    """Also while workers of a finished job end by themselves: this costs money, and may be cut
+    short."""
     ALWAYS = auto()
 
 
@@ -43,8 +44,8 @@ def nothing(_view: View, _status: JobState) -> tuple[()]:
 class Policy:
     """One step of a decision; each part is a pure function of the view and the status.
 
-    All policies of the chain conclude first, each from the status that the one before it left. What
-    is done and announced, and when to look again, follows from the status that is stored.
+    First all policies of the chain conclude, each from the status that the one before it left.
+    Actions, announcements and the time of the next pass follow from the status that is stored.
     """
 
     conclude: Conclude = unchanged
@@ -55,4 +56,4 @@ class Policy:
     announce: Callable[[View, JobState], Iterable[Announce]] = nothing
     """Events that tell what the status is now and was not before, in `view.job.status`."""
     is_for_readers: bool = False
-    """No decision follows from it: it is left out where nobody reads the status, as in a replay."""
+    """No decision depends on it: it is left out if nobody reads the status, as in a replay."""

@@ -1,4 +1,4 @@
-"""The server of agents, as one thing to start and stop."""
+"""The server that agents connect to: it starts and stops as one object."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,14 @@ class Settings:
     port: int = 8443
     limits: Limits = field(default_factory=Limits)
     request_limits: RequestLimits = field(default_factory=RequestLimits)
-    renewal_seconds: float = 600.0  # how often certificates are looked at again
-    step_down_seconds: float = 1.0  # for the answers of a leader that steps down
+    renewal_seconds: float = 600.0  # how often certificates are read again
+    step_down_seconds: float = 1.0  # for the last answers of a leader that steps down
 
 
 class Server:
-    """Serves agents while its `async with` block lasts; standbys serve, too, and name the leader.
+    """Serves agents while its `async with` block lasts; standbys only name the leader.
 
-    Call `step_down` when leadership is lost: its agents are sent away, open polls included.
+    Call `step_down` when leadership is lost: it sends all agents away, open polls included.
     """
 
     def __init__(
@@ -93,21 +93,21 @@ class Server:
 
     @property
     def bundle(self) -> str:
-        """The authorities that pods made now are to trust: SPOTRUN_CA."""
+        """The authorities that new pods must trust: SPOTRUN_CA."""
         return self.identity.bundle
 
     async def step_down(self) -> None:
-        """Answer every open poll with the leader's address as far as known, then hang up."""
+        """Answer every open poll, with the leader's address if it is known, then disconnect."""
         self._board.forget()
         await asyncio.sleep(self._settings.step_down_seconds)
         self._listener.connections.close_all()
 
     async def renew(self) -> None:
-        """Look for a newer certificate, and show it from now on."""
+        """Read the certificate again; use a newer one from now on."""
         identity = await self._source.load()
         if identity.serving != self.identity.serving:
             show(self._tls, identity.serving)
-            log.info("agents are served with a new certificate")
+            log.info("the operator serves agents with a new certificate")
         self.identity = identity
 
     async def __aenter__(self) -> Self:
@@ -125,7 +125,7 @@ class Server:
             try:
                 await self.renew()
             except (KubeError, OSError, ValueError) as error:
-                # What is shown now is good for weeks.
+                # The present certificate is valid for weeks.
                 log.warning(
                     "the certificates could not be read, the old ones stay in use: %s", error
                 )

@@ -1,4 +1,4 @@
-"""The operator put together: from its options to what kopf's process opens and closes."""
+"""The assembly of the operator: from its options to the service that kopf's process opens."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ async def assemble(options: Options) -> kopf_host.OpenService:
     server = (await credentials.current()).server
     settings = settings_of(options, server)
     log.info(
-        "spotrun %s serves %s of %s; agents come to %s",
+        "spotrun %s serves %s of %s; agents connect to %s",
         version("spotrun"),
         "all namespaces" if options.watch_namespace is None else options.watch_namespace,
         server,
@@ -110,7 +110,7 @@ def _now() -> datetime:
 
 
 def _own_address(server: str) -> str:
-    """Return this machine's address as the API server sees it, asked of the kernel alone."""
+    """Return this machine's address as the API server sees it; only the kernel is asked."""
     pod_ip = os.environ.get("POD_IP")
     if pod_ip:
         return pod_ip
@@ -121,7 +121,7 @@ def _own_address(server: str) -> str:
         with socket.socket(family, kind) as probe:
             probe.connect(address)
             return str(probe.getsockname()[0])
-    except (OSError, UnicodeError) as error:  # the latter: no name in the DNS is like that
+    except (OSError, UnicodeError) as error:  # UnicodeError: the DNS has no such names
         raise ValueError(
             f"the API server {server} cannot be found ({error}), so the operator does not know "
             "which of this machine's addresses agents can reach: correct the kubeconfig, or give "

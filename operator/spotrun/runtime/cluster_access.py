@@ -1,4 +1,4 @@
-"""The cluster that is meant, and the operator's namespace: as given, or as found."""
+"""The operator's cluster and namespace, from the options or from the environment."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from spotrun.runtime.options import OWN_NAMESPACE, SERVICE_ACCOUNT, Options
 
 
 def is_in_pod(options: Options) -> bool:
-    """Whether the pod's own service account is to be used."""
+    """Whether to use the pod's own service account."""
     given = options.kubeconfig or options.context
     return not given and "KUBERNETES_SERVICE_HOST" in os.environ
 
@@ -23,8 +23,8 @@ def access(options: Options) -> Load:
     if not files:
         looked = given or os.environ.get("KUBECONFIG") or "~/.kube/config"
         raise ValueError(
-            f"there is no kubeconfig at {looked}: name one with --kubeconfig or KUBECONFIG; in a "
-            "pod none is needed, but there is no sign of being in one (KUBERNETES_SERVICE_HOST)"
+            f"there is no kubeconfig at {looked}: name one with --kubeconfig or KUBECONFIG; only "
+            "in a pod, where KUBERNETES_SERVICE_HOST is set, none is needed"
         )
     return choose(files, options.context).load
 

@@ -1,6 +1,6 @@
-"""The operator at work: caches fill, jobs queue up, each is reconciled in its turn.
+"""The controller: it fills the caches, queues jobs, and reconciles each in its turn.
 
-Every replica keeps its caches warm and answers agents; only the leader decides.
+Every replica keeps its caches filled and answers agents; only the leader decides.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ from spotrun.state.snapshot import JobSnapshot
 log = logging.getLogger(__name__)
 
 _ORPHANS_AT_ONCE = 4  # names of jobs; the writes themselves are bounded by `act`
-_SEARCHES_AT_ONCE = 8  # they wait for answers, and for a search in a process of its own
+_SEARCHES_AT_ONCE = 8  # they wait for answers of the API server and of processes
 _SPEND_SECONDS, _NAMESPACES_AT_ONCE = 0.2, 4
-"""Jobs are made in crowds; what that makes of their namespace's limits is concluded for all."""
+"""Many jobs are created at the same time; this pause lets one decision about limits cover them."""
 _POOL_SECONDS, _POOLS_AT_ONCE = 1.0, 4
-"""Nodes and workers come and go in crowds; what that makes of a pool is concluded once for all."""
+"""Many nodes and workers come or go at the same time; one decision about a pool covers them."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,16 @@ class Settings:
 
     namespace: str  # where its Lease and its Secret are
     advertise: str  # host:port that agents are given: a Service, or this machine
-    address: str  # host:port of this very replica, for agents that a standby sends on
+    address: str  # host:port of this replica: standbys send agents there when it is the leader
     watch_namespace: str | None = None  # None: all
     price_sources: PriceSources = NOBODY
     inject_image: str = ""  # it brings the package into images that do not have it
-    trainer_image: str = ""  # this one has it
+    trainer_image: str = ""  # this one has the package
     restricted: bool = False
-    kueue: bool = False  # whether it is looked for, as the queue of jobs that name one
-    kueue_priority_boost: int = 0  # the most that the price of an interruption adds there
+    kueue: bool = False  # whether Kueue admits the jobs that name a queue
+    kueue_priority_boost: int = 0  # the most that the price of an interruption adds to a priority
     preempt_across_namespaces: bool = False
-    workers: int = 64  # jobs under way at once; they wait for answers, which `act` bounds
+    workers: int = 64  # jobs worked on at once; most wait for answers to writes, limited by `act`
     agents: ServerSettings = field(default_factory=ServerSettings)
     plain_host: str = ""
     plain_port: int = 8080
@@ -82,8 +82,8 @@ class Settings:
 class Controller:
     """One replica of the operator; works while its `async with` block lasts.
 
-    Changes of jobs and pools go to `feed`, whose follower calls `job_changed` and `pool_changed`;
-    changes of their pods and nodes are acted upon here.
+    Changes of jobs and pools go to `feed`, whose reader (kopf) calls `job_changed` and
+    `pool_changed`; changes of their pods and nodes are handled here.
     """
 
     def __init__(self, settings: Settings, client: Client, source: Source, feed: Feed) -> None:
@@ -158,7 +158,7 @@ class Controller:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        """Open probes first, and stand for leader only once agents are served."""
+        """Open probes first; become a candidate for the Lease only once agents are served."""
         enter = self._stack.enter_async_context
         self._election = self._candidate()
         leadership = Leadership(self._election, self._settings.address)
@@ -167,7 +167,7 @@ class Controller:
         identity = await load_patiently(self._source)
         self._has_identity = True
         self._board = Board(identity.world_key)
-        self._board.forget()  # not even which jobs there are, before it leads
+        self._board.forget()  # before it is the leader, it does not even know which jobs exist
         self._server = self._server_of(identity, leadership)
         self._reconciler = self._new_reconciler()
         self._searches = self._new_tuning_reconciler()
@@ -271,7 +271,7 @@ class Controller:
         )
 
     def _new_tuning_reconciler(self) -> TuningReconciler:
-        # Of its own: a TuningJob and a TrainingJob may have the same name.
+        # A separate one: a TuningJob and a TrainingJob may have the same name.
         horizon: Horizon[Key, Resource] = Horizon(self._caches, time.monotonic)
         wall = self._client.clock.now
         writer = TuningWriter(
@@ -304,7 +304,7 @@ class Controller:
         return self._election.leads
 
     def job_changed(self, key: Key) -> None:
-        """Look at a job soon; at once if a user wants something else of it."""
+        """Reconcile a job soon; at once if a user has changed it."""
         self._queue.add(key, urgent=key in self._urgent)
         self._urgent.discard(key)
 
@@ -314,19 +314,19 @@ class Controller:
             self._urgent.add(key)
 
     def pool_changed(self, name: str) -> None:
-        """Look at a pool in a moment."""
+        """Bring a pool up to date after a short pause."""
         self._pool_queue.add_after(name, _POOL_SECONDS)
 
     def search_changed(self, key: Key) -> None:
-        """Look at a TuningJob soon."""
+        """Reconcile a TuningJob soon."""
         self._search_queue.add(key)
 
     def stalled(self) -> str | None:
-        """Return which caches receive nothing any more; None if all do."""
+        """Return which caches receive nothing any more; None if all receive changes."""
         return self._caches.stalled()
 
     async def until_broken(self) -> None:
-        """Raise the error that ended the work of leading; the Lease then goes to others."""
+        """Raise the error that ended the leader's work; another replica then gets the Lease."""
         await asyncio.shield(self._leading)
 
     def _unready(self) -> str | None:
@@ -337,9 +337,9 @@ class Controller:
         return self._caches.blind()
 
     async def _lead(self) -> NoReturn:
-        """Work while this replica leads, and stop before another one begins."""
+        """Work while this replica is the leader, and stop before another one begins."""
         while True:
-            # Names of jobs come and go: who stands by for weeks would know them all by then.
+            # Otherwise a replica that stands by for weeks would collect the names of all old jobs.
             self._feed.pause()
             self._urgent.clear()
             self._queue.close()
@@ -351,7 +351,7 @@ class Controller:
             self._leading_since = time.monotonic()
             self._caches.rewound.clear()
             await self._caches.synced()
-            log.info("leading; %d jobs are known", self._caches.num_jobs)
+            log.info("this replica is the leader; %d jobs are known", self._caches.num_jobs)
             self._caches.spending.forget_all()
             await self._caches.survey()
             self._spend_keeper.begin()
@@ -374,12 +374,12 @@ class Controller:
                     "restored?): all caches are filled again"
                 )
             else:
-                log.info("no longer leading")
+                log.info("this replica is no longer the leader")
 
     def _fill_queues(self) -> None:
         """Queue all jobs, pools and orphans, and those of this replica's earlier term as leader.
 
-        First the jobs that may have lost a worker while nobody led.
+        The jobs that may have lost a worker while there was no leader come first.
         """
         self._feed.resume()
         self._queue.open()
@@ -401,7 +401,7 @@ class Controller:
             self._spend_queue.add(name)
 
     async def _work(self, key: Key) -> float | None:
-        """Look at one job, decide, act; returns when to look again."""
+        """Observe one job, decide, act; returns after how many seconds to do so again."""
         if not self._election.leads:
             return None
         if unseen_seconds := self._reconciler.unseen_seconds(key):

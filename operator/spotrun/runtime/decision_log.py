@@ -18,13 +18,13 @@ from spotrun.state.job_state import JobState, World
 
 
 def entries(before: JobState, decision: Decision) -> Iterator[str]:
-    """Yield the log lines of a decision; refreshed numbers and released pods are not worth one."""
+    """Yield the log lines of a decision; refreshed numbers and released pods get none."""
     after = decision.status
     if (before.phase, before.reason) != (after.phase, after.reason):
         yield f"{after.phase}: {after.message or after.reason or 'no reason given'}"
     new, old = after.world, before.world
     if _published_world(old) != _published_world(new):
-        members = f"workers {WorkerIds.of(new.members)}" if new.members else "nobody"
+        members = f"workers {WorkerIds.of(new.members)}" if new.members else "no workers"
         yield f"world {new.number}: {members}{'' if new.is_active else ', being prepared'}"
     created = [action.worker_id for action in decision.actions if isinstance(action, Create)]
     if created:
@@ -32,7 +32,7 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
     for why, worker_ids in _by_reason(decision.actions, Remove).items():
         yield f"remove {_workers(worker_ids)}: {why}"
     for why, worker_ids in _by_reason(decision.actions, Withdraw).items():
-        yield f"take {_workers(worker_ids)} back: {why}"
+        yield f"withdraw {_workers(worker_ids)}: {why}"
     for action in decision.actions:
         if isinstance(action, Resize):
             yield f"ask for {action.replicas} workers: {action.why}"
@@ -45,7 +45,7 @@ def entries(before: JobState, decision: Decision) -> Iterator[str]:
 def _by_reason(
     actions: Iterable[Action], kind: type[Remove] | type[Withdraw]
 ) -> Mapping[str, list[int]]:
-    """Merge actions of one reason: a gang that gives way is one line, not a thousand."""
+    """Merge actions with the same reason: a gang of a thousand workers then has one line."""
     worker_ids = defaultdict[str, list[int]](list)
     for action in actions:
         if isinstance(action, kind):

@@ -1,8 +1,8 @@
-"""Tuning of Python's collector of cycles, which must not pause everything at random.
+"""Tuning of Python's garbage collector, which must not pause the process at random times.
 
-A full collection looks at every object: with a thousand jobs of eight workers that takes a tenth of
-a second of a core and more, in which the event loop stands still, and by itself it comes with every
-burst of work. The caches have no cycles; those come from errors and from connections that end.
+A full collection visits every object: with a thousand jobs of eight workers that takes a tenth of a
+second or more, in which the event loop stops, and by default it happens in every burst of work. The
+caches have no reference cycles; these come from errors and from connections that end.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from collections.abc import Awaitable
 from typing import NoReturn
 
 COLLECT_SECONDS = 300.0
-"""Rarely enough for less than one reaction in a thousand to meet one."""
+"""The interval of collections: less than one reaction in a thousand meets one."""
 
 _NEVER = 1_000_000_000
 
 
 async def collect_rarely(settled: Awaitable[None]) -> NoReturn:
-    """Take over the full collections of the process, from when it has settled.
+    """Make the full collections of the process at fixed times, once `settled` has returned.
 
-    The objects that exist then are never looked at again; the collections of young objects go on.
+    The objects that exist then are never visited again; young objects are collected as usual.
     """
     usual = gc.get_threshold()
     try:

@@ -1,4 +1,4 @@
-"""kopf's handlers: they start and end the process, and take in changes of what users write.
+"""kopf's handlers: they start and end the process, and receive changes of users' objects.
 
 kopf watches our feed (`spotrun.kube.watch.kopf_feed`), not the API server: its own watch loses
 deletions and ends the process at errors that pass (ADR 0001).
@@ -18,13 +18,13 @@ class Receiver(Protocol):
     """The receiver of changes."""
 
     def job_changed(self, key: Key) -> None:
-        """Look at a job soon."""
+        """Reconcile a job soon."""
 
     def pool_changed(self, name: str) -> None:
-        """Look at a pool soon."""
+        """Bring a pool up to date soon."""
 
     def search_changed(self, key: Key) -> None:
-        """Look at a TuningJob soon."""
+        """Reconcile a TuningJob soon."""
 
 
 class HostedService(Receiver, Protocol):
@@ -93,9 +93,9 @@ _NEVER_SECONDS = 365 * 86_400.0
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Have kopf write nothing, and spend no time on unused features."""
-    # Our streams do not fall silent, and this timeout can end a watch in kopf 1.45 for good: where
-    # it strikes while kopf starts a task for an object, it cancels what waits there.
+    """Prevent kopf from writing anything, and from spending time on unused features."""
+    # Our streams need no such timeout, and in kopf 1.45 it can end a watch for ever: if it expires
+    # while kopf starts a task for an object, it cancels what waits there.
     settings.watching.inactivity_timeout = _NEVER_SECONDS
     settings.scanning.disabled = True
     settings.posting.enabled = False  # events are written by `act`, at most ten per job and hour
@@ -108,7 +108,7 @@ def names(resource: Resource) -> tuple[str, str, str]:
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """An empty diff: no handler asks what has changed, so no object is copied to know."""
+    """An empty diff: no handler needs to know what has changed, so no object is copied."""
 
     @override
     def build(self, **_: Any) -> kopf.BodyEssence:

@@ -1,7 +1,6 @@
 """kopf as the process: start-up, shutdown, signals (ADR 0001); and liveness.
 
-kopf's own liveness endpoint is not opened: anybody who reaches the port could open connections on
-it without end.
+kopf's own liveness endpoint is not opened, because it does not limit the number of connections.
 """
 
 import asyncio
@@ -37,11 +36,11 @@ class Service(kopf_handlers.Receiver, Protocol):
 
 
 OpenService = Callable[[Feed], AbstractAsyncContextManager[Service]]
-"""Opens what tells a feed of each change of a job or a pool."""
+"""Opens the service that reports each change of a job or a pool to the feed."""
 
 
 class OpeningService:
-    """The service, opened in the background: that takes as long as the API server is away."""
+    """The service, opened in the background: this waits until the API server answers."""
 
     def __init__(self, open_service: OpenService, stop: Callable[[], None]) -> None:
         self.feed = Feed(FED)
@@ -59,17 +58,17 @@ class OpeningService:
         return None if self.service is None else self.service.stalled()
 
     def job_changed(self, key: Key) -> None:
-        """Have the service look at a job."""
+        """Have the service reconcile a job."""
         if self.service is not None:
             self.service.job_changed(key)
 
     def pool_changed(self, name: str) -> None:
-        """Have the service look at a pool."""
+        """Have the service bring a pool up to date."""
         if self.service is not None:
             self.service.pool_changed(name)
 
     def search_changed(self, key: Key) -> None:
-        """Have the service look at a TuningJob."""
+        """Have the service reconcile a TuningJob."""
         if self.service is not None:
             self.service.search_changed(key)
 
@@ -90,11 +89,11 @@ class OpeningService:
                 await service.until_broken()
         except Exception as error:  # raised again when kopf has ended
             self.failure = error
-        self._stop()  # not where it is cancelled: kopf fails at a second signal while it ends
+        self._stop()  # not if it is cancelled: kopf fails at a second signal while it ends
 
 
 async def host(open_service: OpenService, *, liveness: tuple[str, int] | None = None) -> None:
-    """Run a service until SIGTERM or SIGINT; a second one ends the process on the spot.
+    """Run a service until SIGTERM or SIGINT; a second one ends the process immediately.
 
     `liveness` is the host and the port of /healthz; the empty host means every address. Raises the
     service's errors.
@@ -117,7 +116,7 @@ async def _run(hosted: OpeningService, stop: asyncio.Event) -> None:
     operator = asyncio.create_task(
         kopf.operator(
             registry=registry,
-            # For its peering, which is off. By default it is the user's name, and some have none.
+            # For kopf's peering, which is off. The default is the user's name, which may not exist.
             identity=cast("Any", "spotrun"),
             standalone=True,  # leader election is ours: kopf's peering is not a lock
             clusterwide=True,
@@ -147,7 +146,7 @@ async def _end_of(
 
 
 async def _install_signal_handlers(ready: asyncio.Event, stop: asyncio.Event) -> None:
-    """Replace kopf's handlers, which do not expect a second signal, once they are there."""
+    """Replace kopf's handlers, which do not expect a second signal, once they are installed."""
     await ready.wait()
     loop = asyncio.get_running_loop()
 
@@ -155,7 +154,7 @@ async def _install_signal_handlers(ready: asyncio.Event, stop: asyncio.Event) ->
         if stop.is_set():
             loop.remove_signal_handler(number)
             os.kill(os.getpid(), number)
-        log.info("%s: stopping (once more to end at once)", number.name)
+        log.info("%s: stopping (send it again to end at once)", number.name)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -2,8 +2,8 @@
 
     kopf run --module spotrun.runtime.kopf_run --all-namespaces --standalone
 
-Its options are the variables of docs/configuration.md, such as SPOTRUN_ADVERTISE; logging is
-kopf's. `spotrun operator` is the same operator with flags of its own.
+Its options are the variables of docs/configuration.md, such as SPOTRUN_ADVERTISE; kopf does the
+logging. `spotrun operator` is the same operator with its own flags.
 """
 
 import logging

@@ -26,7 +26,7 @@ _context: ContextVar[LogContext | None] = ContextVar("spotrun_log_context", defa
 
 
 def about(job: str) -> LogContext:
-    """Mark everything that this task logs from here on as concerning a job."""
+    """Mark everything that this task logs from now on with the name of a job."""
     context = LogContext(job)
     _context.set(context)
     return context
@@ -39,12 +39,12 @@ def set_up(style: Format, level: int) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     logging.captureWarnings(True)
     if level > logging.DEBUG:
-        # They tell of their own comings and goings, and of each probe that was answered.
+        # They log their own start and end, and each probe that was answered.
         logging.getLogger("kopf").setLevel(logging.ERROR)
         logging.getLogger("aiohttp.access").setLevel(logging.ERROR)
 
 
-# Nothing here logs a secret on purpose; an error of a library that quotes its input might.
+# The operator logs no secrets, but an error of a library may quote its input.
 _SECRETS = re.compile(
     r"(?<=bearer )[\w.~+/=-]{8,}"
     r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"  # a JSON web token
@@ -54,7 +54,7 @@ _SECRETS = re.compile(
 
 
 def _plain(text: str) -> str:
-    """Escape characters that would break a line or steer a terminal, as Python does."""
+    """Escape characters that would break a line or control a terminal, as Python does."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
@@ -71,10 +71,10 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         context = _context.get()
         where = "" if context is None else f" [{context.job}{_suffix(context)}]"
-        # Others' words are in messages: one message is one line, whatever they are.
+        # Messages contain texts of other programs: one message is one line in any case.
         message = _plain(record.getMessage())
         line = f"{_time(record)} {record.levelname:7} {record.name}{where}: {message}"
-        # And in tracebacks, in which no line can be taken for one of ours.
+        # So do tracebacks: each line is indented, so that it does not look like a line of ours.
         trace = [f"  {_plain(part)}" for part in _trace(self, record).split("\n") if part]
         return _clean("\n".join((line, *trace)))
 

@@ -1,7 +1,7 @@
 """The flags of `spotrun operator`; each has an environment variable, for manifests and charts.
 
-A flag counts before its variable, and that before the default. Standard library only: `--help`
-needs no other.
+A flag takes precedence over its variable, and the variable over the default. Only the standard
+library is used, so that `--help` needs nothing else.
 """
 
 import argparse
@@ -93,14 +93,14 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
 
 def _yes_or_no(value: str) -> bool:
     if value.lower() not in {"true", "false"}:
-        raise ValueError(f"{value!r} is neither: use true or false")
+        raise ValueError(f"{value!r} is not allowed: use true or false")
     return value.lower() == "true"
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in choices:
-            raise ValueError(f"{value!r} is none of these: use {' or '.join(choices)}")
+            raise ValueError(f"{value!r} is not allowed: use {' or '.join(choices)}")
         return value
 
     return read
@@ -324,7 +324,7 @@ class Options:
         if any(given) and not all(given):
             raise ValueError(
                 "--tls-cert, --tls-key and --tls-ca go together: give all three, or none of them "
-                "for an authority of our own"
+                "if the operator should create its own authority"
             )
         ports = [self.agents_port, self.metrics_port, self.liveness_port]
         if len(set(ports)) < len(ports):
@@ -347,7 +347,7 @@ def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ)
         if value is None:
             name, value = variable(one.name), environment.get(variable(one.name), "")
             if not value or _is_a_service_link(value):
-                continue  # charts write variables without a value, too
+                continue  # charts also write variables without a value
         try:
             chosen[one.name] = one.metadata["read"](value)
         except ValueError as error:
@@ -356,7 +356,7 @@ def read(given: argparse.Namespace, environment: Mapping[str, str] = os.environ)
 
 
 def read_environment(environment: Mapping[str, str] = os.environ) -> Options:
-    """Return the options of an environment alone; raises ValueError that says what to do."""
+    """Return the options from the environment alone; raises ValueError that says what to do."""
     return read(
         argparse.Namespace(**dict.fromkeys(one.name for one in fields(Options))), environment
     )

@@ -12,13 +12,13 @@ log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 2.0
 _FILLED_SECONDS = 2.0
-"""The time after which 10,000 pods are listed."""
+"""The time in which 10,000 pods are listed."""
 
 
 async def explain_if_empty(
     client: Client, selections: Sequence[Selection], are_filled: Callable[[], bool]
 ) -> None:
-    """Explain why caches stay empty, so that people can do something about it."""
+    """Explain in the log why caches stay empty, and what to do."""
     await asyncio.sleep(_FILLED_SECONDS)
     if not are_filled():
         await explain(client, selections)
@@ -43,7 +43,7 @@ async def explain(client: Client, selections: Sequence[Selection]) -> None:
 async def warn_if_missing(
     namespace: str, synced: Callable[[], Awaitable[None]], exists: Callable[[], bool]
 ) -> None:
-    """Warn of a missing namespace: a misspelled one has no jobs, and never will have any."""
+    """Warn of a missing namespace: perhaps its name is misspelled, and it will never have jobs."""
     await synced()
     if not exists():
         log.warning(

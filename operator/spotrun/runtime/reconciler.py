@@ -37,21 +37,22 @@ from spotrun.state.worker_outcomes import in_doubt
 log = logging.getLogger(__name__)
 
 _DOUBT_SECONDS = 0.5
-"""Workers in doubt are asked for a sign of life this often; after 1 s of silence they are lost."""
+"""The interval at which workers in doubt are asked for a sign of life; silent for 1 s, they count
+as lost."""
 _NOT_YET_SEEN_SECONDS = 0.02
-"""Our own write comes back through the watch within milliseconds; until then nothing is decided."""
+"""The watch shows our own write within milliseconds; until then nothing is decided."""
 
 _UNDECIDED = Backoff(least_seconds=1.0, most_seconds=60.0)
-"""The pauses between tries to decide about a job at which a policy fails: each costs a whole
+"""The pauses between attempts to decide about a job for which a policy fails: each costs a whole
 decision."""
 
 _RESTARTS = Rate(per_second=10, burst=100)
-"""The rate of restarts of worlds, of all jobs: a thousand that fail together are back after a
-minute and a half."""
+"""The rate of restarts of worlds, of all jobs: a thousand that fail together have all started again
+after a minute and a half."""
 
 
 class Reconciler:
-    """Reconciles all jobs, one call at a time for each job, and only while this replica leads."""
+    """Reconciles all jobs, one call at a time for each, while this replica is the leader."""
 
     def __init__(
         self,
@@ -91,14 +92,14 @@ class Reconciler:
 
     @property
     def remembered(self) -> Collection[Key]:
-        """The jobs in memory; while others led, some may have been deleted."""
+        """The jobs in memory; some may have been deleted while another replica was the leader."""
         return {*self._memories, *self._hidden.jobs}
 
     async def reconcile(self, key: Key, leading_since: float) -> float:
-        """Bring one job further; return the seconds until the next look, infinity for none.
+        """Observe one job, decide, act; return the seconds until the next time, infinity for none.
 
-        Raises KubeError if Kubernetes does not let it. A policy that fails keeps nobody from
-        suspending the job, or from deleting it.
+        Raises KubeError if a request fails. If a policy fails, users can still suspend the job, or
+        delete it.
         """
         context = log_format.about(f"{key.namespace}/{key.name}")
         memory = self._memories.setdefault(key, Memory())
@@ -116,7 +117,7 @@ class Reconciler:
         wake_after_seconds = min(await self._decide(job, memory, context), seen.wake_after_seconds)
         wake_after_seconds = min(wake_after_seconds, self._caches.wake_after_seconds(key))
         if holds_back(job.status):
-            return wake_after_seconds  # when the job goes on it is looked at anyway
+            return wake_after_seconds  # when the job continues, it is reconciled in any case
         return min(
             wake_after_seconds,
             self._volumes.wake_after_seconds(claims),
@@ -133,7 +134,7 @@ class Reconciler:
     def unseen_seconds(self, key: Key) -> float:
         """Return how long to wait until caches show our own writes; 0 if they show all of them.
 
-        Nothing is decided on older facts; if a write got lost on its way, its resource is listed
+        Nothing is decided on older facts; if the watch has missed a write, its resource is listed
         again.
         """
         if self._horizon.caught_up(key):
@@ -154,7 +155,7 @@ class Reconciler:
         publish(self._board, job, job.status, job.version)
         job, decision = self._decision(job, memory)
         if self._caches.spending.must_ask(job, decision.status):
-            return float("inf")  # it is woken by the answer
+            return float("inf")  # the answer wakes the job
         doubted = self._ask_for_signs_of_life(job)
         context.world_number = decision.status.world.number or None
         promises, key = self._caches.pools.promises, Key(job.namespace, job.name)
@@ -177,7 +178,7 @@ class Reconciler:
         return min(outcome.wake_after_seconds, wake_after_seconds, doubt_seconds)
 
     def _decision(self, job: JobSnapshot, memory: Memory) -> tuple[JobSnapshot, Decision]:
-        """Decide, or release a job that cannot be decided; return the job with the reason."""
+        """Decide, or release a job about which deciding fails; return it with the reason."""
         now = self._wall()
         try:
             decision = decide(job, now)
@@ -192,13 +193,13 @@ class Reconciler:
         return job, decision
 
     def _note_hidden(self, job: JobSnapshot, memory: Memory) -> None:
-        """Note the workers whose pods caches should show and do not; an odd ledger names none."""
+        """Note the workers whose pods caches should show and do not; none if the ledger is bad."""
         shown_before, memory.shown = memory.shown, frozenset(w.worker_id for w in job.workers)
         try:
             missing = hidden(job, shown_before) if job.has_ledger else frozenset[int]()
         except Exception:
             log.exception(
-                "%s/%s: which workers have lost their labels is not known",
+                "%s/%s: the operator cannot tell which workers have lost their labels",
                 job.namespace,
                 job.name,
             )
@@ -208,7 +209,7 @@ class Reconciler:
         memory.hidden = {n: memory.hidden.get(n, since.get(n)) for n in missing}
 
     async def _part_with(self, key: Key, memory: Memory) -> None:
-        """Release what a deleted job has left, and announce what it has cost."""
+        """Release the pods that a deleted job left behind, and announce its final cost."""
         await self._let_go_of_hidden(key, memory)
         if (last := memory.last) is not None and last.broken is None:
             self._devices.forget(device_claims_of(last.spec, last.status, last.namespace))
@@ -217,7 +218,7 @@ class Reconciler:
         memory.last = None
 
     async def _let_go_of_hidden(self, key: Key, memory: Memory) -> None:
-        """Release the workers of a job that was just deleted if their labels were taken off."""
+        """Release the workers of a job that was just deleted, if they have lost their labels."""
         if (last := memory.last) is None:
             return
         shown = {pod.metadata.name for pod in self._caches.jobs.pods_of(key)}
@@ -226,14 +227,14 @@ class Reconciler:
         await self._hidden.let_go(last, unseen)
 
     def _log_once(self, job: JobSnapshot, memory: Memory, error: Exception | None) -> None:
-        """Log why a job cannot be decided when that is new: it is found at each look."""
+        """Log a new reason why no decision about a job is possible; the same one only once."""
         words = job.broken.message if job.broken is not None else ""
         if words and words != memory.broken:
             log.error("%s/%s: %s", job.namespace, job.name, words, exc_info=error)
         memory.broken = words
 
     def _ask_for_signs_of_life(self, job: JobSnapshot) -> bool:
-        """Answer the held polls of workers in doubt: a live agent asks again in milliseconds."""
+        """Answer the open polls of workers in doubt: a live agent asks again in milliseconds."""
         doubted = in_doubt(job) if job.broken is None else frozenset[int]()
         for worker in job.workers:
             if worker.worker_id in doubted:
@@ -250,7 +251,7 @@ class Reconciler:
             self._deleted_jobs.keep(published(last, status))
 
     def _forget(self, key: Key) -> float:
-        """Forget a deleted job, but go on awaiting writes to its pods: none is released twice."""
+        """Forget a deleted job, but not the writes to its pods, so that none is released twice."""
         self._memories.pop(key, None)
         self._queue.forget(key)
         self._caches.forget(key)
@@ -259,5 +260,5 @@ class Reconciler:
 
 
 def _waits_to_create(job: JobSnapshot, memory: Memory) -> bool:
-    """Whether workers were refused, or could not be made: they are tried again after a pause."""
+    """Whether workers were refused, or could not be created: this is repeated after a pause."""
     return memory.refused is not None or creation_of(job) in memory.failing

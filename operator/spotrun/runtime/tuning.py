@@ -23,7 +23,7 @@ from spotrun.search import Nothing, Suggestion, needs_process
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 0.02
-"""Our own write comes back through the watch within milliseconds."""
+"""The watch shows our own write within milliseconds."""
 
 
 class TuningReconciler:
@@ -49,11 +49,11 @@ class TuningReconciler:
         self._models = Models(suggest, wake, clock)
 
     def stop_asking(self) -> None:
-        """End the processes that look for values: this replica leads no more."""
+        """End the processes that look for values: this replica is no longer the leader."""
         self._models.forget_all()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring one search further; return when to look again, None: when something changes."""
+        """Observe one search, decide, act; return when to do so again, None: after a change."""
         if not self._horizon.caught_up(key):
             for resource in self._horizon.overdue(key):
                 self._caches.relist(resource)
@@ -72,7 +72,7 @@ class TuningReconciler:
             log.debug("tuningjob %s/%s has changed meanwhile: %s", *key, error)
             return SOON_SECONDS
         if decision.num_wanted and decision.status != search.status:
-            wait_seconds = min(wait_seconds, _AGAIN_SECONDS)  # one trial begins at a look
+            wait_seconds = min(wait_seconds, _AGAIN_SECONDS)  # each pass begins one trial
         return wait_seconds if wait_seconds < float("inf") else None
 
     async def _look(self, key: Key) -> TuningSnapshot | None:

@@ -1,7 +1,7 @@
 """The search for good parameters: pure functions of a space, the trials so far, and a seed.
 
-No clock, no I/O, and no random numbers but those that follow from the seed (`draws.py`). What takes
-Optuna is in `process/`, which runs in a process of its own and is imported by nobody.
+No clock, no I/O, and only random numbers that follow from the seed (`draws.py`). The code that
+needs Optuna is in `process/`, which runs in its own process and is imported by no other module.
 """
 
 from spotrun.search.algorithms import (

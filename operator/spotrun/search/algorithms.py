@@ -8,7 +8,7 @@ class Sampler(StrEnum):
     """The model of a Bayesian search; both are Optuna's."""
 
     TPE = "TPE"
-    GP = "GP"  # it needs torch and scipy beside the operator
+    GP = "GP"  # it needs torch and scipy in the operator's image
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,18 @@ class Random:
 
 @dataclass(frozen=True, slots=True)
 class Sobol:
-    """A sequence that covers the space evenly, wherever it is cut off."""
+    """A sequence that covers the space evenly, after any number of points."""
 
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Bayesian:
-    """A model of the trials that have ended says what to try next."""
+    """A model of the trials that have ended proposes the next values."""
 
     seed: int = 0
     sampler: Sampler = Sampler.TPE
-    startup_trials: int = 10  # of a Sobol sequence, before the model is asked
+    startup_trials: int = 10  # from a Sobol sequence, before the model is used
     per_dollar: bool = False  # rank by expected improvement per expected dollar
 
     def __post_init__(self) -> None:
@@ -48,17 +48,17 @@ class Bayesian:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Population-based training: the worst go on from the best's checkpoints, with other values.
+    """Population-based training: the worst continue from checkpoints of the best, with new values.
 
-    Trial `number` is member `number % size` in the round `number // size`; a round of a member is
-    a trial of its own, which begins from its parent's checkpoint.
+    Trial `number` is member `number % size` in the round `number // size`. Each round of a member
+    is a separate trial, which begins from its parent's checkpoint.
     """
 
     size: int
     rounds: int
     seed: int = 0
-    replaced: float = 0.25  # the share of members that go on from the best; as many are the best
-    resampled: float = 0.25  # the probability that a value of those is drawn anew
+    replaced: float = 0.25  # share of members that continue from the best, an equal share
+    resampled: float = 0.25  # the probability that a value of theirs is drawn again
 
     def __post_init__(self) -> None:
         if self.size < 2 or self.rounds < 1:
@@ -68,8 +68,8 @@ class Population:
             )
         if not 0 < self.replaced <= 0.5:
             raise ValueError(
-                f"a population replaces a share of {self.replaced:g}: give more than 0, and at "
-                "most 0.5, for as many are the best"
+                f"a population replaces a share of {self.replaced:g}: give more than 0 and at "
+                "most 0.5, because the same share counts as the best"
             )
 
 

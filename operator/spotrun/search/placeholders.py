@@ -7,7 +7,7 @@ from typing import Any
 
 from spotrun.search.space import Value, Values
 
-# As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and what follows it is text.
+# As in Kubernetes' own $(NAME): $$ stands for a dollar sign, and the text after it is literal.
 _PLACEHOLDER = re.compile(r"\$\$|\$\(params\.([^)]*)\)")
 
 
@@ -17,8 +17,8 @@ def with_params(
     """Return a pod template whose containers have the values of a trial.
 
     `$(params.NAME)` is replaced in command, args and values of env; each container gets the
-    variable from which `params()` reads them. Raises ValueError for a name that the trial does not
-    have.
+    variable from which `params()` reads them. Raises ValueError for a name that is not a parameter
+    of the trial.
     """
     spec = pod_template.get("spec", {})
     changed = {
@@ -32,7 +32,7 @@ def with_params(
 def stages_with_params(stages: Sequence[Mapping[str, Any]], values: Values) -> list[dict[str, Any]]:
     """Return the stages of a training with the values of a trial in their args and params.
 
-    No kubelet reads them, so a dollar sign is one. Raises ValueError as `with_params` does.
+    No kubelet reads them, so $$ becomes a dollar sign here. Raises ValueError like `with_params`.
     """
 
     def filled(text: str) -> str:
@@ -48,7 +48,7 @@ def stages_with_params(stages: Sequence[Mapping[str, Any]], values: Values) -> l
 
 
 def replace_params(text: str, values: Values) -> str:
-    """Replace each `$(params.NAME)` in a text; raises ValueError for a name that is not there."""
+    """Replace each `$(params.NAME)` in a text; raises ValueError for an unknown name."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] is None:
@@ -65,12 +65,12 @@ def replace_params(text: str, values: Values) -> str:
 
 
 def placeholders(text: str) -> frozenset[str]:
-    """Return the names of the parameters that a text asks for."""
+    """Return the names of the parameters that a text contains as placeholders."""
     return frozenset(found for found in _PLACEHOLDER.findall(text) if found)
 
 
 def text_of(value: Value) -> str:
-    """Return a value as an argument has it: numbers so that they are read back as the same."""
+    """Return a value as an argument; a number is read back as the same number."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -90,10 +90,10 @@ def _with_values(container: Mapping[str, Any], values: Values, variable: str) ->
 
 
 def _replaced(given: object, values: Values) -> object:
-    """Replace in texts; a number without quotes stays, and the API server says that it is one."""
+    """Replace in texts; a number without quotes is kept, and the API server reports it."""
     return replace_params(given, values) if isinstance(given, str) else given
 
 
 def _escaped(text: str) -> str:
-    """Keep the kubelet from expanding what a value says: it turns $$ into a dollar sign."""
+    """Escape a value, so that the kubelet does not expand it: $$ becomes a dollar sign there."""
     return text.replace("$", "$$")

@@ -1,7 +1,7 @@
-"""Population-based training (Jaderberg et al. 2017), a round of all members after the other.
+"""Population-based training (Jaderberg et al. 2017): each round has one trial per member.
 
-What a member does in the next round follows from the round before alone, so it does not matter in
-which order trials end, or which of them a lost node delays.
+What a member does in the next round depends only on the round before. So neither the order in which
+trials end nor a lost node that delays one of them matters.
 """
 
 from spotrun.search.algorithms import Population
@@ -11,7 +11,7 @@ from spotrun.search.space import Domain, Space, Value
 from spotrun.search.trial import Direction, Outcome, Trial
 
 _FACTORS = (0.8, 1.2)
-"""Numbers are multiplied by one of these, as published."""
+"""The factors by one of which a number is multiplied, as published."""
 
 
 def next_member(
@@ -49,7 +49,7 @@ def next_member(
     parent = best[int(draw(seed, number, "parent") * len(best))]
     values = _explored(space, population, parent, number)
     return Suggestion(
-        values, parent.number, f"member {member} goes on from trial {parent.number}, a better one"
+        values, parent.number, f"member {member} continues from trial {parent.number}, a better one"
     )
 
 

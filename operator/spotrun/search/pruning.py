@@ -1,4 +1,4 @@
-"""Whether a trial is stopped early: by its reports at a step, never by the time it took."""
+"""Whether a trial is stopped early: by its reports at a step, never by its duration."""
 
 import math
 from bisect import bisect_left
@@ -18,15 +18,15 @@ class NoPruning:
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """Stop a trial whose best value is worse than the median of complete ones at that step."""
+    """Stop a trial whose best value is worse than the median of complete trials at that step."""
 
-    startup_trials: int = 5  # complete ones, before the first is stopped
-    warmup_steps: int = 0  # of each trial, in which it is not stopped
+    startup_trials: int = 5  # complete trials that are needed before one is stopped
+    warmup_steps: int = 0  # steps of each trial in which it is not stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Asha:
-    """Asynchronous successive halving (Li et al. 2020): at each rung the best share goes on.
+    """Asynchronous successive halving (Li et al. 2020): at each rung the best share continues.
 
     The first rung is at `grace_steps`, each further one at `reduction` times as many steps.
     """
@@ -37,16 +37,16 @@ class Asha:
 
     def __post_init__(self) -> None:
         if self.reduction < 2:
-            raise ValueError(f"a reduction of {self.reduction} stops nobody: give 2 or more")
+            raise ValueError(f"a reduction of {self.reduction} stops no trial: give 2 or more")
         if not 0 < self.grace_steps < self.max_steps:
             raise ValueError(
-                f"graceSteps is {self.grace_steps} and maxSteps {self.max_steps}: give a grace of "
-                "at least one step, and fewer than the most"
+                f"graceSteps is {self.grace_steps} and maxSteps is {self.max_steps}: give a "
+                "graceSteps of at least 1 and below maxSteps"
             )
 
     @property
     def rungs(self) -> tuple[int, ...]:
-        """The steps at which trials are compared; at the last step there is nothing to stop."""
+        """The steps at which trials are compared; not the last step, where all end anyway."""
         steps, step = [], self.grace_steps
         while step < self.max_steps:
             steps.append(step)
@@ -58,7 +58,7 @@ class Asha:
 class Hyperband:
     """Brackets of successive halving (Li et al. 2018) that differ in their first rung.
 
-    A trial's number says which bracket it is in, in the published proportions; trials are compared
+    The number of a trial determines its bracket, in the published proportions. Trials are compared
     within their bracket.
     """
 
@@ -72,21 +72,21 @@ class Hyperband:
 
     @property
     def brackets(self) -> tuple[Asha | NoPruning, ...]:
-        """The brackets, from the one that stops soonest to the one that stops nobody."""
+        """The brackets, from the one that stops trials earliest to the one that stops none."""
         rungs = Asha(self.grace_steps, self.max_steps, self.reduction).rungs
         halving = (Asha(rung, self.max_steps, self.reduction) for rung in rungs)
         return (*halving, NoPruning())
 
     def bracket_of(self, number: int) -> int:
-        """Return the place of a trial's bracket."""
+        """Return the index of a trial's bracket."""
         return _bracket_of(self, number)
 
 
 @lru_cache(4096)
 def _bracket_of(hyperband: Hyperband, number: int) -> int:
-    """Keep what is asked for each pair of trials: a thousand of them have many."""
+    """Return the bracket's index, cached: it is needed for each pair of trials, which are many."""
     most = len(hyperband.brackets) - 1
-    # As many as Hyperband begins in a bracket with that many rungs.
+    # The number of trials that Hyperband begins in a bracket with that many rungs.
     shares = [
         math.ceil((most + 1) / (rungs + 1) * hyperband.reduction**rungs)
         for rungs in range(most, -1, -1)
@@ -111,13 +111,14 @@ class Stop:
 
 
 class Judge:
-    """Says of the running trials of a search which are to be stopped now.
+    """Decides which running trials of a search must be stopped now.
 
-    What several of them are compared with is looked up once: at a rung all who have come there.
+    Values that several trials are compared with are collected once: at a rung, those of all trials
+    that have reached it.
     """
 
     def __init__(self, pruning: Pruning, trials: Iterable[Trial], direction: Direction) -> None:
-        """`trials` are all of the search, with those that are to be judged."""
+        """`trials` are all trials of the search, including those that are judged."""
         self._pruning = pruning
         self._trials = tuple(trials)
         self._direction = direction
@@ -126,9 +127,9 @@ class Judge:
         self._complete = [one for one in self._trials if one.outcome is Outcome.COMPLETE]
 
     def why_stopped(self, trial: Trial) -> Stop | None:
-        """Return why a running trial is to be stopped now; None: it goes on.
+        """Return why a running trial must be stopped now; None: it continues.
 
-        Of a value that is no number nothing follows here: that is the trial's own failure.
+        A value that is not a number stops no trial here: it is a failure of the trial itself.
         """
         if isinstance(self._pruning, Median):
             return self._below_median(self._pruning, trial)
@@ -147,16 +148,16 @@ class Judge:
         return self._pruning if isinstance(self._pruning, Asha) else None
 
     def _below_rung(self, asha: Asha, trial: Trial) -> Stop | None:
-        """Judge a trial once at each rung, among those that have come there before it.
+        """Judge a trial once at each rung, among the trials that have reached it before.
 
-        Judged again and again, as others come, nearly all would be stopped between two rungs. The
-        share is rounded up, so the best one goes on however few have come.
+        If it were judged again whenever another trial arrives, nearly all would be stopped between
+        two rungs. The share is rounded up, so the best one continues even among few trials.
         """
         rung = _rung_of(asha, trial)
         if rung <= trial.rung:
             return None
         first = trial.first_from(rung)
-        assert first is not None, "it has come there"
+        assert first is not None, "the trial has reached this rung"
         losses = self._at_rung(trial, rung)
         count = len(losses)
         room = -(-count // asha.reduction)
@@ -165,11 +166,11 @@ class Judge:
         return Stop(
             first.step,
             f"at step {rung} it had {first.value:.5g}, not among the best {room} of "
-            f"{count} trials that have come so far",
+            f"{count} trials that have reached it so far",
         )
 
     def _at_rung(self, trial: Trial, step: int) -> list[float]:
-        """Return the losses of all who have come to a rung of a trial's bracket, the best first."""
+        """Return the losses of all trials that reached a rung of this bracket, the best first."""
         rule, among = self._pruning, self._trials
         bracket = rule.bracket_of(trial.number) if isinstance(rule, Hyperband) else 0
         known = self._rungs.get((bracket, step))

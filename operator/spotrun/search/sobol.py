@@ -1,8 +1,8 @@
-"""A Sobol sequence: points that cover a space evenly, wherever the sequence is cut off.
+"""A Sobol sequence: points that cover a space evenly, after any number of them.
 
 The directions are those of S. Joe and F. Y. Kuo, "Constructing Sobol sequences with better
 two-dimensional projections", SIAM J. Sci. Comput. 30 (2008), the first twenty. The sequence is
-forty lines here; scipy's would bring 100 MB into the operator's image.
+forty lines here; scipy would add 100 MB to the operator's image.
 """
 
 from functools import cache
@@ -36,9 +36,9 @@ _POLYNOMIALS: tuple[tuple[int, tuple[int, ...]], ...] = (
 
 
 def sobol(number: int, dimensions: int, seed: int | None = 0) -> tuple[float, ...]:
-    """Return a point of the sequence, from 0 to below 1 in each dimension.
+    """Return a point of the sequence, at least 0 and below 1 in each dimension.
 
-    A seed shifts all points in the same way, which keeps how evenly they lie; None: unshifted.
+    A seed shifts all points in the same way, so they stay evenly spread; None: not shifted.
     """
     shifts = (
         0 if seed is None else int(draw(seed, "sobol", dimension) * 2**_BITS)

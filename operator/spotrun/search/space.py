@@ -1,4 +1,4 @@
-"""The values that trials may have: ranges and choices, some under a condition."""
+"""The values that trials may have: ranges and choices, some only under a condition."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,14 +9,14 @@ Value = str | int | float | bool
 Values = Mapping[str, Value]
 
 MOST_PARAMETERS = 20
-"""The most parameters of a space: a Sobol sequence has that many directions here."""
+"""The maximum number of parameters: the Sobol sequence here has that many dimensions."""
 MOST_GRID = 10_000
-"""The most trials of a grid."""
+"""The maximum number of trials of a grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """A number between two bounds, each as likely."""
+    """A number between two bounds; all values are equally likely."""
 
     low: float
     high: float
@@ -39,7 +39,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class LogUniform:
-    """A number between two bounds above 0; each power of ten is as likely as the next."""
+    """A number between two bounds above 0; each power of ten is equally likely."""
 
     low: float
     high: float
@@ -67,7 +67,7 @@ class LogUniform:
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A whole number from `low` to `high`, in steps from `low` on."""
+    """A whole number from `low` to `high`, in steps that count from `low`."""
 
     low: int
     high: int
@@ -88,7 +88,7 @@ class Int:
         return self.low + min(int(position * self.count), self.count - 1) * self.step
 
     def position(self, value: Value) -> float:
-        """Return the position of a value: the middle of those that lead to it."""
+        """Return the position of a value: the middle of the positions that give it."""
         return ((float(value) - self.low) / self.step + 0.5) / self.count
 
     def near(self, value: Value, factor: float) -> int:
@@ -102,7 +102,7 @@ class Int:
 
 @dataclass(frozen=True, slots=True)
 class Categorical:
-    """One of some choices, each as likely."""
+    """One of several choices, all equally likely."""
 
     choices: tuple[Value, ...]
 
@@ -110,7 +110,7 @@ class Categorical:
         if not self.choices:
             raise ValueError("categorical has no choices: give at least one")
         if len(set(map(_identity, self.choices))) != len(self.choices):
-            raise ValueError("categorical has a choice twice: give each once")
+            raise ValueError("categorical has the same choice twice: give each choice once")
 
     @property
     def count(self) -> int:
@@ -122,15 +122,15 @@ class Categorical:
         return self.choices[min(int(position * self.count), self.count - 1)]
 
     def index(self, value: Value) -> int:
-        """Return the place of a choice; raises ValueError if it is none."""
+        """Return the index of a choice; raises ValueError if there is no such choice."""
         return [_identity(choice) for choice in self.choices].index(_identity(value))
 
     def position(self, value: Value) -> float:
-        """Return the position of a choice: the middle of those that lead to it."""
+        """Return the position of a choice: the middle of the positions that give it."""
         return (self.index(value) + 0.5) / self.count
 
     def near(self, value: Value, factor: float) -> Value:
-        """Return the same choice: choices have no order, so none is nearer than another."""
+        """Return the same choice: choices have no order, so no other one is near."""
         return value
 
 
@@ -139,13 +139,13 @@ Domain = Uniform | LogUniform | Int | Categorical
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The condition under which a parameter exists: another one has one of these values."""
+    """The condition under which a parameter exists: another parameter has one of these values."""
 
     parameter: str
     values: tuple[Value, ...]
 
     def holds(self, values: Values) -> bool:
-        """Whether these values meet the condition; a parameter that does not exist meets none."""
+        """Whether these values meet the condition; not met if the other parameter is missing."""
         if self.parameter not in values:
             return False
         return _identity(values[self.parameter]) in map(_identity, self.values)
@@ -157,10 +157,10 @@ class Parameter:
 
     name: str
     domain: Domain
-    when: tuple[When, ...] = ()  # all of them have to hold
+    when: tuple[When, ...] = ()  # all of them must hold
 
     def is_active(self, values: Values) -> bool:
-        """Whether the parameter exists where the ones before it have these values."""
+        """Whether the parameter exists if the ones before it have these values."""
         return all(condition.holds(values) for condition in self.when)
 
 
@@ -184,7 +184,7 @@ class Space:
             known[parameter.name] = parameter
 
     def fill(self, choose: Callable[[Parameter], Value]) -> dict[str, Value]:
-        """Return a value for each parameter that exists under those chosen before."""
+        """Return a value for each parameter that exists, given the values chosen before it."""
         values: dict[str, Value] = {}
         for parameter in self.parameters:
             if parameter.is_active(values):
@@ -192,13 +192,13 @@ class Space:
         return values
 
     def at(self, position: Callable[[str], float]) -> dict[str, Value]:
-        """Return the values at these positions, from 0 to below 1, by the parameters' names."""
+        """Return the values by parameter name, at positions of at least 0 and below 1."""
         return self.fill(lambda parameter: parameter.domain.at(position(parameter.name)))
 
     def grid(self) -> Iterator[dict[str, Value]]:
         """Yield the points of a grid; the last parameter changes first.
 
-        Raises ValueError where a parameter has no end of values, or the grid is too large.
+        Raises ValueError if a parameter has infinitely many values, or the grid is too large.
         """
         size = self.grid_size()
         assert size <= MOST_GRID
@@ -209,7 +209,7 @@ class Space:
         for parameter in self.parameters:
             if isinstance(parameter.domain, Uniform | LogUniform):
                 raise ValueError(  # noqa: TRY004 - a user's mistake
-                    f"a grid cannot have all values of {parameter.name}, which is a range: give "
+                    f"a grid cannot try all values of {parameter.name}, which is a range: give "
                     "categorical choices or an int, or search with random or sobol"
                 )
         size = sum(1 for _ in islice(self._points(0, {}), MOST_GRID + 1))
@@ -237,7 +237,7 @@ class Space:
 
 def _check_bounds(low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"the range from {low} to {high} has no end: give finite bounds")
+        raise ValueError(f"the range from {low} to {high} is infinite: give finite bounds")
     if low >= high:
         raise ValueError(f"the range from {low:g} to {high:g} is empty: give a min below the max")
 
@@ -260,5 +260,5 @@ def _check_condition(name: str, condition: When, known: Mapping[str, Parameter])
 
 
 def _identity(value: Value) -> tuple[bool, bool, Value]:
-    """Tell 1 from true and from "1"; 1 and 1.0 are the same."""
+    """Return a key that differs for 1, true and "1"; 1 and 1.0 have the same key."""
     return (isinstance(value, bool), isinstance(value, str), value)

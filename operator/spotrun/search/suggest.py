@@ -16,20 +16,20 @@ from spotrun.search.trial import Direction, Outcome, Trial
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question for the values of a trial that is about to begin."""
+    """A request for the values of a trial that is about to begin."""
 
     space: Space
     algorithm: Algorithm
     direction: Direction
-    number: int  # of the trial: the history has all that were begun before
+    number: int  # of the trial: the history has all trials that began before
     history: tuple[Trial, ...] = ()
     budget_left: float = 1.0
-    """The share of the budget that is left, from 0 to 1: the less there is, the less a trial's cost
-    counts where trials are ranked per dollar."""
+    """The share of the budget that is left, from 0 to 1. The less is left, the less the cost of a
+    trial counts if trials are ranked per dollar."""
 
 
 def needs_process(question: Question) -> bool:
-    """Whether the answer takes Optuna, in a process of its own: `spotrun.search.process`."""
+    """Whether the answer needs Optuna, in its own process: `spotrun.search.process`."""
     algorithm = question.algorithm
     return isinstance(algorithm, Bayesian) and num_complete(question) >= algorithm.startup_trials
 
@@ -37,9 +37,9 @@ def needs_process(question: Question) -> bool:
 def suggest(question: Question) -> Suggestion | Nothing:
     """Return the values of the next trial, or why there are none now.
 
-    The same question has the same answer. Raises ValueError with a sentence for users.
+    The same question has the same answer. Raises ValueError with a message for users.
     """
-    assert not needs_process(question), "this question is for spotrun.search.process"
+    assert not needs_process(question), "spotrun.search.process must answer this question"
     space, algorithm, number = question.space, question.algorithm, question.number
     if isinstance(algorithm, Grid):
         return _of_grid(space, number)

@@ -1,4 +1,4 @@
-"""A trial of a search, as far as a search looks at it."""
+"""A trial of a search, with the facts that a search uses."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -16,9 +16,9 @@ class Direction(StrEnum):
     MAXIMIZE = "Maximize"
 
     def loss(self, value: float | None) -> float:
-        """Return a number that is smaller for the better; NaN and both infinities are the worst.
+        """Return a number that is smaller if better; NaN and both infinities are the worst.
 
-        A training that diverged to the better side would stop all others.
+        Otherwise a training that diverged in the better direction would stop all others.
         """
         if value is None or not math.isfinite(value):
             return math.inf
@@ -47,7 +47,7 @@ class Report:
     """A value of the objective's metric, at a step."""
 
     step: int
-    value: float  # NaN and infinities stay what they are
+    value: float  # may be NaN or infinite
 
 
 _STEP = attrgetter("step")  # faster than a lambda where a thousand trials are judged
@@ -55,16 +55,16 @@ _STEP = attrgetter("step")  # faster than a lambda where a thousand trials are j
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One training with its values, and what is known of it."""
+    """One training with its values, and the facts known about it."""
 
     number: int  # from 0 on
     values: Values
     outcome: Outcome = Outcome.RUNNING
-    objective: float | None = None  # at its end; None while it runs, and where there is none
+    objective: float | None = None  # at its end; None while it runs, and if there is none
     reports: tuple[Report, ...] = ()  # by step, each step once
-    cost_usd: float | None = None  # in all; None: that is not known yet
+    cost_usd: float | None = None  # in total; None: not known yet
     parent: int | None = None  # the trial from whose checkpoint it began
-    rung: int = 0  # the step of the last rung at which it was compared and went on
+    rung: int = 0  # the step of the last rung at which it was compared and continued
 
     @property
     def step(self) -> int:
@@ -83,7 +83,7 @@ class Trial:
 
 
 def without_repeats(reports: tuple[Report, ...]) -> tuple[Report, ...]:
-    """Return the reports by step, each step once: after a rollback the first one stays."""
+    """Return the reports by step, each step once: after a rollback the first report is kept."""
     first: dict[int, Report] = {}
     for report in reports:
         first.setdefault(report.step, report)

@@ -1,1 +1,1 @@
-"""Replays of recorded markets: the operator's own decisions, and its peers', on a virtual clock."""
+"""Replays of recorded markets: decisions of the operator and of its peers, on a virtual clock."""

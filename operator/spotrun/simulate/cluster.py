@@ -1,7 +1,7 @@
-"""The virtual cluster of one job: pods get nodes, workers start, platforms take nodes away.
+"""The virtual cluster of one job: pods get nodes, workers start, the platform takes nodes away.
 
-Times are seconds since the replay began. A worker has a node to itself, which is paid from the
-second it is granted until its worker has ended; whatever then happens to it is not this job's cost.
+Times are seconds since the replay began. Each worker has a node for itself, which is paid from the
+second it is granted until its worker has ended. Later use of the node is not this job's cost.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ _KINDS = {
     CapacityPolicy.ON_DEMAND: frozenset(Capacity) - {Capacity.SPOT},
     CapacityPolicy.MIXED: frozenset(Capacity),
 }
-"""The capacity types that a worker may use, if only its job's placement says something."""
+"""The capacity types that a worker may use, if only the placement of its job restricts them."""
 
 
 @dataclass
@@ -51,13 +51,13 @@ class Node:
     name: str
     pool: Pool
     granted_at: float
-    there_at: float  # it has joined the cluster, and pods are bound to it
+    there_at: float  # when it joins the cluster, so that pods are bound to it
     gone_at: float = inf
 
 
 @dataclass
 class Worker:
-    """A worker's pod and process in their real state."""
+    """A worker's pod and process, in their actual state."""
 
     worker_id: int
     uid: str
@@ -67,12 +67,12 @@ class Worker:
     ready_at: float = inf
     removed_at: float | None = None
     metered: bool = True
-    port: int = 0  # of its spare store
-    slot: int = 0  # the part of the model that it holds
-    replica: int | None = None  # beside whose workers it was placed
+    port: int = 0  # the port of its spare store
+    slot: int = 0  # the part of a copy of the model that it holds
+    replica: int | None = None  # the replica near whose workers it was placed
     arrived: int = 0  # the world it is in
     arrived_at: float | None = None
-    state: float | None = None  # the steps in what it holds; None: it holds nothing
+    state: float | None = None  # the steps in its state of the training; None: it has no state
     state_world: int = 0
     ordered: int = 0  # the last order that it followed
 
@@ -82,7 +82,7 @@ class Worker:
         return self.removed_at is None and node is not None and node.there_at <= now < node.gone_at
 
     def is_ready(self, now: float) -> bool:
-        """Whether it could enter a world."""
+        """Whether it can enter a world."""
         return self.runs(now) and self.ready_at <= now
 
 
@@ -101,11 +101,11 @@ class Cluster:
         self._made = 0
 
     def serve(self) -> None:
-        """Let pools take nodes that they lack now, and grant nodes that they have."""
+        """Take away the nodes that pools no longer have, and grant the nodes that they have."""
         for pool in self.market.spot:
             held = self.held(pool)
             too_many = len(held) - pool.offer(self.now).nodes
-            # Whoever has worked longest loses most: no other order is less flattering.
+            # The worker that has its node for longest loses most: the most pessimistic order.
             for worker in sorted(held, key=_oldest_first)[: max(too_many, 0)]:
                 self._take(worker)
         for worker in self.waiting():
@@ -127,7 +127,7 @@ class Cluster:
         return [w for w in self.workers.values() if w.node is None and w.removed_at is None]
 
     def next_event(self) -> float:
-        """Return when something happens by itself next."""
+        """Return the time of the next event that needs no decision."""
         moments = [pool.next_change(self.now) for pool in self.market.pools]
         for worker in self.workers.values():
             if worker.node is not None and worker.removed_at is None:
@@ -154,7 +154,7 @@ class Cluster:
                     self._end(worker)
                     del self.workers[worker_id]
             case PriceWorker() | Annotate() | KeepReport() | DeleteJob() | Resize():
-                pass  # of the job alone, whose size is given
+                pass  # it concerns only the job, whose size is given
             case (
                 AskQueue()
                 | AdoptRequest()
@@ -170,7 +170,7 @@ class Cluster:
                 assert_never(action)
 
     def close(self) -> list[Lease]:
-        """Give all nodes back at the end."""
+        """Give all nodes back at the end, and return all leases."""
         for worker in self.workers.values():
             self._end(worker)
         return self.leases
@@ -190,7 +190,7 @@ class Cluster:
         )
 
     def _grant(self, worker: Worker) -> None:
-        """Grant the node that an autoscaler would: of the best pools the cheapest that has one."""
+        """Grant a node as an autoscaler would: of the best pools, the cheapest that has one."""
         weights = dict(worker.place.preferred)
         open_pools = [pool for pool in self._acceptable(worker.place) if self._has_one(pool)]
         if not open_pools:
@@ -218,7 +218,7 @@ class Cluster:
         node = worker.node
         assert node is not None, "it has one"
         self._pay(node, was_taken=True)
-        if node.there_at > self.now:  # it never came, and its pod waits on
+        if node.there_at > self.now:  # it never joined, and its pod continues to wait
             worker.node, worker.ready_at = None, inf
         else:
             node.gone_at = self.now

@@ -18,7 +18,7 @@ _HOUR, _MINUTE = 3600.0, 60.0
 
 @dataclass(frozen=True)
 class Question:
-    """The question on a command line."""
+    """The request on a command line."""
 
     policy: str
     case: replay_runs.Case
@@ -27,7 +27,7 @@ class Question:
 
 
 def understand(chosen: Namespace) -> Question:
-    """Read flags and recordings; raises ValueError that says what is wrong with them."""
+    """Read flags and recordings; raises ValueError with what is wrong with them."""
     rules = _rules(chosen)
     prices = Prices(chosen.spot_price, chosen.on_demand_price)
     recordings = Recordings([trace.read(file) for file in chosen.traces], rules, prices)
@@ -78,7 +78,7 @@ def _rules(chosen: Namespace) -> Rules:
 
 
 def _progress(starts: replay_runs.Starts) -> Callable[[int, Outcome], None]:
-    """Print progress: twelve starts may take half a minute, and somebody may watch."""
+    """Return a function that prints the progress: twelve starts may take half a minute."""
 
     def show(number: int, outcome: Outcome) -> None:
         if starts.number > 1 and sys.stderr.isatty():
@@ -90,7 +90,7 @@ def _progress(starts: replay_runs.Starts) -> Callable[[int, Outcome], None]:
 
 
 def _table(answer: Mapping[str, Any]) -> str:
-    """Return a text for people: the figures of one replay, or the means of several."""
+    """Return a text for people: the values of one replay, or the means of several."""
     figures = [(name, value) for name, value in answer.items() if name != "runs"]
     width = max(len(name) for name, _ in figures)
     return "\n".join(

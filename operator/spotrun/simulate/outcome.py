@@ -1,4 +1,4 @@
-"""The outcome of a replay: the nodes that were held, their cost, and whether it was in time."""
+"""The outcome of a replay: the nodes that it held, their cost, and whether it met the deadline."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.scenario import Job
 
 _HOUR = 3600.0
-_LATE_SECONDS = 1e-3  # moments are computed: what is later by less is in time
+_LATE_SECONDS = 1e-3  # tolerance for rounding: less than this is not late
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Lease:
     start: float
     end: float
     nodes: int = 1
-    was_taken: bool = False  # by the platform
+    was_taken: bool = False  # whether the platform took them away
 
     @property
     def node_hours(self) -> float:
-        """The hours of one node that were held."""
+        """The node-hours of the lease."""
         return (self.end - self.start) * self.nodes / _HOUR
 
 
@@ -34,8 +34,8 @@ class Course:
     """The course of a replay."""
 
     leases: Sequence[Lease]
-    finished: float | None  # None: it was given up, far behind its deadline
-    lost_seconds: float = 0.0  # of work that was done and had to be done again
+    finished: float | None  # None: it was given up, long after its deadline
+    lost_seconds: float = 0.0  # work that was done and had to be repeated
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Outcome:
 
     @classmethod
     def of(cls, policy: str, course: Course, job: Job, market: VirtualMarket) -> "Outcome":
-        """Meter a course: money by the ledger that bills clusters, time by the clock."""
+        """Measure a course: money with the ledger that also bills clusters, time by the clock."""
         finished, leases = course.finished, course.leases
         is_in_time = finished is not None and finished <= job.deadline_seconds + _LATE_SECONDS
         end = finished if finished is not None else max((one.end for one in leases), default=0.0)

@@ -13,7 +13,7 @@ Player = Callable[[Job, VirtualMarket, Rules], Course]
 
 
 def player(policy: str) -> Player:
-    """Return the player of that name; raises ValueError if a library that it needs is missing."""
+    """Return the player of a policy; raises ValueError if a library that it needs is missing."""
     if policy == "optimum":
         return _optimum()
     if policy in _PEERS:
@@ -34,14 +34,14 @@ def _peer(wish: Wish) -> Player:
 
 
 def _optimum() -> Player:
-    # Only here: it is the one part that needs numpy, which the operator does without.
+    # Imported here, because only this part needs numpy, which the operator does not have.
     try:
         from spotrun.simulate.peers import optimum  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ValueError(f"the optimum needs numpy ({error}): pip install numpy") from error
 
     def play(job: Job, market: VirtualMarket, rules: Rules) -> Course:
-        # Where nothing is in time, on-demand is as little late as can be.
+        # If no course meets the deadline, on-demand is late by the least.
         best = optimum.play(job, market, rules)
         return best or ticks.play(on_demand.wish, job, market, rules)
 

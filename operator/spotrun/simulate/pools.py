@@ -1,6 +1,6 @@
 """The operator's knowledge of the virtual market, learned by `policies.pool`.
 
-With `Observe.MARKET` it also knows whether a pool has nodes to give, as in published replays.
+With `Observe.MARKET` it also knows whether a pool has nodes available, as in published replays.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from spotrun.state.market import Market, PoolFacts
 from spotrun.state.stored.pools.pool_state import PoolNode, PoolState
 
 NODE = Resources(cpu=Decimal(8), memory=Decimal(64 * 2**30), gpus=1)
-"""The capacity of a node: room for one worker. Recordings know no more of a node than that."""
+"""The capacity of a node: room for one worker. Recordings contain no more about a node."""
 
 _ITS_STATUS = PoolNode(NODE.cpu, NODE.memory, NODE.gpus)
 _STALE_SECONDS = 1800.0
-"""The odds are computed anew this often: that nodes become older changes them slowly."""
+"""The odds are computed again at this interval: they change slowly as nodes become older."""
 
 
 class Pools:
@@ -42,12 +42,12 @@ class Pools:
         return Market(tuple(known.facts() for known in self._known))
 
     def next_event(self) -> float:
-        """Return when time alone changes what is known."""
+        """Return when the knowledge changes next without an event."""
         return min((known.again_at for known in self._known), default=inf)
 
 
 class _Known:
-    """One pool; its status is concluded anew only when something happened to it."""
+    """One pool; its status is computed again only after something happened to it."""
 
     def __init__(self, pool: Pool, cluster: Cluster) -> None:
         self.again_at = 0.0
@@ -76,7 +76,7 @@ class _Known:
         return self._facts
 
     def _is_asked_by(self, worker: Worker) -> bool:
-        """Whether a worker waits for a node, and may have one of this pool."""
+        """Whether a worker waits for a node and may use this pool."""
         is_over = worker.removed_at is not None or worker.runs(self._cluster.now)
         if is_over or (worker.node is not None and worker.node.gone_at < inf):
             return False
@@ -154,7 +154,7 @@ class _Known:
         )
 
     def _node_hours(self) -> float:
-        """Return the node-hours of a day at risk of being taken, with those that were taken."""
+        """Return the node-hours of a day at risk of interruption, including taken nodes."""
         cluster, now = self._cluster, self._cluster.market.time(self._cluster.now)
         nodes = (worker.node for worker in cluster.held(self._pool))
         ages = (cluster.now - node.there_at for node in nodes if node is not None)
@@ -163,7 +163,7 @@ class _Known:
         return present + sum(float(one.node_hours) for one in recent)
 
     def _availability(self) -> tuple[bool | None, datetime | None]:
-        """Return whether nodes are available, as learned or told for free, and when to retry."""
+        """Return whether nodes are available, as learned or from the market, and when to retry."""
         cluster, status = self._cluster, self._status
         if cluster.rules.observe is Observe.MARKET:
             return self._pool.offer(cluster.now).nodes > len(cluster.held(self._pool)), None

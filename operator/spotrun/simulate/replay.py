@@ -1,4 +1,4 @@
-"""The replay: the operator's own `decide` on a virtual clock, from event to event."""
+"""The replay: runs the operator's own `decide` on a virtual clock, from event to event."""
 
 from decimal import Decimal
 
@@ -17,7 +17,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.stored.training import Pace, Progress
 
 _MOST_ROUNDS = 1000
-"""The most decisions at one moment; more would be a decision that never comes to rest."""
+"""The maximum number of decisions at one moment; with more, the decisions would never end."""
 
 
 def play(job: Job, market: VirtualMarket, rules: Rules) -> Course:
@@ -49,7 +49,7 @@ class _Replay:
         return self._status.phase in {Phase.SUCCEEDED, Phase.FAILED}
 
     def _settle(self) -> float:
-        """Decide until nothing more is to be done at this moment; return when to look again."""
+        """Decide until there is no more to do at this moment; return when to decide again."""
         for _ in range(_MOST_ROUNDS):
             self._cluster.serve()
             self._training.follow(self._status)
@@ -62,7 +62,7 @@ class _Replay:
             self._status = decision.status
             if not is_news or self._is_over:
                 return decision.wake_after_seconds
-        raise RuntimeError(f"the decisions about one moment do not end: {self._status}")
+        raise RuntimeError(f"the decisions at one moment do not end: {self._status}")
 
     def _next_event(self, wake_after_seconds: float) -> float:
         now = self._cluster.now
@@ -75,7 +75,7 @@ class _Replay:
 
 
 def _known_before(job: Job, rules: Rules) -> JobState:
-    """Add the amount of work, which published replays know from the start; a cluster learns it."""
+    """Add the amount of work: published replays know it from the start, a cluster learns it."""
     if rules.observe is not Observe.MARKET:
         return JobState()
     return JobState(
@@ -87,5 +87,5 @@ def _known_before(job: Job, rules: Rules) -> JobState:
 
 
 def _acted_upon(status: JobState) -> tuple[object, ...]:
-    """Return the parts of status that workers, or the next decision, act upon."""
+    """Return the parts of status that workers or the next decision depend on."""
     return status.phase, status.world, status.next_worker_id, status.settled, status.orders

@@ -27,7 +27,7 @@ class Starts:
 
 @dataclass(frozen=True)
 class Case:
-    """A job, the recordings to play to it, and the rules by which they are played."""
+    """A job, the recordings to replay for it, and the rules of the replay."""
 
     job: Job
     recordings: Recordings
@@ -52,7 +52,7 @@ def run(
 
 
 def check(policy: str, case: Case, starts: Starts) -> None:
-    """Refuse a policy that lacks a library, and starts whose deadline is after a trace's end."""
+    """Refuse a policy without its library, and starts whose deadline is after a trace's end."""
     player(policy)
     job, recordings = case.job, case.recordings
     last, gap = starts.ticks[-1], recordings.tick_seconds
@@ -63,7 +63,7 @@ def check(policy: str, case: Case, starts: Starts) -> None:
     hours, needs = recordings.seconds / 3600, job.deadline_seconds / 3600
     if latest < 0:
         raise ValueError(
-            f"the shortest trace has {hours:.1f} h, and the deadline is after {needs:.1f} h: give "
+            f"the shortest trace has {hours:.1f} h, but the deadline is after {needs:.1f} h: give "
             "a shorter deadline, or longer traces"
         )
     raise ValueError(
@@ -73,7 +73,7 @@ def check(policy: str, case: Case, starts: Starts) -> None:
 
 
 def as_json(outcomes: Sequence[Outcome], starts: Starts) -> dict[str, Any]:
-    """Return one object; of several replays the means, and each of them under `runs`."""
+    """Return one object; for several replays, the means, and each replay under `runs`."""
     if starts.number == 1:
         return asdict(outcomes[0])
     runs = [

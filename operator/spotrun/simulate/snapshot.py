@@ -22,7 +22,7 @@ from spotrun.state.world_members import training
 from spotrun.wire import Ending, LastWords, Progress, Report
 
 _TEMPLATE = "t1"
-_LED_SECONDS = 3600.0  # the operator has been leading for long: it knows all agents
+_LED_SECONDS = 3600.0  # the operator has been the leader for long, so it knows all agents
 _NO_NODE = "no node is free"
 
 TEMPLATE = PodTemplate(
@@ -138,7 +138,7 @@ class Snapshots:
 
     def _node(self, worker: Worker) -> seen.Node:
         node, time = worker.node, self._cluster.market.time
-        assert node is not None, "it is bound"
+        assert node is not None, "its pod is bound"
         trace, is_gone = node.pool.trace, node.gone_at < inf
         return seen.Node(
             name=node.name,
@@ -151,7 +151,7 @@ class Snapshots:
             created_at=time(node.there_at),
             allocatable=NODE,
             gone_at=time(node.gone_at) if is_gone else None,
-            # Decisions about money are those of a budget alone; without one nothing is added up.
+            # Only a budget decides by money, so without a budget costs are not added up.
             prices=node.pool.history if self._is_metered else PriceHistory(),
         )
 

@@ -1,8 +1,8 @@
 """The virtual training: workers enter the world that status names, make steps, and save them.
 
-A world of the job's `workers` makes one step in a second; a world of another size is faster or
-slower in proportion. A change of worlds in process takes no time here: measured, it is half a
-second.
+A world of the job's `workers` does one step per second; a world of another size is faster or
+slower in proportion. A change of worlds in the same processes takes no time here; measured, it
+takes half a second.
 """
 
 from math import inf
@@ -24,9 +24,9 @@ class Training:
         self.job = job
         self.lost_steps = 0.0
         self._rules, self._cluster = rules, cluster
-        self._members: list[Worker] = []  # those who make steps now
+        self._members: list[Worker] = []  # the workers that train now
         self._formed = 0  # the newest world that all of its members have entered
-        self._reached = 0.0  # the steps done in the newest state that there ever was
+        self._reached = 0.0  # the steps in the newest state that any worker had
         self._unsaved_seconds = 0.0
         self._saved_steps = 0.0
         self.saved: Checkpoint | None = None
@@ -42,11 +42,11 @@ class Training:
         return self._reached >= self.job.work_seconds - _HAIR
 
     def trains(self, worker: Worker) -> bool:
-        """Whether a worker makes steps now."""
+        """Whether a worker trains now."""
         return worker in self._members
 
     def next_event(self) -> float:
-        """Return when the next checkpoint is complete, or the whole work."""
+        """Return when the next checkpoint or the whole work is complete."""
         if not self._members or self.is_complete:
             return inf
         wait = (self.job.work_seconds - self._reached) / self.pace
@@ -55,7 +55,7 @@ class Training:
         return self._cluster.now + max(wait, _HAIR)
 
     def advance(self, seconds: float) -> None:
-        """Make steps for this time."""
+        """Train for this time."""
         if not self._members:
             return
         self._reached = min(self._reached + seconds * self.pace, self.job.work_seconds)
@@ -71,7 +71,7 @@ class Training:
         now, world = self._cluster.now, status.world
         for worker in self._cluster.workers.values():
             if world.store == f"{address(worker)}:{worker.port}":
-                worker.port += 1  # its spare store is taken: it opens another
+                worker.port += 1  # its spare store is used now, so it opens another one
             enters = world.is_active and worker.worker_id in world.member_set
             if enters and worker.is_ready(now) and worker.arrived < world.number:
                 worker.arrived, worker.arrived_at = world.number, now
@@ -83,7 +83,7 @@ class Training:
                 worker.ordered = asked
 
     def _assemble(self, status: JobState) -> None:
-        """Let the members of the world train once all are there and well; else nobody trains."""
+        """Let the members of the world train once all are in it and run; else no worker trains."""
         world, present = status.world, world_number(status)
         workers = self._cluster.workers
         members = [workers[worker_id] for worker_id in training(status) if worker_id in workers]
@@ -107,7 +107,7 @@ class Training:
             self._unsaved_seconds = 0.0
         else:
             kept = [w.state for w in members if w.worker_id in holders and w.state is not None]
-            assert kept, "a world in process has somebody with the state"
+            assert kept, "a world in the same processes has a state holder"
             steps = max(kept)
         self.lost_steps += self._reached - steps
         self._reached = steps
@@ -116,7 +116,7 @@ class Training:
         if checkpoint is None:
             return 0.0
         if self.saved is not None and checkpoint == self.saved.name:
-            return self._saved_steps  # its name has whole steps only
+            return self._saved_steps  # its name contains only whole steps
         return float(step_of(checkpoint))
 
     def _save(self) -> None:

@@ -1,1 +1,1 @@
-"""The data of every policy: a job's snapshot, its workers and world, the actions there are."""
+"""The data of every policy: a job's snapshot, its workers and world, and the actions."""

@@ -16,36 +16,36 @@ class Near:
 
     key: str  # of a label of nodes
     value: str
-    is_required: bool = False  # whether other nodes will not do
+    is_required: bool = False  # whether no other nodes are allowed
 
 
 @dataclass(frozen=True)
 class Placed:
-    """The pools a new worker is asked from: a set, so that autoscalers keep their freedom."""
+    """The pools from which a new worker is requested: a set, so that autoscalers can choose."""
 
-    required: tuple[str, ...] = ()  # names of pools, the best first; none: any node will do
+    required: tuple[str, ...] = ()  # names of pools, the best first; none: any node
     preferred: tuple[tuple[str, int], ...] = ()  # (name, weight from 1 to 100)
-    pinned: bool = False  # to a pool that has room on nodes which are there
+    pinned: bool = False  # to a pool whose existing nodes have room
     capacity: Capacity | None = None  # of those pools; None: as the job's placement says
-    zone: str = ""  # the only one of pools that span several; "": any of theirs
+    zone: str = ""  # the only allowed zone of pools that span several; "": any of theirs
     near: Near | None = None  # None: no other worker of its replica has a node
 
 
 @dataclass(frozen=True)
 class Create:
-    """Make the worker of this number; its name is a function of job and number."""
+    """Create the worker of this id; its name is a function of job and id."""
 
     worker_id: int
     avoid_nodes: tuple[str, ...] = ()  # host names
     place: Placed = Placed()
     slot: int = 0  # which part of a copy of the model it will hold
-    replica: int | None = None  # beside whose workers; None: every worker holds a whole copy
+    replica: int | None = None  # the replica that it joins; None: every worker holds a whole copy
     lent: bool = False  # pods of higher priority may take its place
 
 
 @dataclass(frozen=True)
 class Remove:
-    """Delete a worker's pod, if it is still this one."""
+    """Delete a worker's pod, if it is still the same pod."""
 
     worker_id: int
     uid: str
@@ -55,7 +55,7 @@ class Remove:
 
 @dataclass(frozen=True)
 class Withdraw:
-    """Take back a worker that has no node yet; done only if it still has none."""
+    """Delete a worker that has no node yet; done only if it still has none."""
 
     worker_id: int
     uid: str
@@ -66,7 +66,7 @@ class Withdraw:
 
 @dataclass(frozen=True)
 class Release:
-    """Take our finalizer off a pod whose number is settled."""
+    """Remove our finalizer from the pod of a settled worker."""
 
     worker_id: int
     uid: str
@@ -74,7 +74,7 @@ class Release:
 
 @dataclass(frozen=True)
 class PriceWorker:
-    """Write on a worker's pod what its loss would cost, for those who choose whose node to take."""
+    """Write on a worker's pod what its loss would cost, for programs that remove nodes."""
 
     worker_id: int
     uid: str
@@ -83,7 +83,7 @@ class PriceWorker:
 
 @dataclass(frozen=True)
 class Annotate:
-    """Write what the job costs on the job itself, for tools that read no status."""
+    """Write the job's cost into its annotations, for tools that do not read the status."""
 
     annotations: Mapping[str, str]
 
@@ -95,14 +95,14 @@ class KeepReport:
 
 @dataclass(frozen=True)
 class DeleteJob:
-    """Delete a finished job whose time is over."""
+    """Delete a finished job whose retention time is over."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Resize:
-    """Write another number of replicas, if nobody has changed the job since it was decided."""
+    """Write another number of replicas, if the job has not changed since the decision."""
 
     replicas: int
     why: str
@@ -110,17 +110,17 @@ class Resize:
 
 @dataclass(frozen=True)
 class AskQueue:
-    """Ask the queue for workers, by a new Workload or by another count in one that waits."""
+    """Ask the queue for workers, by a new Workload or by a new count in a waiting one."""
 
     number: int
     count: int
     least: int | None = None
-    waiting: Workload | None = None  # the one that is changed; None: a new one
+    waiting: Workload | None = None  # the one to change; None: a new one
 
 
 @dataclass(frozen=True)
 class AdoptRequest:
-    """Make a Workload the job's own: another cluster's Kueue has made it for the job."""
+    """Make the job own a Workload that another cluster's Kueue created for it."""
 
     request: Workload
 
@@ -130,12 +130,12 @@ class ReturnQuota:
     """Give back the quota of workers that are gone, as Kueue's reclaimable pods."""
 
     request: Workload
-    count: int  # of all that were ever given back of it
+    count: int  # the total number given back so far
 
 
 @dataclass(frozen=True)
 class LeaveQueue:
-    """Delete a Workload: with it goes its quota."""
+    """Delete a Workload, and so give its quota back."""
 
     request: Workload
 
@@ -158,7 +158,7 @@ class FinishRequest:
 
 @dataclass(frozen=True)
 class BoostRequest:
-    """Say on a Workload what the price of an interruption adds to its priority."""
+    """Write on a Workload what the price of an interruption adds to its priority."""
 
     request: Workload
     boost: int
@@ -166,7 +166,7 @@ class BoostRequest:
 
 @dataclass(frozen=True)
 class TellReady:
-    """Say on a Workload whether its workers are ready."""
+    """Write on a Workload whether its workers are ready."""
 
     request: Workload
     is_ready: bool
@@ -198,7 +198,7 @@ Action = (
 
 @dataclass(frozen=True)
 class Announce:
-    """An event on the job, for people."""
+    """An event on the job, for people to read."""
 
     reason: Reason | ScalingReason
     message: str
@@ -207,9 +207,9 @@ class Announce:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next status, and what may be done as soon as it is stored."""
+    """The next status, and the actions that may follow as soon as it is stored."""
 
     status: JobState
     actions: tuple[Action, ...] = ()
     announcements: tuple[Announce, ...] = ()
-    wake_after_seconds: float = float("inf")  # look again then, even if nothing happens
+    wake_after_seconds: float = float("inf")  # decide again then, even if nothing happens

@@ -97,9 +97,9 @@ def read(status: TrainingJobStatus) -> JobState:
 
 
 def read_said(status: TrainingJobStatus) -> JobState:
-    """Read what is said of the job from a status that no operator can have written.
+    """Read phase, message and conditions from a status that no operator can have written.
 
-    Its lists could fill the memory; they are kept as they are, for somebody to mend.
+    Its lists could fill the memory, so they are kept unread, until somebody fixes them.
     """
     return JobState(
         phase=status.phase,
@@ -117,7 +117,7 @@ def write(state: JobState) -> TrainingJobStatus:
     """Write the state as it is stored."""
     if state.unread is not None:
         return _write_said(state, state.unread)
-    # Policies keep the limits of the CRD; the API server checks them, and its refusal is told.
+    # Policies respect the limits of the CRD; the API server checks them, and a refusal is reported.
     return TrainingJobStatus.model_construct(
         phase=state.phase,
         reason=state.reason,
@@ -154,7 +154,7 @@ def write(state: JobState) -> TrainingJobStatus:
 
 
 def _write_said(state: JobState, unread: str) -> TrainingJobStatus:
-    """Write what is said of the job into a status that is kept unread."""
+    """Write phase, message and conditions into a status that is kept unread."""
     kept = TrainingJobStatus.model_validate_json(unread, by_alias=True, by_name=False)
     return kept.having(
         phase=state.phase,

@@ -40,7 +40,7 @@ def state(
     *,
     holds: bool | None,
 ) -> JobState:
-    """Say whether a condition holds (None: nobody knows).
+    """Set whether a condition holds (None: unknown).
 
     Its transition time moves only when that changes.
     """
@@ -66,7 +66,7 @@ def with_condition(
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Return the conditions with this one as it is now; the same tuple if it says nothing new."""
+    """Return the conditions with this one's new value; the same tuple if nothing changes."""
     old = next((one for one in conditions if one.type == kind.value), None)
     value = _VALUES[holds]
     is_same = old is not None and old.status is value
@@ -86,7 +86,7 @@ def with_condition(
 
 
 def unsay(status: JobState, kind: ConditionType) -> JobState:
-    """Take a condition away that is stated only while it has something to say."""
+    """Remove a condition that is present only while it has something to report."""
     if find(status, kind) is None:
         return status
     others = tuple(one for one in status.conditions if one.type != kind.value)
@@ -94,7 +94,7 @@ def unsay(status: JobState, kind: ConditionType) -> JobState:
 
 
 def read_reason(text: str | None, default: Reason) -> Reason:
-    """A reason as status holds it."""
+    """Read a reason from the text in the status."""
     return _REASONS.get(text or "", default)
 
 
@@ -105,7 +105,7 @@ def find(status: JobState, kind: ConditionType) -> Condition | None:
 
 
 def holds_since(status: JobState, kind: ConditionType) -> datetime | None:
-    """Since when a condition is true; None if it is not."""
+    """The time since which a condition is true; None if it is not."""
     condition = find(status, kind)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return None

@@ -1,7 +1,7 @@
-"""The state of a job, as the decisions carry it from one look to the next.
+"""The state of a job, as decisions carry it from one pass to the next.
 
-It is stored in `TrainingJobStatus`, whose words and forms are those of the CRD: `codec.py` reads it
-from there and writes it back. Policies change it with `dataclasses.replace`, which mypy checks.
+It is stored in `TrainingJobStatus`, in the names and formats of the CRD: `codec.py` reads it from
+there and writes it back. Policies change it with `dataclasses.replace`, which mypy checks.
 """
 
 from dataclasses import dataclass
@@ -44,37 +44,37 @@ class World:
 
     number: int = 0
     members: tuple[int, ...] = ()
-    is_active: bool = False  # False while it is prepared; its members are to enter it once True
+    is_active: bool = False  # False while it is prepared; its members must enter it once True
     entry: Entry = Entry.RESTART
     store: str | None = None
-    # The members of the last world that trained: only they have the state, and while the world is
-    # prepared they go on training.
+    # The members of the last world that trained: only they have the state, and they continue to
+    # train while the world is prepared.
     state_holders: tuple[int, ...] = ()
     used_stores: tuple[str, ...] = ()
-    restore: str | None = None  # the checkpoint it starts from where no worker has newer state
+    restore: str | None = None  # the checkpoint it starts from if no worker has newer state
     formed_at: datetime | None = None
     training_number: int | None = None  # the world that trains while this one is prepared
     late_workers: tuple[
         int, ...
-    ] = ()  # ascending; a worker is in it once for each time it was left out
+    ] = ()  # ascending; a worker is listed once for each time it was left out
     joining_workers: tuple[int, ...] = ()  # the members that did not train before it
-    breaks: int = 0  # worlds in a row that broke though nobody was lost
+    breaks: int = 0  # worlds in a row that broke although no worker was lost
     stage: int = 0  # the place of its stage in spec.stages
-    is_planned: bool = False  # whether processes end before it though nobody was lost
+    is_planned: bool = False  # whether processes end before it although no worker was lost
 
     @cached_property
     def member_set(self) -> frozenset[int]:
-        """The members in no order."""
+        """The members, unordered."""
         return frozenset(self.members)
 
     @cached_property
     def holder_set(self) -> frozenset[int]:
-        """The state holders in no order."""
+        """The state holders, unordered."""
         return frozenset(self.state_holders)
 
     @cached_property
     def joining_set(self) -> frozenset[int]:
-        """The joining members in no order."""
+        """The joining members, unordered."""
         return frozenset(self.joining_workers)
 
 
@@ -84,25 +84,25 @@ NO_WORLD = World()
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Requests to the workers beside training."""
+    """Requests to the workers besides training."""
 
-    checkpoint: int = 0  # how often a checkpoint out of turn was asked for; it only grows
-    asked_at: datetime | None = None  # the last time
+    checkpoint: int = 0  # the number of extra checkpoints requested so far; it only grows
+    asked_at: datetime | None = None  # when the last one was requested
 
 
 NO_ORDERS = Orders()
-"""The state before a checkpoint was asked for."""
+"""The state before any checkpoint was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """Nodes that no allowed size could use, since others did not come: they were given back."""
+    """Nodes that were given back, because too few came for any allowed size."""
 
     count: int = 0  # how often in a row
-    size: int = 0  # the workers that the job keeps to until `retry_at`
-    room: int = 0  # more workers that there seemed to be nodes for; for a further one it asks
+    size: int = 0  # the number of workers that the job keeps until `retry_at`
+    room: int = 0  # more workers that seemed to have nodes; it asks again if there is more room
     retry_at: datetime | None = None
-    retried_at: datetime | None = None  # the last time that all were asked for again
+    retried_at: datetime | None = None  # when all workers were last requested again
 
 
 NOTHING_UNUSED = Unused()
@@ -122,7 +122,7 @@ class JobState:
     world: World = NO_WORLD
     progress: Progress = NO_PROGRESS
     metrics: tuple[Metric, ...] = ()  # by name, each with its step
-    stage: StageState | None = None  # None: the job has no stages, or was not looked at yet
+    stage: StageState | None = None  # None: the job has no stages, or no pass has examined it yet
     stop_when: MetricCourse = NO_COURSE
     checkpoint: AcknowledgedCheckpoint | None = None
     local_checkpoint: LocalCheckpoint | None = None
@@ -144,6 +144,6 @@ class JobState:
     lost: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
     accumulators: Accumulators = NO_SUMS
-    # The JSON of a status that no operator can have written: it stays as it is, except for what is
-    # said of it.
+    # The JSON of a status that no operator can have written: it stays as it is, except for phase,
+    # message and conditions.
     unread: str | None = None

@@ -1,6 +1,6 @@
-"""Names of our objects, and the hash of a worker's template: functions, never state.
+"""Names of our objects, and the hash of a worker's template: computed, never stored.
 
-A creation whose answer was lost is simply repeated, for it has the same name.
+A creation whose answer was lost is simply repeated, because it has the same name.
 """
 
 import base64
@@ -16,9 +16,9 @@ _TAG_CHARACTERS = 5
 _TEMPLATE_CHARACTERS = 16
 
 
-@functools.lru_cache(maxsize=4096)  # asked for every pod at every look
+@functools.lru_cache(maxsize=4096)  # called for every pod in every pass
 def owned_name(job: str, uid: str) -> str:
-    """The name of what a job has one of; a re-created job has another UID and so another name."""
+    """The name of objects that a job has one of; another UID, of a new job, makes another name."""
     return f"{job}-{_short_hash(uid.encode(), _TAG_CHARACTERS)}"
 
 
@@ -28,7 +28,7 @@ def worker_name(job: str, uid: str, worker_id: int) -> str:
 
 
 def worker_id_of(name: str, job: str, uid: str) -> int | None:
-    """The number of the worker whose pod has this name; None if it is no worker of this job."""
+    """The id of the worker whose pod has this name; None if it is not a worker of this job."""
     number = name.rpartition("-")[2]
     is_number = number.isascii() and number.isdigit() and len(number) < 10
     if not is_number or worker_name(job, uid, int(number)) != name:
@@ -37,19 +37,19 @@ def worker_id_of(name: str, job: str, uid: str) -> int | None:
 
 
 def workload_name(job: str, uid: str, number: int) -> str:
-    """The name of a job's Workload in Kueue, one of those by which it asks for workers."""
+    """The name of one of a job's Workloads in Kueue, by which it asks for workers."""
     return f"trainingjob-{owned_name(job, uid)}-{number}"
 
 
 def asked_hash(template: str, queue: str) -> str:
-    """Return the hash of what a Workload asks for, beside a number of workers."""
+    """Return the hash of what a Workload asks for, besides the number of workers."""
     return _short_hash(f"{template} {queue}".encode(), _TEMPLATE_CHARACTERS)
 
 
 def template_hash(spec: TrainingJobSpec) -> str:
-    """Return the hash of the template that all workers of a world were made from.
+    """Return the hash of the template from which all workers of a world were created.
 
-    Defaults are left out, so that an operator that knows a new field replaces nobody's workers.
+    Defaults are left out, so that an operator that knows a new field does not replace workers.
     """
     content = {
         "template": spec.workers.template.manifest(),
@@ -62,7 +62,7 @@ def template_hash(spec: TrainingJobSpec) -> str:
 
 
 def _short_hash(content: bytes, characters: int) -> str:
-    # Base 32 in lower case is what both names and label values may consist of.
+    # Base 32 in lower case is valid in both names and label values.
     digest = hashlib.sha256(content).digest()
     return base64.b32encode(digest)[:characters].decode().lower()
 
@@ -70,7 +70,7 @@ def _short_hash(content: bytes, characters: int) -> str:
 def checkpoint_folder(job: str, wanted: str | None) -> str:
     """Return the folder of a job's checkpoints: its own name, unless its annotation has another.
 
-    One that leads elsewhere does not count.
+    An annotation that is not a plain name, and so may lead elsewhere, does not count.
     """
     is_name = wanted is not None and re.fullmatch(DnsName.pattern, wanted) is not None
     return wanted if wanted is not None and is_name else job

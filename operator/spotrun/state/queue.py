@@ -1,4 +1,4 @@
-"""The queue of a job: its Workloads in Kueue, each of which asks for workers, and the answers."""
+"""The queue of a job: its Workloads in Kueue, which ask for workers, and Kueue's answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,27 +24,27 @@ class Workload:
     name: str
     uid: str
     version: str
-    number: int = 0  # of the requests of a job, the first is 0
+    number: int = 0  # counts a job's requests, from 0
     count: int = 0  # the workers that it asks for
-    least: int | None = None  # it takes so many as well
-    asks_as_now: bool = True  # for workers as the template has them now, of the queue as it is now
+    least: int | None = None  # the fewest workers that it accepts
+    asks_as_now: bool = True  # whether it fits the present template and queue
     priority: int | None = None
-    boost: int | None = None  # what is added to that, as its annotation says; None: it says nothing
-    is_owned: bool = True  # by the job; else it was made for the job, and nobody uses it yet
+    boost: int | None = None  # its annotation adds this to that; None: no annotation
+    is_owned: bool = True  # by the job; else it was created for the job and is not used yet
     is_active: bool = True
     is_reserved: bool = False  # it holds quota
     is_admitted: bool = False
-    is_ready: bool = False  # as Kueue was told: its workers are
-    admitted: int = 0  # the workers that it was admitted with
-    given_back: int = 0  # the quota of so many of these is free again
+    is_ready: bool = False  # Kueue was told that its workers are ready
+    admitted: int = 0  # the number of workers that was admitted
+    given_back: int = 0  # the number of them whose quota is free again
     evicted: str = ""  # Kueue's reason, until it is admitted again
-    words: str = ""  # Kueue's own, on why it waits or was evicted
+    words: str = ""  # Kueue's message on why it waits or was evicted
     is_finished: bool = False
     flavor: Flavor = ANY_NODES
 
     @property
     def workers(self) -> int:
-        """The workers that may run by it now."""
+        """The number of workers that may run by it now."""
         if not self.is_admitted or self.evicted or not self.is_active or not self.is_owned:
             return 0
         return self.admitted - self.given_back if self.asks_as_now else 0
@@ -55,12 +55,12 @@ class Queue:
     """The queue that a job names, and the job's requests there."""
 
     name: str
-    api_version: str = ""  # of Workloads; "": the cluster serves none, or it is not asked
+    api_version: str = ""  # of Workloads; "": the cluster serves none, or Kueue is off
     priority_class: str = ""
     priority: int | None = None  # of that class; None: there is no such class
-    most_boost: int = 0  # what the price of an interruption adds to a priority; 0: nothing is said
+    most_boost: int = 0  # the most that the price of an interruption adds to a priority; 0: off
     requests: tuple[Workload, ...] = ()  # by number
-    prebuilt: str = ""  # the request that another cluster's Kueue has made: there is no other
+    prebuilt: str = ""  # the only request, if another cluster's Kueue creates it
 
     @cached_property
     def open_requests(self) -> tuple[Workload, ...]:
@@ -69,12 +69,12 @@ class Queue:
 
     @cached_property
     def workers(self) -> int:
-        """The workers that may run now."""
+        """The number of workers that may run now."""
         return sum(one.workers for one in self.open_requests)
 
     @cached_property
     def flavor(self) -> Flavor:
-        """The nodes that workers have to run on."""
+        """The nodes on which workers must run."""
         given = (one.flavor for one in self.open_requests if one.workers)
         return next(given, ANY_NODES)
 
@@ -87,23 +87,23 @@ class Queue:
     def _lacks_prebuilt(self) -> str:
         if not self.requests:
             return (
-                f"it waits for Workload {self.prebuilt}, which Kueue of another cluster makes: "
-                "there is none of that name that no other job has"
+                f"the job waits for Workload {self.prebuilt}, which Kueue of another cluster "
+                "creates: it does not exist yet, or another job owns it"
             )
         if any(not one.asks_as_now for one in self.open_requests):
             return (
                 f"Workload {self.prebuilt} was made for other workers, or another queue, than the "
-                "job has: operators of both clusters must be of the same version"
+                "job has: run the same version of the operator in both clusters"
             )
         return ""
 
     @property
     def words(self) -> str:
-        """Say what the queue has answered."""
+        """Say what the queue answered."""
         if not self.api_version:
             return (
-                f"the job names queue {self.name}, and this operator knows of no Kueue: install it "
-                "and set kueue.enabled in the chart, or take the label off"
+                f"the job names queue {self.name}, but the operator found no Kueue: install Kueue "
+                "and set kueue.enabled in the chart, or remove the label"
             )
         if self.priority_class and self.priority is None:
             return f"there is no WorkloadPriorityClass {self.priority_class}: create it"
@@ -113,19 +113,19 @@ class Queue:
             return f"a Workload of queue {self.name} is deactivated: set its spec.active to true"
         if self.evicted is not None:
             said = _EVICTIONS.get(self.evicted.evicted, self.evicted.evicted)
-            return f"queue {self.name} took its quota back: {said}; it waits there again"
+            return f"queue {self.name} took the job's quota back: {said}; the job waits there again"
         waiting = (one.words for one in self.open_requests if not one.is_admitted and one.words)
         said = next(waiting, "")
-        return f"it waits in queue {self.name}" + (f": {said}" if said else "")
+        return f"the job waits in queue {self.name}" + (f": {said}" if said else "")
 
 
 _EVICTIONS = {
     "Preempted": "a job that comes first needs it",
-    "PodsReadyTimeout": "its workers were not ready in Kueue's time",
-    "AdmissionCheck": "an admission check does not hold any more",
+    "PodsReadyTimeout": "its workers were not ready within Kueue's timeout",
+    "AdmissionCheck": "an admission check no longer passes",
     "ClusterQueueStopped": "the ClusterQueue was stopped",
     "LocalQueueStopped": "the LocalQueue was stopped",
-    "NodeFailures": "nodes of it have failed",
-    "Deactivated": "somebody deactivated its Workload",
+    "NodeFailures": "some of its nodes failed",
+    "Deactivated": "its Workload was deactivated",
 }
 """Kueue's reasons for an eviction, in words."""

@@ -1,11 +1,11 @@
-"""Replicas: whole copies of the model, of `perReplica` workers that each hold a part of it.
+"""Replicas: whole copies of the model, each on `perReplica` workers that hold a part of it.
 
-Which part that is a worker's *slot* says, and it keeps it for ever: its process is built around it.
-Where every worker holds a whole model all have slot 0.
+A worker's *slot* says which part it holds. It never changes, because the process is built for it.
+If every worker holds a whole model, all have slot 0.
 
-A worker is made beside the others of one replica, which its pod's label names, so that they share a
-zone or a rack. That is where it is, not with whom it trains: of two replicas that each lost another
-part the rest makes up a whole one.
+A worker is placed beside the others of one replica, which its pod's label names, so that they share
+a zone or a rack. The label says where it is, not with which workers it trains: if two replicas each
+lost a different part, the remaining workers make up one whole copy.
 
 The safest worker is rank 0, and the ring of all ranks seldom crosses zones.
 """
@@ -34,7 +34,7 @@ def by_slot(those: Iterable[Worker], workers: Workers) -> list[list[Worker]]:
 
 
 def whole(view: View, candidates: Sequence[Worker]) -> list[Worker]:
-    """The largest world of those that is wanted and allowed: of each slot the first so many."""
+    """The largest wanted and allowed world of these workers: the first ones of each slot."""
     workers = view.job.effective_workers
     slots = by_slot(candidates, workers)
     there = min(map(len, slots)) * workers.per_replica
@@ -66,11 +66,11 @@ class Part:
     """The part of the model that a new worker will hold, and the replica beside which it is."""
 
     slot: int
-    replica: int | None = None  # below 0: one that is to be made; None: there are none
+    replica: int | None = None  # below 0: a new one; None: the job has no replicas
 
     @property
     def is_new(self) -> bool:
-        """Whether its replica is to be made."""
+        """Whether its replica is a new one."""
         return self.replica is not None and self.replica < 0
 
 
@@ -86,16 +86,16 @@ def by_replica(those: Iterable[Worker], workers: Workers) -> dict[int, list[Work
 
 
 def together(those: Sequence[Worker], workers: Workers) -> list[Worker]:
-    """Put the workers first of whose replica all are among these; else the order is kept."""
+    """Put the workers of complete replicas first; otherwise the order is kept."""
     replicas = by_replica(those, workers).values()
     whole_ones = {w.worker_id for one in replicas if holds_all(one, workers) for w in one}
     return sorted(those, key=lambda worker: worker.worker_id not in whole_ones)
 
 
 def new_parts(staying: Sequence[Worker], workers: Workers, number: int) -> list[Part]:
-    """The parts that so many new workers get: those that fewest of the staying have come first.
+    """The parts that so many new workers get, first the part that the fewest staying workers hold.
 
-    Each completes the replica of which most is there; where none lacks that part, a new one begins.
+    Each joins the fullest replica that lacks its part; if no replica lacks it, a new one begins.
     """
     if workers.per_replica == 1:
         return [Part(0)] * number
@@ -121,9 +121,9 @@ def new_parts(staying: Sequence[Worker], workers: Workers, number: int) -> list[
 
 
 def in_rank_order(chosen: Iterable[Worker], workers: Workers) -> tuple[Worker, ...]:
-    """Replica by replica, each by slot: so a worker's rank always says which part it holds.
+    """Replica by replica, each by slot, so that a worker's rank always gives the part it holds.
 
-    Those who were placed as one replica train as one; of the others those of a zone.
+    Workers that were placed as one replica train as one; of the rest, those of a zone do.
     """
     ring = along_the_ring(chosen)
     position = {worker.worker_id: rank for rank, worker in enumerate(ring)}
@@ -138,7 +138,7 @@ def in_rank_order(chosen: Iterable[Worker], workers: Workers) -> tuple[Worker, .
 
 
 def replicas_of(members: Sequence[Worker], workers: Workers) -> Iterator[Sequence[Worker]]:
-    """Return the replicas of those who train, who are given by rank."""
+    """Return the replicas of the workers that train, which are given by rank."""
     apart = workers.per_replica
     return (members[first : first + apart] for first in range(0, len(members), apart))
 
@@ -146,7 +146,7 @@ def replicas_of(members: Sequence[Worker], workers: Workers) -> Iterator[Sequenc
 def _whole_of(
     groups: Iterable[Sequence[Worker]], those: Sequence[Worker], workers: Workers
 ) -> tuple[list[tuple[Worker, ...]], list[Worker]]:
-    """Return the whole replicas that there are in these groups, and who is left over."""
+    """Return the whole replicas within these groups, and the remaining workers."""
     found = [one for group in groups for one in zip(*by_slot(group, workers), strict=False)]
     inside = {worker.worker_id for one in found for worker in one}
     return found, [worker for worker in those if worker.worker_id not in inside]
@@ -155,7 +155,7 @@ def _whole_of(
 def along_the_ring(workers: Iterable[Worker]) -> tuple[Worker, ...]:
     """On-demand before spot, then by zone, node and worker id.
 
-    Spot begins in the zone where on-demand ends: one crossing less for the ring.
+    Spot begins in the zone where on-demand ends, so the ring crosses zones once less.
     """
     ordered = sorted(workers, key=_place)
     stable = [worker for worker in ordered if not _place(worker)[0]]

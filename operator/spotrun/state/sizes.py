@@ -1,4 +1,4 @@
-"""Sizes of a job: those that the user allows, what limits them, and the largest that can be had."""
+"""Sizes of a job: those that the user allows, their limits, and the largest possible one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from spotrun.money.units import NO_USD, Usd
 
 @dataclass(frozen=True, slots=True)
 class SizeLimit:
-    """A reason to give a job fewer workers than its user asked for, concluded at each look."""
+    """A reason to give a job fewer workers than its user asked for, computed in each pass."""
 
     reason: Reason
-    workers: int | None = None  # no more than so many; None: as many as are asked for
-    stable_workers: int | None = None  # of these on demand or reserved; None: any number
+    workers: int | None = None  # at most this many; None: as many as requested
+    stable_workers: int | None = None  # at most this many on demand or reserved; None: any number
     why: str = ""
 
 
@@ -24,7 +24,7 @@ class Preemptor(Enum):
     """The state of the job of higher priority to which another one gave way."""
 
     WAITS = auto()
-    """The job lacks nodes, and what becomes free is for it."""
+    """The job lacks nodes, and nodes that become free are for it."""
     HAS_ROOM = auto()
     IS_GONE = auto()
     """The job is over, deleted or suspended, or has waited too long in vain."""
@@ -32,32 +32,32 @@ class Preemptor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order to make room for a job of higher priority; each carries out its own."""
+    """An order to make room for a job of higher priority; each job carries out its own."""
 
     to: str  # namespace/name
     uid: str
     workers: int  # the most that it keeps; 0: it is suspended
     why: str
-    usd: Usd = NO_USD  # the price of that
+    usd: Usd = NO_USD  # the cost of giving way
 
 
 @dataclass(frozen=True, slots=True)
 class RoomMade:
-    """The room that others make for a job that preempts, or why they make none, in words."""
+    """The room that other jobs make for a job that preempts, or why they make none, in words."""
 
     at: datetime
     words: str
-    workers: int = 0  # that find room by it
+    workers: int = 0  # the number of workers that find room
 
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """The jobs that come before a job or after it, as far as that concerns its size."""
+    """The jobs of higher or lower priority that affect a job's size."""
 
     order: Order | None = None
     preemptor: Preemptor = Preemptor.IS_GONE  # of `status.gives_way`
-    free_strays: int = 0  # so many of its workers fit on nodes that are in no pool
-    grows_after: str = ""  # the job of higher priority that has to find its nodes first
+    free_strays: int = 0  # the number of its workers that fit on nodes in no pool
+    grows_after: str = ""  # the job of higher priority that must get its nodes first
     made: RoomMade | None = None
 
 
@@ -83,13 +83,13 @@ def wanted(workers: Workers) -> int:
 
 
 def within(workers: Workers, limits: Iterable[SizeLimit]) -> int:
-    """The wanted size, or the largest below it that the limits leave; never less than the least."""
+    """The wanted size, or the largest below it within the limits; at least the smallest allowed."""
     given = (limit.workers for limit in limits if limit.workers is not None)
     return largest(workers, min((workers.replicas, *given))) or smallest(workers)
 
 
 def largest(workers: Workers, at_most: int) -> int:
-    """The largest allowed size that so many workers can make up; 0 if they are too few."""
+    """The largest allowed size for this many workers; 0 if they are too few."""
     sizes = allowed(workers)
     if isinstance(sizes, range):
         if at_most < sizes[0]:

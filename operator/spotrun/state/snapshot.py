@@ -1,4 +1,4 @@
-"""Everything a decision may know: gathered beforehand, frozen, without a way to ask for more."""
+"""All facts that a decision may use: gathered beforehand, frozen, and not extensible."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ from spotrun.state.queue import Queue
 from spotrun.state.sizes import NO_PRECEDENCE, Precedence, allowed
 from spotrun.wire import LastWords, Report, Utilization
 
-_GRACE_SECONDS = 120  # that every worker has at least, to end
+_GRACE_SECONDS = 120  # the least time that a worker has to end
 
 
 class PodPhase(StrEnum):
-    """The phase of a pod, in Kubernetes' words."""
+    """The phase of a pod, with Kubernetes' names."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -40,15 +40,15 @@ class PodEnd:
     exit_code: int | None = None
     container_reason: str = ""  # OOMKilled, Error, Completed
     pod_reason: str = ""  # Terminated, Evicted, NodeLost, ...
-    pod_message: str = ""  # by the platform
+    pod_message: str = ""  # from the platform
     container_message: str = (
-        ""  # by whatever ran in a container: the platform's words prove nothing
+        ""  # from any program in a container: it may imitate the platform's words
     )
     words: LastWords | None = None
 
     @property
     def message(self) -> str:
-        """The reason of the end, by the platform if it gave one."""
+        """The reason for the end, the platform's if it gave one."""
         return self.pod_message or self.container_message
 
 
@@ -60,38 +60,38 @@ class Pod:
     name: str
     uid: str
     version: str
-    template: str  # the hash of the template it was made from
+    template: str  # the hash of the template it was created from
     phase: PodPhase = PodPhase.PENDING
     node: str | None = None
     address: str | None = None
     deleting: bool = False
-    killed_at: datetime | None = None  # while deleting: the end of its grace, until then it may run
-    is_forced: bool = False  # it was deleted without any grace, as who gives it up does
+    killed_at: datetime | None = None  # while deleting: the end of its grace; it may run until then
+    is_forced: bool = False  # it was deleted with no grace period, to give it up
     metered: bool = True  # our finalizer is still there
     disrupted: str | None = None  # reason of its DisruptionTarget condition
     end: PodEnd | None = None
-    unschedulable: str = ""  # the scheduler's words, while it finds no node
-    is_nominated: bool = False  # the scheduler makes room for it: pods of lower priority go
-    stuck: str = ""  # Kubernetes' words, while it cannot start a container
+    unschedulable: str = ""  # the scheduler's message, while it finds no node
+    is_nominated: bool = False  # the scheduler preempts pods of lower priority for it
+    stuck: str = ""  # Kubernetes' message, while it cannot start a container
     created_at: datetime | None = None
     scheduled_at: datetime | None = None  # when it was bound to its node
     ended_at: datetime | None = None  # when the last of its containers ended
-    end_is_guessed: bool = False  # it was found ended: that is when, and it may have been long over
+    end_is_guessed: bool = False  # `ended_at` is when it was found; it may have ended long before
     disrupted_at: datetime | None = None  # since when it has its DisruptionTarget condition
     requests: Resources = field(default_factory=Resources)
-    asked: Capacity | None = None  # the capacity it was asked from; None: any that will do
-    pools: tuple[str, ...] = ()  # the names of the pools it was asked from; none: any node
-    zone: str = ""  # the only one it was asked from; "": any
-    avoids: tuple[str, ...] = ()  # the host names of nodes that it keeps away from
-    injected: str = ""  # the image that brought the package; "": none did
+    asked: Capacity | None = None  # the capacity type that was requested; None: any
+    pools: tuple[str, ...] = ()  # the names of the requested pools; none: any node
+    zone: str = ""  # the only requested zone; "": any
+    avoids: tuple[str, ...] = ()  # the host names of nodes that it avoids
+    injected: str = ""  # the image that supplied the package; "": none
     slot: int = 0  # which part of a copy of the model it holds
-    replica: int | None = None  # beside whose workers it was placed; None: nobody's
+    replica: int | None = None  # the replica beside which it was placed; None: none
     lent: bool = False  # pods of higher priority may take its place
     interruption_usd: Usd | None = None  # what its annotation says that its loss would cost
 
     @cached_property
     def is_over(self) -> bool:
-        """Whether it has ended with all its containers."""
+        """Whether all its containers have ended."""
         return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
 
 
@@ -100,29 +100,29 @@ class Node:
     """The node of a worker."""
 
     name: str
-    gone: bool = False  # the Node object is no more
+    gone: bool = False  # the Node object no longer exists
     ready: bool = True
     capacity: Capacity = Capacity.ON_DEMAND
     zone: str = ""
-    leaves_at: datetime | None = None  # a notice was given: then, or at once if in the past
-    hostname: str = ""  # the label by which pods can keep away from it
+    leaves_at: datetime | None = None  # it has a notice: it leaves then, or at once if in the past
+    hostname: str = ""  # the label by which pods can avoid it
     pool: str = ""  # the CapacityPool it belongs to; "": none
     instance_type: str = ""
     region: str = ""
     created_at: datetime | None = None
-    stated_price: str | None = None  # as its own annotation has it, readable or not
+    stated_price: str | None = None  # its own annotation, readable or not
     allocatable: Resources | None = None
     gone_at: datetime | None = None  # when it was first missed
-    unreachable_at: datetime | None = None  # since when Kubernetes hears nothing of its kubelet
-    ready_at: datetime | None = None  # since when its kubelet says that it is well
-    # Of the whole node, by the first source that knows it.
+    unreachable_at: datetime | None = None  # since when its kubelet is silent
+    ready_at: datetime | None = None  # since when its kubelet reports it ready
+    # For the whole node, from the first source that knows it.
     prices: PriceHistory = field(default_factory=PriceHistory)
-    on_demand_usd_per_hour: UsdPerHour | None = None  # of the like of it on demand
+    on_demand_usd_per_hour: UsdPerHour | None = None  # of the same node on demand
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def offering(self) -> Offering:
-        """The question to price tables."""
+        """The key for a search in price tables."""
         return Offering(
             instance_type=self.instance_type,
             capacity=self.capacity,
@@ -133,7 +133,7 @@ class Node:
 
 
 ENOUGH_WINDOWS = 3
-"""The number of windows from which something may be concluded."""
+"""The number of windows that is enough for a conclusion."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ class Reading:
     """Measurements that a worker reports in its world: medians over windows of 20 steps."""
 
     world_number: int
-    windows: int = 0  # that do not overlap; the first steps after a change are in none
+    windows: int = 0  # without overlap, and without the first steps after a change
     step_seconds: float | None = None
     samples_per_step: float | None = None
-    # Shares of a step, whose sum is 1; None: it does not say.
+    # Shares of a step, whose sum is 1; None: not reported.
     compute: float | None = None
     data: float | None = None
     communicate: float | None = None
@@ -152,7 +152,7 @@ class Reading:
 
     @property
     def is_enough(self) -> bool:
-        """Whether something may be concluded from it."""
+        """Whether it is enough for a conclusion."""
         return self.windows >= ENOUGH_WINDOWS
 
 
@@ -161,24 +161,24 @@ class Agent:
     """The newest report of a worker; ages are measured on the operator's own clock."""
 
     report: Report
-    # Since the last sign of life. A held poll is one for as long as it is open; of a worker that is
-    # `in_doubt` it is answered at once, and silence counts from then.
+    # Since the last sign of life. An open poll counts as one. The poll of a worker that is
+    # `in_doubt` is answered at once, and the time of silence starts then.
     heard_seconds: float
     ready_seconds: float | None = None  # since it first said that it is ready
-    arrived_seconds: float | None = None  # since it first said that it arrived where it is now
-    progress_seconds: float | None = None  # since it last said anything new of its progress
+    arrived_seconds: float | None = None  # since it first reported the world in which it is now
+    progress_seconds: float | None = None  # since its reported progress last changed
     reading: Reading | None = None  # None until it trains
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker as seen from all sides."""
+    """One worker, with its pod, node and agent."""
 
     pod: Pod
     node: Node | None = None  # None while it is not scheduled
-    agent: Agent | None = None  # None until it has called
+    agent: Agent | None = None  # None until it has reported
     speaks_old_wire: bool = False  # its reports are refused: their version is no longer served
-    # By metrics.k8s.io, smoothed; asked only of jobs whose workers tell nothing of their steps.
+    # From metrics.k8s.io, smoothed; only for jobs whose workers report no steps.
     used: Utilization | None = None
 
     @cached_property
@@ -194,7 +194,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Kubernetes refused a pod of ours, in its own words."""
+    """Kubernetes refused a pod of ours; the message is its own."""
 
     reason: str
     message: str
@@ -204,36 +204,36 @@ class Refusal:
 class Undone:
     """A write that has failed several times in a row."""
 
-    what: str  # was to be written
-    words: str  # the API server's, or a webhook's
+    what: str  # should be written
+    words: str  # from the API server, or a webhook
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Why a job cannot be decided; it is only let go of."""
+    """Why a job cannot be decided; the operator only releases what it has."""
 
     message: str
-    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that does not hold
+    kind: ConditionType = ConditionType.TEMPLATE_ACCEPTED  # the condition that is not true
     reason: Reason = Reason.TEMPLATE_REFUSED
-    has_ledger: bool = True  # False: its status cannot be read, or cannot be true
+    has_ledger: bool = True  # False: its status cannot be read, or is impossible
     may_be_said: bool = True  # False: its status must not be written
-    has_template: bool = True  # False: how its workers are made is not known
+    has_template: bool = True  # False: the template of its workers is unknown
 
 
 @dataclass(frozen=True)
 class SpendVerdict:
     """The answer of the namespace's SpendLimits to a job."""
 
-    holds: str = ""  # why it may have no workers, and what to do; "": it may
-    code: str = ""  # what that rests on
-    workers: int | None = None  # no more than so many; None: any number
+    holds: str = ""  # why it may not have workers, and what to do; "": it may
+    code: str = ""  # what that depends on
+    workers: int | None = None  # at most this many; None: any number
     is_granted: bool = False  # money is reserved for it
     numbers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
 class JobSnapshot:
-    """A job and all that belongs to it."""
+    """A job and all facts that belong to it."""
 
     namespace: str
     name: str
@@ -243,47 +243,47 @@ class JobSnapshot:
     created_at: datetime
     spec: TrainingJobSpec
     status: JobState = field(default_factory=JobState)
-    template: str = ""  # the hash of the template as it is now
+    template: str = ""  # the hash of the present template
     deleting: bool = False
     workers: tuple[Worker, ...] = ()  # those with a pod of ours, by worker id
     refusal: Refusal | None = None  # of the last attempt, until one succeeds
-    undone: Undone | None = None  # the write that has failed most often, once it is no accident
+    undone: Undone | None = None  # the write that failed most often, once it is not an accident
     written_seconds: float = float("inf")  # since status was last written
-    is_time_sure: bool = True  # whether what cannot be taken back may follow from the time
-    leading_seconds: float = 0.0  # silence says nothing before agents had time to come over
-    lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was seen
-    # The workers whose pods are gone without our release, and since when each is missed; None: it
-    # went while no operator watched.
+    is_time_sure: bool = True  # whether irreversible decisions may depend on the clock
+    leading_seconds: float = 0.0  # silence means nothing until agents had time to reconnect
+    lost_seconds: Mapping[int, float] = field(default_factory=dict)  # since each loss was noticed
+    # The workers whose pods are gone although the operator did not release them, and since when
+    # each is missed; None: it disappeared while no operator watched.
     vanished: Mapping[int, datetime | None] = field(default_factory=dict)
     missed_seconds: Mapping[int, float] = field(default_factory=dict)  # by both neighbours
-    restart_seconds: float = 0.0  # until worlds may be restarted again: all jobs share an allowance
-    may_hold_nodes: bool = True  # False: other gangs come first, this one waits without nodes
-    precedence: Precedence = NO_PRECEDENCE  # what jobs of other priorities give it, or take
-    queue: Queue | None = None  # of Kueue, which has to admit its workers; None: it names none
+    restart_seconds: float = 0.0  # until a restart is allowed again: all jobs share a limit
+    may_hold_nodes: bool = True  # False: other gangs come first, and this one waits without nodes
+    precedence: Precedence = NO_PRECEDENCE  # what jobs of other priorities give it or take from it
+    queue: Queue | None = None  # of Kueue, which must admit its workers; None: it names none
     spend: SpendVerdict | None = None  # None: no SpendLimit covers it
-    turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers make no node
+    turned_down: Mapping[int, str] = field(default_factory=dict)  # why autoscalers create no node
     volume_is_shared: bool | None = None  # whether several nodes can mount checkpoint.volume
-    volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: anywhere
+    volume_zones: frozenset[str] | None = None  # where its claims can be mounted; None: in any zone
     storage_price: StoragePrice | None = None  # of checkpoint.uri; None: unknown
     market: Market = field(default_factory=Market)  # the pools that its workers may come from
-    # With its cost and its kept report, by earlier writes.
+    # Its annotations on its cost and its kept report, from earlier writes.
     annotated: Mapping[str, str] = field(default_factory=dict)
-    script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to look after it
+    script: Mapping[str, str] = field(default_factory=dict)  # annotations on how to treat it
     cost_labels: Mapping[str, str] = field(default_factory=dict)  # by which costs are grouped
-    is_trial: bool = False  # of a TuningJob, which waits for what it measures
-    requests: Resources = field(default_factory=Resources)  # of one worker, as its template says
-    claimed: int = 0  # devices that each worker is given by claims (DRA)
-    claims_uncounted: str = ""  # why it is not known how many those are
-    shared_nodes: frozenset[str] = frozenset()  # nodes of its workers that other jobs have as well
-    # Of gradients, that all workers add up in a step; None: not measured.
+    is_trial: bool = False  # of a TuningJob, which waits for its measurements
+    requests: Resources = field(default_factory=Resources)  # of one worker, by its template
+    claimed: int = 0  # devices that each worker gets by claims (DRA)
+    claims_uncounted: str = ""  # why their number is unknown
+    shared_nodes: frozenset[str] = frozenset()  # nodes that its workers share with other jobs
+    # Of gradients that all workers sum in a step; None: not measured.
     sync_bytes_per_step: float | None = None
     is_mute: bool = False  # its script does not train through `Run`, so no steps are counted
-    use_unknown: str = ""  # why then not even what its workers use is known
-    broken: Broken | None = None  # why it cannot be decided; `spec` is what of it can be read
+    use_unknown: str = ""  # why not even the usage of its workers is known then
+    broken: Broken | None = None  # why it cannot be decided; `spec` is then its readable part
 
     @property
     def has_ledger(self) -> bool:
-        """Whether anything may be concluded from `status`."""
+        """Whether decisions may be based on `status`."""
         return self.broken is None or self.broken.has_ledger
 
     @property
@@ -305,7 +305,7 @@ class JobSnapshot:
 
     @property
     def held_size(self) -> int | None:
-        """The only size that its script takes; None where it has refused none that is allowed."""
+        """The only size that its script accepts; None if it has refused no allowed size."""
         known = self.status.restarts.sizes
         if known.held is None or known.template != self.template:
             return None
@@ -313,10 +313,10 @@ class JobSnapshot:
 
     @property
     def effective_workers(self) -> Workers:
-        """`spec.workers` as sizes are chosen by it: of a script that refuses others, one is left.
+        """`spec.workers` for the choice of sizes: if the script refuses others, only one is left.
 
-        It is no `SizeLimit`, since it raises the least size as well, and since the gangs of other
-        jobs are measured by it, of which there is no view.
+        It is not a `SizeLimit`, because it also raises the smallest size, and because the gangs of
+        other jobs, which have no view, are measured by it.
         """
         held = self.held_size
         if held is None or self.broken is not None:
@@ -329,7 +329,7 @@ class JobSnapshot:
         return grace_seconds_of(self.spec)
 
     def worker(self, worker_id: int) -> Worker | None:
-        """The worker of that number, if it has a pod."""
+        """The worker of that id, if it has a pod."""
         return next((worker for worker in self.workers if worker.worker_id == worker_id), None)
 
 

@@ -1,4 +1,4 @@
-"""The view of every policy: the snapshot, the moment, and what became of each worker."""
+"""The view of every policy: the snapshot, the time, and the outcome of each worker."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -17,25 +17,25 @@ from spotrun.state.worker_outcomes import WorkerOutcome, worker_outcomes
 T = TypeVar("T")
 
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED})
-PATIENCE = 2  # who is late so often is replaced
-_CLOCKS_APART = timedelta(seconds=10)  # of two replicas that both keep time
+PATIENCE = 2  # a worker that is late this often is replaced
+_CLOCKS_APART = timedelta(seconds=10)  # of two replicas whose clocks are synchronised
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class View:
-    """One look at a job; everything in it is derived from the snapshot, once."""
+    """One pass over a job; everything in it is derived from the snapshot, once."""
 
     job: JobSnapshot
     now: datetime
-    limits: tuple[SizeLimit, ...] = ()  # on the workers that the user asks for, in `job.spec`
+    limits: tuple[SizeLimit, ...] = ()  # on the workers that the user requests in `job.spec`
     unlimited: "View | None" = None  # the same view without its limits, if there are any
 
     @cached_property
     def is_time_sure(self) -> bool:
-        """Whether what cannot be taken back may follow from the time.
+        """Whether irreversible decisions may depend on the time.
 
-        Not while clocks disagree, or where it was later already when the cost was stored.
+        Not while clocks disagree, or if the stored cost has a later time than the clock.
         """
         stored = self.job.status.cost.as_of or _AT_ONCE
         return self.job.is_time_sure and self.now + _CLOCKS_APART >= stored
@@ -57,7 +57,7 @@ class View:
 
     @cached_property
     def alive_worker_ids(self) -> frozenset[int]:
-        """The numbers of those alive."""
+        """The ids of the workers that are alive."""
         return frozenset(worker.worker_id for worker in self.alive)
 
     @cached_property
@@ -74,29 +74,29 @@ class View:
 
     @cached_property
     def staying_worker_ids(self) -> frozenset[int]:
-        """The numbers of those that stay."""
+        """The ids of the workers that stay."""
         return frozenset(worker.worker_id for worker in self.staying)
 
     @cached_property
     def limited_size(self) -> int:
-        """The size of a complete world: what the user asked for, within all limits."""
+        """The size of a complete world: the user's size, within all limits."""
         return within(self.job.effective_workers, self.limits)
 
     @cached_property
     def tightest_limit(self) -> SizeLimit | None:
-        """The limit that decides the size, if any does: each leaves no more than those before."""
+        """The limit that decides the size, if any: each allows no more than those before."""
         return next((one for one in reversed(self.limits) if one.workers is not None), None)
 
     @cached_property
     def max_stable_workers(self) -> int | None:
-        """The workers that may be on demand or reserved; None: any number."""
+        """The number of workers that may be on demand or reserved; None: any number."""
         given = (limit.stable_workers for limit in self.limits)
         return min((number for number in given if number is not None), default=None)
 
     def once(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Conclude once for all policies what depends only on this view and parts of a status.
+        """Compute once for all policies what depends only on this view and parts of a status.
 
-        Of these only the identity is compared: policies replace what they change.
+        The parts are compared by identity only: policies replace what they change.
         """
         known = self._concluded.get(what)
         if known is not None:
@@ -114,11 +114,11 @@ class View:
         return {}
 
     def once_unlimited(self, what: Hashable, parts: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Do the same with what is no other where fewer workers may be wanted."""
+        """Do the same for a result that does not depend on the limits."""
         return (self.unlimited or self).once(what, parts, make)
 
     def limited(self, limit: SizeLimit) -> "View":
-        """Look at the same job with one more limit; what is known of its workers still holds."""
+        """Return a view of the same job with one more limit; facts about its workers are kept."""
         view = View(self.job, self.now, (*self.limits, limit), self.unlimited or self)
         vars(view).update({name: getattr(self, name) for name in _OF_WORKERS})
         return view
@@ -132,9 +132,9 @@ _OF_WORKERS = ("by_worker_id", "ends", "alive", "alive_worker_ids", "staying", "
 
 
 def leaves_at(worker: Worker) -> datetime | None:
-    """Return when a worker has to be gone: its node was given notice, or its pod is being deleted.
+    """Return when a worker must be gone: its node has a notice, or its pod is being deleted.
 
-    At once where it was told to end by a signal, whoever sent it.
+    It must be gone at once if it got a signal to end, from any sender.
     """
     of_node = worker.node.leaves_at if worker.node is not None else None
     of_pod = worker.pod.killed_at if worker.pod.deleting else None
@@ -150,7 +150,7 @@ def given_up(status: JobState) -> frozenset[int]:
 
 
 def left_out(status: JobState) -> frozenset[int]:
-    """Return who came too late to a world and is in none since, while others have the state."""
+    """Return the workers late for a world and in none since, while others have the state."""
     world = status.world
     if not world.late_workers:
         return frozenset()
@@ -159,18 +159,18 @@ def left_out(status: JobState) -> frozenset[int]:
 
 
 def holds_back(status: JobState) -> bool:
-    """Whether no workers are wanted: the job is over, or somebody suspends it."""
+    """Whether no workers are wanted: the job is over or suspended."""
     return status.phase in FINISHED or bool(status.suspended_by)
 
 
 def target_size(view: View, status: JobState) -> int:
-    """Return how many workers the job should have: none if nobody wants any, else within limits."""
+    """Return how many workers the job should have: none if it wants none, else within limits."""
     return 0 if holds_back(status) or view.job.deleting else view.limited_size
 
 
 def cannot_go_on(spec: TrainingJobSpec, status: JobState) -> bool:
-    """Whether this look makes no workers, whatever it finds.
+    """Whether this pass creates no workers, whatever it finds.
 
-    What else suspends a job may be over in this very look, and then workers are made in it.
+    Any other cause of a suspension may end in this same pass, and then it creates workers.
     """
     return status.phase in FINISHED or spec.suspend

@@ -1,4 +1,4 @@
-"""Members of a world: who trains now, is gone, failed or late, and who holds the newest state."""
+"""Members of a world: which train, are gone, failed or late, and which hold the newest state."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -12,10 +12,10 @@ from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.wire import Progress
 
 TRIAL_SECONDS = 600.0
-"""A member that reports no steps counts this long as one that has just joined: processes that start
-again are waited for as long."""
+"""A member that reports no steps counts as newly joined for this long: processes that start again
+get the same time."""
 CALM_SECONDS = 120.0
-"""A world that trained for so long had links that work, though one of them broke."""
+"""If a world trained for this long before a link broke, its links work."""
 
 
 def training(status: JobState) -> tuple[int, ...]:
@@ -25,13 +25,13 @@ def training(status: JobState) -> tuple[int, ...]:
 
 
 def training_set(status: JobState) -> frozenset[int]:
-    """The workers that train now, in no order: to ask of each worker whether it is among them."""
+    """The workers that train now, unordered: for the question whether a worker is among them."""
     world = status.world
     return world.member_set if world.is_active or not world.members else world.holder_set
 
 
 def world_number(status: JobState) -> int:
-    """The world that trains now; while the next one is prepared it is an older one."""
+    """The number of the world that trains now: an older one while the next is prepared."""
     world = status.world
     if world.is_active or world.training_number is None:
         return world.number
@@ -44,13 +44,13 @@ def world_members(view: View, status: JobState) -> list[Worker]:
 
 
 def reported_progress(view: View, status: JobState) -> list[Progress]:
-    """Return the progress that those who train report; who has reported none is left out."""
+    """Return the progress that training workers report, without workers that have reported none."""
     reported = (w.agent.report.progress for w in world_members(view, status) if w.agent is not None)
     return [progress for progress in reported if progress is not None]
 
 
 def last_members(view: View, status: JobState) -> list[Worker]:
-    """Return who trains or has ended: last steps may be reported when the processes are gone."""
+    """Return members that train or have ended: a last report may outlive the processes."""
     return [
         view.by_worker_id[worker_id]
         for worker_id in training(status)
@@ -59,13 +59,13 @@ def last_members(view: View, status: JobState) -> list[Worker]:
 
 
 def last_progress(view: View, status: JobState) -> list[Progress]:
-    """Return the progress that these report, or last reported."""
+    """Return the progress that the last members report, or last reported."""
     reported = (w.agent.report.progress for w in last_members(view, status) if w.agent is not None)
     return [progress for progress in reported if progress is not None]
 
 
 def gone(view: View, status: JobState) -> tuple[int, ...]:
-    """Return the workers that trained and are not alive any more."""
+    """Return the workers that trained and are no longer alive."""
     return tuple(n for n in training(status) if n not in view.alive_worker_ids)
 
 
@@ -82,9 +82,9 @@ def failed(view: View, status: JobState) -> list[Worker]:
 
 
 def is_breaking_off(view: View, status: JobState) -> bool:
-    """Whether processes of those who train are told to end, which breaks off those of their peers.
+    """Whether training processes are told to end, which also stops the work of their peers.
 
-    Also when a suspension is over, as long as a pod that it deleted still has its grace.
+    This includes the time after a suspension while a pod that it deleted still has its grace.
     """
     return bool(status.suspended_by) or any(w.pod.deleting for w in world_members(view, status))
 
@@ -92,8 +92,9 @@ def is_breaking_off(view: View, status: JobState) -> bool:
 def state_holders(view: View, status: JobState) -> list[Worker]:
     """The workers that have the newest state; only they may be its source.
 
-    Who trained in the last world has it, and so has a joining worker once it says that it trains in
-    this one. A restart leaves nothing in memory: after it only those have state who train.
+    The workers that trained in the last world have it, and so does a joining worker once it reports
+    that it trains in this one. A restart leaves nothing in memory: after it, only workers that
+    train have the state.
     """
     world = status.world
     present = world_number(status)
@@ -101,7 +102,7 @@ def state_holders(view: View, status: JobState) -> list[Worker]:
     holders = () if is_restarted else world.state_holders
     trained = [n for n in world.members if _trains_in(view, n, present)]
     if trained and world.is_active and view.job.spec.workers.per_replica > 1:
-        # Who was left out is behind by now, and cannot stand in for a part that is lost.
+        # A worker that was left out is behind by now, and cannot replace a lost part.
         holders = tuple(n for n in holders if n in world.member_set)
     worker_ids = dict.fromkeys((*holders, *trained))
     alive = (view.by_worker_id[n] for n in worker_ids if n in view.alive_worker_ids)
@@ -119,18 +120,18 @@ def missing(view: View, status: JobState) -> list[Worker]:
 
 
 def has_arrived(worker: Worker, world_number: int) -> bool:
-    """Whether a worker says that it is in a world."""
+    """Whether a worker reports that it is in a world."""
     return worker.agent is not None and worker.agent.report.arrived >= world_number
 
 
 def has_failed_in(worker: Worker, world_number: int) -> bool:
-    """Whether a worker says that its process ended with an error in that world."""
+    """Whether a worker reports that its process ended with an error in that world."""
     failure = worker.agent.report.failed if worker.agent is not None else None
     return failure is not None and failure.world_number == world_number
 
 
 def on_trial(view: View, status: JobState) -> frozenset[int]:
-    """Return who joined the present world and made no step in it; the others need none of them."""
+    """Return members that joined this world without a step in it, if the others do without them."""
     world = status.world
     if not world.is_active or not world.joining_workers or world.formed_at is None:
         return frozenset()
@@ -144,7 +145,7 @@ def on_trial(view: View, status: JobState) -> frozenset[int]:
 
 
 def has_stepped_in(worker: Worker, world_number: int) -> bool:
-    """Whether a worker says how long its steps take in that world, or in a later one."""
+    """Whether a worker reports the duration of steps in that world, or in a later one."""
     progress = worker.agent.report.progress if worker.agent is not None else None
     return (
         progress is not None
@@ -154,20 +155,21 @@ def has_stepped_in(worker: Worker, world_number: int) -> bool:
 
 
 def all_in_process(workers: Iterable[Worker]) -> bool:
-    """Whether all can go on without a restart."""
+    """Whether all can continue without a restart."""
     return all(w.agent is not None and w.agent.report.in_process for w in workers)
 
 
 def all_outlive_a_break(workers: Iterable[Worker]) -> bool:
-    """Whether all can go on without a restart though their world has broken."""
+    """Whether all can continue without a restart although their world has broken."""
     agents = [worker.agent for worker in workers]
     return all(one is not None and one.report.outlives_a_break for one in agents)
 
 
 def can_be_asked_to_save(view: View, status: JobState) -> bool:
-    """Whether one of those who train saves when a checkpoint is ordered, or may for all we know.
+    """Whether a training worker saves when a checkpoint is ordered, as far as is known.
 
-    A script that does not train through `Run` reads no orders: nobody waits for it to follow them.
+    A script that does not train through `Run` reads no orders, so the operator does not wait for
+    it. If a worker has not reported to a new leader yet, the answer is yes.
     """
     members = world_members(view, status)
     agents = [worker.agent for worker in members if worker.agent is not None]
@@ -175,10 +177,10 @@ def can_be_asked_to_save(view: View, status: JobState) -> bool:
 
 
 def is_answered(status: JobState, since: datetime) -> bool:
-    """Whether the newest checkpoint was begun after the last order, one given from `since` on.
+    """Whether the newest checkpoint began after the last order, given at `since` or later.
 
-    One that was in flight then holds an older state, and is acknowledged later all the same. A
-    trainer that does not say for which orders it saved is believed by the time.
+    A checkpoint that was under way at that time has an older state, but is acknowledged later. If a
+    trainer does not report for which orders it saved, the time decides.
     """
     saved, orders = status.checkpoint, status.orders
     if saved is None or saved.time <= since:
@@ -189,9 +191,9 @@ def is_answered(status: JobState, since: datetime) -> bool:
 
 
 def breaks_in_a_row(view: View, status: JobState) -> int:
-    """Return how many worlds in a row broke, each soon after another, though nobody was lost.
+    """Return how many worlds in a row broke soon after each other, although no worker was lost.
 
-    When the present one was formed is not known while the next one is prepared.
+    While the next world is prepared, the time at which the present one formed is unknown.
     """
     world = status.world
     if not world.is_active or world.formed_at is None:
@@ -201,13 +203,13 @@ def breaks_in_a_row(view: View, status: JobState) -> int:
 
 
 def is_prepared(worker: Worker, *, in_process: bool) -> bool:
-    """Whether a joining worker holds nobody up: it is warm, where the others wait in process."""
+    """Whether a joining worker delays no other: it is warm, if the others wait in process."""
     report = worker.agent.report if worker.agent is not None else None
     return report is not None and report.ready and (report.in_process or not in_process)
 
 
 def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
-    """Whether some have not come over to a new leader yet: what they hold is not known."""
+    """Whether some have not reported to a new leader yet: what they hold is unknown."""
     if view.job.leading_seconds >= NEW_LEADER_SECONDS:
         return False
     return any(worker.agent is None for worker in workers)
@@ -216,19 +218,19 @@ def some_unheard(view: View, workers: Iterable[Worker]) -> bool:
 def counted_on(status: JobState) -> frozenset[int]:
     """The members of the world, and those with the state until that world is entered.
 
-    A world that is prepared stands while nobody takes the places of those who were given up.
+    A prepared world stays valid while no worker takes the place of one that was given up.
     """
     return relied_on(status) | (status.world.member_set - given_up(status))
 
 
 def relied_on(status: JobState) -> frozenset[int]:
-    """Return who trains, or holds the state while nobody trains: none of them can be made anew."""
+    """Return the workers that train, or hold the state while none trains: never re-create these."""
     world = status.world
     return world.member_set if world.is_active else world.holder_set
 
 
 def _is_broken(worker: Worker) -> bool:
-    """Whether its process failed since it entered a world: what it held is lost."""
+    """Whether its process failed after it entered a world: the state that it held is lost."""
     report = worker.agent.report if worker.agent is not None else None
     return (
         report is not None
@@ -238,7 +240,7 @@ def _is_broken(worker: Worker) -> bool:
 
 
 def _is_new(worker: Worker) -> bool:
-    """Whether it has been in no world: a pod that was made anew under the number of a lost one."""
+    """Whether it was in no world: its pod was created again under the id of a lost one."""
     return worker.agent is not None and not worker.agent.report.arrived
 
 

@@ -1,4 +1,4 @@
-"""Publishing a world: its number, its members by rank, its store, and who has the state."""
+"""Publishing a world: its number, its members by rank, its store, and its state holders."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,19 +33,19 @@ def publish(
     is_planned: bool = False,
     breaks: int = 0,
 ) -> JobState:
-    """Make the next world; without members it stands for "nobody trains"."""
+    """Make the next world; without members it means that no worker trains."""
     old = status.world
     members = tuple(worker.worker_id for worker in in_rank_order(chosen, view.job.spec.workers))
     store = spare_store(view, status, members[:1])
-    # While a world is prepared the whole last one trains on. Else only those count who have the
-    # state, also where too few are left to train: what they hold is still the newest there is.
+    # While a world is prepared, the whole last one continues to train. Otherwise only workers with
+    # the state count, even if too few are left to train: they still hold the newest state.
     is_prepared = bool(members) and not is_active
-    # Who was late and is left out falls behind; who is told to enter this world does not.
+    # A late worker that is left out falls behind; one that must enter this world does not.
     behind = {worker.worker_id for worker in late}.difference(members)
     holders = (w.worker_id for w in state_holders(view, status) if w.worker_id not in behind)
     trained = training(status) if is_prepared else tuple(holders)
     if not is_active or set(trained).isdisjoint(members):
-        entry = entry if is_prepared else Entry.RESTART  # nobody brings the state along
+        entry = entry if is_prepared else Entry.RESTART  # no member has the state
     world = World(
         number=old.number + 1,
         members=members,
@@ -60,7 +60,7 @@ def publish(
         late_workers=_late(view, old, late),
         joining_workers=_joining(view, status, members),
         breaks=breaks_in_a_row(view, status) if is_prepared else breaks,
-        # In process they go on in the stage of the world before.
+        # In process, training continues in the stage of the world before.
         stage=_stage(status) if entry is Entry.RESTART else old.stage,
         is_planned=is_planned and entry is Entry.RESTART,
     )
@@ -69,13 +69,13 @@ def publish(
 
 
 def fill_in(view: View, status: JobState, *, is_active: bool) -> JobState:
-    """Add what was missing when the world was published: its store, and the word to enter."""
+    """Add what was missing when the world was published: its store, and the order to enter it."""
     world = status.world
     filled = world
     if is_active and not world.is_active:
         filled = replace(world, is_active=True, formed_at=view.now, training_number=None)
         if world.entry is Entry.RESTART and status.checkpoint is not None:
-            # Those who train have saved meanwhile.
+            # The training workers may have saved meanwhile.
             filled = replace(filled, restore=status.checkpoint.name)
     rank0 = world.members[:1]
     is_bad = is_active and not world.is_active and not _is_at(view, world.store, rank0)
@@ -85,7 +85,7 @@ def fill_in(view: View, status: JobState, *, is_active: bool) -> JobState:
 
 
 def give_up(view: View, status: JobState, workers: Sequence[Worker]) -> JobState:
-    """Have workers replaced that no world counts on, as if they had been late that often."""
+    """Have workers replaced that no world needs, by counting them as late often enough."""
     late = _late(view, status.world, [*workers] * PATIENCE)
     return replace(status, world=replace(status.world, late_workers=late))
 
@@ -104,7 +104,7 @@ def spare_store(view: View, status: JobState, rank0: tuple[int, ...]) -> str | N
 
 
 def _is_at(view: View, store: str | None, rank0: tuple[int, ...]) -> bool:
-    """Whether a store is where rank 0 is: its pod may have been made anew."""
+    """Whether a store is at rank 0's address: its pod may have been created again."""
     worker = view.by_worker_id.get(rank0[0]) if rank0 else None
     address = worker.pod.address if worker is not None else None
     return store is not None and address is not None and address in store
@@ -119,14 +119,14 @@ def _spend(world: World, store: str | None) -> tuple[str, ...]:
 
 
 def _joining(view: View, status: JobState, members: Sequence[int]) -> tuple[int, ...]:
-    """Return the members that did not train before; none where nobody did."""
+    """Return the members that did not train before; none if no worker trained before."""
     before = set(training(status)) - on_trial(view, status)
     new = tuple(sorted(set(members) - before))
     return new if before else ()
 
 
 def _late(view: View, old: World, late: Sequence[Worker]) -> tuple[int, ...]:
-    """Name each worker that is still there once for each time that it was late."""
+    """List each worker that is still alive once for each time that it was late."""
     times = Counter(old.late_workers)
     times.update(worker.worker_id for worker in late)
     still = sorted(worker_id for worker_id in times if worker_id in view.alive_worker_ids)

@@ -1,8 +1,8 @@
 """The messages between agents and operator, and the last words of a worker.
 
-Standard library only: of the operator the trainer uses this and nothing else. An agent may be older
-or newer than the operator, so readers ignore fields that they do not know; the ones they know are
-checked and bounded, for a report comes from a user's pod and ends up in decisions and sums.
+Standard library only: this is the only part of the operator that the trainer uses. An agent may be
+older or newer than the operator, so readers ignore unknown fields. Known fields are checked and
+bounded, because a report comes from a user's pod and is used in decisions and sums.
 """
 
 from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer

@@ -27,7 +27,7 @@ class How(TextEnum):
     """The way in which a worker enters a world."""
 
     BOUNDARY = "Boundary"  # together, at a step that all agree on
-    ABORT = "Abort"  # survivors drop the broken group and go on in process
+    ABORT = "Abort"  # survivors drop the broken group and continue in process
     RESTART = "Restart"  # torchrun restarts the processes from the acknowledged checkpoint
 
 
@@ -39,18 +39,18 @@ class World:
     rank: int  # of the worker's first process
     size: int  # processes in all
     processes: int  # of this worker
-    store: str | None  # host:port; None until rank 0 has reported a spare one
+    store: str | None  # host:port; None until rank 0 has reported a spare store
     secret: str
     neighbours: tuple[str, ...]  # host names of the ring neighbours to exchange heartbeats with
     how: How
     switch: bool  # False: get ready, the others still train
     restore: str | None
-    """The checkpoint to start from; None: state comes from the others, or there is none."""
+    """The checkpoint to start from; None: state comes from other workers, or there is none."""
     planned: bool = False
-    """Whether no worker was lost: the processes of the last world may take their time to end."""
+    """Whether no worker was lost: then the processes of the last world get more time to end."""
     stage: Stage | None = None  # None: the job has none
     trained: int = 0
-    """The processes with which a script without `Run` made its last step; 0: that is not known."""
+    """The number of processes that made the last step of a script without `Run`; 0: unknown."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Notice:
 
 @dataclass(frozen=True)
 class Orders:
-    """Requests to the worker beside training; each number only grows."""
+    """Requests to the worker in addition to training; each number only grows."""
 
     checkpoint: int = 0
     stop: int = 0
-    """The number of stages of the training that are to end; without stages 1 ends the training."""
+    """The number of stages of the training that must end; without stages 1 ends the training."""
     profile: Profile | None = None  # the newest one
 
 
@@ -80,17 +80,18 @@ class Answer:
     world: World | None = None
     orders: Orders = field(default_factory=Orders)
     stop_at: float | None = None  # seconds since the epoch
-    acknowledged: str | None = None  # the checkpoint that a world would begin with now
-    world_number: int = 0  # of the newest world, whoever is in it; 0: there was none
+    acknowledged: str | None = None  # the checkpoint with which a world would begin now
+    world_number: int = 0  # of the newest world, with or without this worker; 0: there was none
     left_out: bool = False
     """Whether it came too late to a world while others have the state: a process that is still in
     an older world does not count any more."""
-    notice: Notice | None = None  # the earliest one, of whichever worker
+    notice: Notice | None = None  # the earliest one of all workers
     planned: bool = True
     """Whether no worker was lost before the newest world: processes without a place in it may save.
-    An older operator does not say so; its planned changes must not cost a script its save: True."""
-    save_every: float | None = None  # seconds between saves, where the script leaves that open
-    keep: int | None = None  # so many checkpoints
+    An older operator does not send it; then it is True, so that a planned change cannot prevent a
+    save."""
+    save_every: float | None = None  # seconds between saves, if the script does not set them
+    keep: int | None = None  # the number of checkpoints to keep
     wire: int = WIRE
 
 

@@ -1,14 +1,14 @@
-"""The words for what another size means to a script that deals its samples to its processes."""
+"""The text about what another size means to a script that divides samples by its processes."""
 
 
 def batch_change(before: int, now: int, unit: str) -> str:
-    """Say what changes where so many workers or processes train after so many others."""
+    """Say what changes if the number of workers or processes that train has changed."""
     return (
-        f"{now} {unit} train in place of {before}: unless the script makes up for it, a step takes "
+        f"{now} {unit} train instead of {before}: unless the script adapts to this, a step takes "
         f"{_times(now, before)} as many samples (the global batch), an epoch has "
-        f"{_times(before, now)} as many steps, samples come in another order, and random numbers "
-        "are others. Nobody adjusts the learning rate. To hold the batch, write workers.min = "
-        "workers.max, or in workers.sizes the numbers that divide it: kubectl tjob doctor"
+        f"{_times(before, now)} as many steps, and the order of the samples and the random numbers "
+        "are different. The learning rate is not adjusted. To keep the batch, set workers.min = "
+        "workers.max, or list in workers.sizes the numbers that divide it: kubectl tjob doctor"
     )
 
 

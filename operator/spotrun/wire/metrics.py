@@ -1,9 +1,9 @@
-"""Values that a script measures, such as its loss: by name, each with the step that it is of.
+"""Values that a script measures, such as its loss: by name, each with its step.
 
-Three keys of a report carry them: `metrics`, as it always was; `notFinite`, for NaN and infinities
-are no numbers of JSON, and an operator of an earlier release would refuse the whole report; and
-`metricSteps`, the steps of both in their order. Older agents do not send it, older operators do not
-read it.
+Three keys of a report contain them. `metrics` is in all releases. `notFinite` has NaN and
+infinities: JSON has no such numbers, and an operator of an earlier release would refuse the whole
+report. `metricSteps` has the steps of both, in their order; older agents do not send it, and older
+operators do not read it.
 """
 
 import math
@@ -15,20 +15,20 @@ from spotrun.wire.reading import object_of, one_line, whole
 MOST_METRICS = 16
 MOST_METRIC = 1e300
 _NAME_CHARACTERS = 64
-# One object each: a NaN equals itself only where it is the same object, and reports are compared.
+# One object each: reports are compared, and a NaN in a tuple equals only the same object.
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class Metric(NamedTuple):
-    """The newest value of something that a script measures."""
+    """The newest value of a metric of a script."""
 
     name: str
     value: float  # may be NaN or infinite
-    step: int | None = None  # None: that of the report, for the sender does not say
+    step: int | None = None  # None: the sender does not say, so it is the report's step
 
 
 def metrics_content(metrics: Sequence[Metric]) -> dict[str, Any]:
-    """Return the keys of a report that carry metrics; none for none."""
+    """Return the keys of a report that contain metrics; none without metrics."""
     finite = [one for one in metrics if math.isfinite(one.value)]
     others = [one for one in metrics if not math.isfinite(one.value)]
     steps = [one.step for one in (*finite, *others)]
@@ -58,12 +58,12 @@ def read_metrics(content: Mapping[str, Any]) -> tuple[Metric, ...]:
 
 
 def metric_name(text: str) -> str:
-    """Return a metric's name fit to be shown; empty if nothing of it is."""
+    """Return a metric's name without characters that cannot be shown; it may be empty."""
     return one_line(text)[:_NAME_CHARACTERS].strip()
 
 
 def metric_value(value: float) -> float | None:
-    """Return a value as it is reported, None where it is too large for any reader."""
+    """Return a value as it is reported, None if it is too large for any reader."""
     if math.isfinite(value):
         return value if abs(value) <= MOST_METRIC else None
     return _NOT_FINITE[value_text(value)]

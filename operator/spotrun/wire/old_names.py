@@ -1,7 +1,7 @@
 """The name that a world's number had in messages of earlier releases: it is written and read too.
 
-Agents are in users' images, so one of the other side may know the old name only: of an operator
-that is replaced, or of a job that outlives that.
+Agents are in users' images. While an operator is replaced, and in a job that runs longer, the other
+side may know only the old name.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _OLD_NAME = "generation"
 
 
 def world_number(content: Mapping[str, Any], key: str, *, default: int | None = None) -> int:
-    """Return the number of a world, under whichever name; raises ValueError."""
+    """Return the number of a world, under either name; raises ValueError."""
     is_old = key not in content and _OLD_NAME in content
     return whole(content, _OLD_NAME if is_old else key, default=default)
 

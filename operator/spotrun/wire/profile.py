@@ -1,4 +1,4 @@
-"""An order to record what a few steps of a training do, as it goes from a user to one process."""
+"""An order to profile a few steps of a training, sent from a user to one process."""
 
 import json
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any
 from spotrun.wire.reading import as_object, object_of, shown, string, whole
 
 MOST_PROFILED_STEPS = 200
-"""A step of a small model is a megabyte of trace, and all of them are in memory until the end."""
+"""A step of a small model has a megabyte of trace, and all are in memory until the last step."""
 _ID_CHARACTERS = 64
 
 
 @dataclass(frozen=True)
 class Profile:
-    """An order; a process follows it once, and only if it came while it ran."""
+    """An order; a process follows it once, and only if the order came while the process ran."""
 
-    asked: str  # when it was given: its name in the log
+    asked: str  # the time of the order: its name in the log
     steps: int
     rank: int = 0  # of the worker; its first process records
 
@@ -26,7 +26,7 @@ def profile_content(profile: Profile) -> dict[str, Any]:
 
 
 def profile_text(profile: Profile) -> str:
-    """Return an order as an annotation has it."""
+    """Return an order in the form of an annotation."""
     return json.dumps(profile_content(profile))
 
 
@@ -43,7 +43,7 @@ def read_profile(value: object) -> Profile | None:
 
 
 def profile_of_text(text: str) -> Profile | None:
-    """Read an annotation that anybody may have written; None if it is no order."""
+    """Read an annotation, which may have any content; None if it is no order."""
     try:
         return read_profile(as_object(text.encode(), "profile"))
     except ValueError:

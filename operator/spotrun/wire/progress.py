@@ -15,7 +15,7 @@ _MOST_SECONDS = 1e9  # thirty years
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of the training, by the trainer."""
+    """The progress of the training, as the trainer counts it."""
 
     world_number: int
     step: int
@@ -23,26 +23,26 @@ class Progress:
     samples: int = 0
     step_seconds: float | None = None
     signs: int = 0  # of life beside steps: grows while the trainer evaluates
-    # Shares of a step, whose sum is 1: who waits neither for data nor for others computes.
+    # Shares of a step, whose sum is 1: all time without waiting for data or others is computing.
     compute: float | None = None
     data: float | None = None
     communicate: float | None = None
     microbatches: int | None = None  # of a step, of all workers together
-    # Of gradients that processes add up in a step; compressed, of an all-reduce that sends as much.
+    # Of gradients that are summed in a step; if compressed, of an all-reduce that sends as much.
     sync_bytes: int | None = None
-    epoch_samples: int | None = None  # in an epoch, where the dataset says
-    checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
-    metrics: tuple[Metric, ...] = ()  # the newest values of what the script measures
-    # What it went on from, where its world named none, or the local tier had a newer step.
+    epoch_samples: int | None = None  # in an epoch, if the dataset says it
+    checkpoint_seconds: float | None = None  # of this world, in which saves delayed steps
+    metrics: tuple[Metric, ...] = ()  # the newest values of the script's metrics
+    # The checkpoint it continued from, if its world named none or the local tier had a newer step.
     restored: str | None = None
     store: StoreUse | None = None  # None: checkpoints are in no object store
     kept: str | None = None  # the newest step that the local tier has whole, with its copies
-    save_seconds: float | None = None  # of training, that the last save has cost
+    save_seconds: float | None = None  # of training, which the last save has cost
     save_failure: str | None = None  # why saves fail since the last one that succeeded
 
 
 def read_progress(value: object) -> Progress | None:
-    """Read the progress in a report; None where it has none."""
+    """Read the progress in a report; None if it has none."""
     if value is None:
         return None
     content = object_of(value, "progress")
@@ -78,7 +78,7 @@ def _optional(content: Mapping[str, Any], key: str) -> int | None:
 
 
 def progress_content(progress: Progress) -> dict[str, Any]:
-    """Return the progress as a report carries it; unknown fields are absent."""
+    """Return the progress as a report contains it; unknown fields are absent."""
     content = present(
         progress,
         world_number="worldNumber",

@@ -1,4 +1,4 @@
-"""Checked reading of foreign JSON: each value is bounded, or refused."""
+"""Checked reading of JSON from the other side: each value is within limits, or refused."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 MESSAGE_CHARACTERS = 1_024
 MOST_STEPS = 2**53 - 1
-"""The largest number that JSON readers in every language keep exact; status holds no larger number
+"""The largest number that JSON readers in every language read exactly; status has no larger number
 either."""
 
 _CHECKPOINT = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
@@ -41,7 +41,7 @@ def number(content: Mapping[str, Any], key: str, most: float) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= most:  # which NaN is not, either
+    if not is_number or not 0 <= value <= most:  # this refuses NaN too
         raise ValueError(f"{key} is a number from 0 to {most:g}, not {shown(value)}")
     return float(value)
 
@@ -55,13 +55,13 @@ def string(content: Mapping[str, Any], key: str) -> str:
 
 
 def message(content: Mapping[str, Any]) -> str:
-    """Return the message for people, made fit to be shown."""
+    """Return the message for people, without characters that cannot be shown."""
     value = content.get("message", "")
     return one_line(value) if isinstance(value, str) else ""
 
 
 def one_line(text: str) -> str:
-    """Return a bounded line without characters that break a line, a terminal or an encoding."""
+    """Return one line of limited length, without characters that disturb logs or terminals."""
     bounded = text[:MESSAGE_CHARACTERS]
     return "".join(char if char.isprintable() else " " for char in bounded).strip()
 
@@ -82,7 +82,7 @@ def is_checkpoint_name(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a value for an error's message; a nested one, maybe very deep, is left out."""
+    """Return a value for an error's message; a list or object, perhaps very deep, is left out."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return repr(str(value)[:40])

@@ -21,12 +21,12 @@ class Failure:
     world_number: int
     exit_code: int
     message: str
-    follows: bool = False  # it noticed the end of a peer, or its silence: the cause is elsewhere
+    follows: bool = False  # it failed because a peer ended or was silent: the cause is there
 
 
 @dataclass(frozen=True)
 class Utilization:
-    """Shares between 0 and 1; None where it was not measured."""
+    """Shares between 0 and 1; None if not measured."""
 
     gpu: float | None = None
     cpu: float | None = None
@@ -39,7 +39,7 @@ class Checkpoint:
 
     name: str
     step: int
-    # The orders to save that had come before it was begun; None: whoever saved it does not say.
+    # The number of orders to save before this save began; None: the sender does not say.
     orders: int | None = None
 
 
@@ -48,8 +48,8 @@ class Report:
     """An agent's report of its worker."""
 
     wire: int = WIRE
-    ready: bool = False  # could enter a world now: warm, or waiting in rendezvous
-    arrived: int = 0  # the world it trains in
+    ready: bool = False  # it could enter a world now: warm, or waiting in rendezvous
+    arrived: int = 0  # the world in which it trains
     failed: Failure | None = None
     suspects: tuple[int, ...] = ()  # places among its world's workers whose heartbeats stopped
     store_port: int | None = None  # its spare store, not used by any world yet
@@ -58,17 +58,17 @@ class Report:
     committed: Checkpoint | None = None
     completed: bool = False  # the training is complete and its last checkpoint durable
     in_process: bool = False  # its trainer can change worlds without a restart
-    needs_boundary: bool = False  # but not where a world has broken, as over NCCL
-    leaving: bool = False  # a signal told it to end, and it does
+    needs_boundary: bool = False  # but not after its world has broken, as over NCCL
+    leaving: bool = False  # a signal told it to end, and it is ending
     broken: int = 0  # the world whose group broke under its trainer, which waits for the next
     # Whether its trainer saves when a checkpoint is ordered; None: an older agent does not say.
     saves_on_order: bool | None = None
 
     @property
     def can_be_asked_to_save(self) -> bool:
-        """Whether it is of use to order a checkpoint, and to wait for it.
+        """Whether a checkpoint can be ordered and awaited.
 
-        Older agents do not say so. What they tell of steps and checkpoints comes from `Run`.
+        Older agents do not say so. But if they report steps or checkpoints, these come from `Run`.
         """
         if self.saves_on_order is not None:
             return self.saves_on_order
@@ -76,12 +76,12 @@ class Report:
 
     @property
     def outlives_a_break(self) -> bool:
-        """Whether its process goes on after its world has broken."""
+        """Whether its process continues after its world has broken."""
         return self.in_process and not self.needs_boundary
 
     @property
     def news(self) -> tuple[object, ...]:
-        """The fields that the operator acts upon: a change is sent and looked at at once."""
+        """The fields that the operator acts upon: a change is sent and handled at once."""
         return (
             self.ready,
             self.arrived,
@@ -137,9 +137,9 @@ def read_report(body: bytes) -> Report:
 
 
 def write_report(report: Report) -> bytes:
-    """Write an agent's report; unknown fields are absent, and metrics where it would be too long.
+    """Write an agent's report without unknown fields, and without metrics if it would be too long.
 
-    A report that is refused as too long is a worker that nobody hears.
+    If the operator refused reports as too long, it would learn nothing about the worker.
     """
     body = _written(report)
     if len(body) > REPORT_BYTES and report.progress is not None:

@@ -1,4 +1,4 @@
-"""A stage of a training, as the operator tells it to a worker with its world."""
+"""A stage of a training, which the operator sends to a worker with its world."""
 
 import json
 import math
@@ -19,7 +19,7 @@ class Stage:
     index: int = 0
     is_last: bool = True
     until_step: int | None = None
-    args: tuple[str, ...] = ()  # they follow those of the template
+    args: tuple[str, ...] = ()  # appended to those of the template
     params: Mapping[str, Param] = field(default_factory=dict, hash=False)
 
 
@@ -59,11 +59,11 @@ def read_stage(value: object) -> Stage | None:
 
 
 def read_param(text: str) -> Param:
-    """Return the number or the truth value that a text is, else the text."""
+    """Return the number or boolean that a text contains; otherwise the text."""
     try:
         read = json.loads(text, parse_constant=lambda _: text)
     except ValueError:
         return text
-    # 1e999 would be an infinity, which JSON does not know.
+    # 1e999 would be an infinity, which JSON does not have.
     is_number = isinstance(read, int | float) and abs(read) != math.inf
     return read if is_number else text

@@ -1,4 +1,4 @@
-"""The use of the object store in which a job's checkpoints are: requests and bytes."""
+"""The use of the object store that contains a job's checkpoints: requests and bytes."""
 
 import re
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ class StoreUse:
     """Requests and bytes of a worker's processes in their present world, and what is stored."""
 
     puts: int = 0  # requests that write, copy or list
-    gets: int = 0  # all others but deletions
+    gets: int = 0  # all others except deletions
     put_bytes: int = 0
     got_bytes: int = 0
     stored_bytes: int | None = None  # below the job's prefix; one process of the job knows it
-    checkpoints: int | None = None  # that these belong to
-    region: str = ""  # of the bucket, as the worker's environment says
+    checkpoints: int | None = None  # the number of checkpoints to which these bytes belong
+    region: str = ""  # of the bucket, from the worker's environment
     endpoint: str = ""  # the host of a store that is not the cloud's own
 
     def plus(self, other: "StoreUse") -> "StoreUse":
@@ -35,7 +35,7 @@ class StoreUse:
 
 
 def store_use_content(use: StoreUse) -> dict[str, Any]:
-    """Return it as it is written; what is zero or unknown is absent."""
+    """Return the use as it is written; zero or unknown fields are absent."""
     content = {
         "puts": use.puts,
         "gets": use.gets,
@@ -50,7 +50,7 @@ def store_use_content(use: StoreUse) -> dict[str, Any]:
 
 
 def read_store_use(value: object) -> StoreUse | None:
-    """Read it; raises ValueError."""
+    """Read the use of a store; raises ValueError."""
     if value is None:
         return None
     content = object_of(value, "store")

@@ -25,7 +25,7 @@ class Ending(TextEnum):
     DEPARTED = "departed"
     PREEMPTED = "preempted"
     FAILED = "failed"
-    UNUSABLE = "unusable"  # nothing of it can ever train: the image lacks what that takes
+    UNUSABLE = "unusable"  # it can never train: the image lacks something necessary
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LastWords:
 
 
 def write_last_words(words: LastWords) -> str:
-    """Write one line that fits, whatever the message: the kubelet's cut must spare the reason."""
+    """Write one line that fits, so that the kubelet never cuts off the reason."""
     code, step, name = words.exit_code, words.step, words.checkpoint
     is_code = code is not None and 0 <= code <= MOST_EXIT_CODE
     content = {

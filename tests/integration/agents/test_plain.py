@@ -52,7 +52,7 @@ async def test_metrics() -> None:
     [
         ("HEAD", "/healthz", (200, "")),
         ("POST", "/healthz", (405, "use GET here\n")),
-        ("GET", "/", (404, "there is only /healthz\n")),
+        ("GET", "/", (404, "no such page: use /healthz\n")),
     ],
 )
 async def test_other_requests(method: str, path: str, answer: tuple[int, str]) -> None:

@@ -317,7 +317,7 @@ def test_who_gives_no_prices_is_told_where_they_are_missing(helm: Helm) -> None:
         for prices in ((), ("--set=prices.azureRegions={eastus}",))
     )
 
-    assert "PRICES: nobody is asked what nodes cost." in silent
+    assert "PRICES: spotrun asks no cloud what nodes cost." in silent
     assert "PRICES:" not in asking
 
 

@@ -59,7 +59,7 @@ async def test_a_job_that_trains_is_listed_shown_explained_and_heard(world: Worl
     assert followed.out.startswith("loss of 0\n")
     assert reported.out.startswith(f"# Training job {world.namespace}/job: Succeeded\n")
     assert "world 1: 2 workers, entered by Restart" in reported.out
-    assert "The job is gone; this is from ConfigMap job-" in reported.out
+    assert "The job was deleted; this is from ConfigMap job-" in reported.out
     assert (reported.code, unknown.code) == (0, 4)
     assert [one.size for one in kept.content.moments if one.size] == [2]
 

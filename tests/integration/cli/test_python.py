@@ -138,7 +138,7 @@ async def test_mistakes_are_said_before_anything_is_sent(world: World, kubeconfi
             client.run("train.py")
         with pytest.raises(ValueError, match="unknown field"):
             client.apply({"apiVersion": "spotrun.dev/v1alpha1", "kind": "TrainingJob", "x": 1})
-        with pytest.raises(RefusedError, match="the cluster does not take this job"):
+        with pytest.raises(RefusedError, match="the cluster refuses this job"):
             client.run("train.py", image="x", name="A" * 60)
         assert client.list() == ()
     with pytest.raises(ClusterError, match="there is no context 'nowhere'"):

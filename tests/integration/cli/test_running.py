@@ -67,5 +67,5 @@ async def test_somebody_without_rights_is_told_which_are_missing(
     lacking = [one["what"] for one in json.loads(looked_at.out) if one["health"] == "Worse"]
     assert "you may not create trainingjobs.spotrun.dev, which is needed for: run" in lacking
     assert f"you may use every command in {world.namespace}" in as_admin.out
-    assert "the CRDs are there, with every field of this version" in as_admin.out
+    assert "the CRDs are installed, with every field of this version" in as_admin.out
     assert (elsewhere.code, "there is no context 'nowhere'" in elsewhere.err) == (3, True)

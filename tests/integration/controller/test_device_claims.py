@@ -54,7 +54,7 @@ async def test_claimed_gpus_are_counted_once_their_claim_is_there_and_paid_for(
     await create_claiming(world)
     async with world.operator():
         job = await world.until_job(lambda s: s.get("reason") == "ProcessesUnknown")
-        assert "ResourceClaimTemplate two-gpus is not there" in job["status"]["message"]
+        assert "ResourceClaimTemplate two-gpus does not exist" in job["status"]["message"]
         assert await world.pods() == []
         templates = at("resourceclaimtemplates", world.namespace, group=GROUP)
         body = {"metadata": {"name": "two-gpus"}, "spec": {"spec": CLAIM}}

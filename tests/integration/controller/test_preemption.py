@@ -60,7 +60,7 @@ async def test_a_job_shrinks_for_one_of_higher_priority_and_grows_back_when_that
         world.play("high").may_finish.set()
         await world.until_phase("Succeeded", "high")
         low = await world.until_job(runs(4), "low")
-        assert "needs the room no more" in why(low, "GivesWay")[-1]
+        assert "no longer needs the room" in why(low, "GivesWay")[-1]
 
 
 async def test_a_job_that_cannot_shrink_saves_and_is_suspended_until_there_is_room(
@@ -74,7 +74,7 @@ async def test_a_job_that_cannot_shrink_saves_and_is_suspended_until_there_is_ro
         )
         await world.until_job(runs(2), "low")
         await world.create_job("large", workers=workers(3, 3), **PREEMPTS)
-        large = await world.until_job(lambda s: "Nobody is preempted" in str(s), "large")
+        large = await world.until_job(lambda s: "No job is preempted" in str(s), "large")
         assert "only 2 would find room" in why(large, "MakesRoom")[-1]
         assert (await world.job("low"))["status"]["phase"] == "Running"
         await world.patch_job({"suspend": True}, "large")

@@ -103,7 +103,7 @@ async def test_a_job_that_is_over_too_early_is_no_success(theatre: Theatre, tmp_
     (tmp_path / "crash.yaml").write_text(CRASH)
     demo = await theatre.start("--job", str(tmp_path / "crash.yaml"), "--scripts", str(tmp_path))
     assert await demo.ended() == 1
-    assert "The job was over before everything had happened to it" in demo.text
+    assert "The job ended before both nodes were lost" in demo.text
     assert theatre.leftovers() == []
 
 
@@ -127,7 +127,7 @@ async def test_a_manifest_that_is_none_is_refused_before_anything_starts(theatre
 async def test_steps_that_are_no_number_of_steps_are_refused(theatre: Theatre, steps: str) -> None:
     demo = await theatre.start(f"--steps={steps}")
     assert await demo.ended() == 2
-    assert demo.lines[-1].endswith(f"--steps: '{steps}' is not how many: use 1, 2, 3 ...")
+    assert demo.lines[-1].endswith(f"--steps: '{steps}' is not a count: use 1, 2, 3 ...")
     assert theatre.leftovers() == []
 
 

@@ -160,7 +160,7 @@ async def test_a_job_that_is_deleted_while_it_runs_says_its_cost_and_holds_nothi
         job = await world.until_job(lambda s: costs(s).get("usdPerHour") == "18")
         await let_time_pass()
         await world.kube.delete(world.jobs("job"))
-        [told] = await events_of(world, "the job was deleted: it has cost $")
+        [told] = await events_of(world, "the job was deleted: it had cost $")
         assert "$18.00/h at last" in told["note"]
         [usd] = _by_pool(await _read(world, operator), "cost_usd_total").values()
         # Two seconds more at half a cent each.

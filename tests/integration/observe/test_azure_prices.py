@@ -111,7 +111,7 @@ async def test_an_answer_that_is_none_changes_nothing_and_is_said_once(
     said = [record.message for record in caplog.records if record.name.startswith("spotrun")]
     assert len(said) == 1
     assert words in said[0]
-    assert said[0].endswith("; the last ones stay")
+    assert said[0].endswith("; the last prices stay")
 
 
 async def test_a_cloud_that_cannot_be_reached_keeps_its_last_prices(desk: Desk) -> None:

@@ -119,7 +119,7 @@ class Replica:
         return line
 
     async def until_leading(self) -> None:
-        await self.until_logged("leading; ")
+        await self.until_logged("this replica is the leader; ")
 
     async def ended(self, *, seconds: float = 30) -> int:
         """Wait for its end; returns the exit code."""

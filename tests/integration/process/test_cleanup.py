@@ -118,7 +118,7 @@ async def test_nothing_is_done_while_an_operator_leads(
     code, said = await clean_up(account)
 
     assert code == 1
-    assert "an operator leads in the namespace spotrun-system and would make more pods" in said
+    assert "an operator is the leader in the namespace spotrun-system and would create" in said
     assert replica.at.host in said
     assert await finalizers(world) == [[FINALIZER_METERED]] * 2
     await replica.stop()

@@ -37,7 +37,7 @@ async def test_a_frozen_leader_writes_nothing_once_another_one_leads(
         first = await first_launcher.start()
         await first.until_leading()
         second = await second_launcher.start()
-        await second.until_logged("agents come to")
+        await second.until_logged("agents connect to")
         await _freeze_amid_creations(world, proxy, first)
         await second.until_leading()
         await world.until(lambda: _has_all(world))
@@ -47,7 +47,7 @@ async def test_a_frozen_leader_writes_nothing_once_another_one_leads(
         sent = len(proxy.log)
 
         first.process.send_signal(signal.SIGCONT)
-        await first.until_logged("no longer leading")
+        await first.until_logged("this replica is no longer the leader")
 
         late = [one for one in proxy.log[sent:] if one.verb in WRITES]
         assert [f"{one.verb} {one.path}" for one in late if "/leases" not in one.path] == []

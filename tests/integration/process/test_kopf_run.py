@@ -72,4 +72,4 @@ async def test_a_port_in_use_fails(operator: Launcher) -> None:
 async def test_which_namespace_is_served_is_not_kopfs_to_say(operator: Launcher) -> None:
     replica = await operator.start_kopf(namespaces=("--namespace", "ml"))
     assert await replica.ended() == 1
-    assert "SPOTRUN_WATCH_NAMESPACE says what is served" in replica.text
+    assert "SPOTRUN_WATCH_NAMESPACE chooses one namespace" in replica.text

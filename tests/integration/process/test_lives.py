@@ -142,7 +142,7 @@ async def test_sigterm_hands_over_at_once(world: World, operator: Launcher) -> N
         service.target = second.at.agents
         stopped_seconds = await first.stop()
         assert stopped_seconds < IN_ORDER_SECONDS
-        assert first.lines(message="SIGTERM: stopping (once more to end at once)")
+        assert first.lines(message="SIGTERM: stopping (send it again to end at once)")
         await second.until_leading()
         await world.until(lambda: _polls(second, 2))  # agents were hung up on, and came over
         holder = (await world.kube.get(LEASE))["spec"]["holderIdentity"]

@@ -175,7 +175,7 @@ async def test_without_kueue_a_job_that_names_a_queue_waits_and_says_for_what(
     async with queued.operator():
         await create_job(queued, "job", 1, 1)
         job = await queued.until_phase("Suspended")
-        assert "knows of no Kueue" in job["status"]["message"]
+        assert "found no Kueue" in job["status"]["message"]
         assert await workloads(queued) == []
 
 

@@ -55,7 +55,7 @@ async def test_a_job_that_loses_its_world_has_the_time_of_a_recovery(short: Worl
         await short.until_phase("Running")
         await short.until(lambda: is_ready(short, "job"))
         await short.nodes.remove("a")
-        await short.until_job(lambda s: "not ready in Kueue's time" in s.get("message", ""))
+        await short.until_job(lambda s: "not ready within Kueue's timeout" in s.get("message", ""))
         (one,) = await workloads(short)
         assert not await is_ready(short, "job")
         assert holds(one, "Evicted")

@@ -36,7 +36,7 @@ def test_a_training_goes_on_with_another_number_of_processes(
     alone = run_alone(train, Plan(total=5, checkpoint=address, deterministic=True), env=env)
     assert alone.error == "", alone.said
     assert len(alone.value.losses) == 2
-    assert f"going on from step-3.g0, which was in s3://{bucket}/team/job" in alone.said
+    assert f"continuing from step-3.g0, found in s3://{bucket}/team/job" in alone.said
 
 
 def test_of_a_divided_tensor_only_the_ranges_that_are_needed_are_read(

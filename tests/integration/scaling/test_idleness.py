@@ -67,7 +67,7 @@ async def test_a_job_that_goes_on_doing_nothing_is_saved_suspended_and_let_go_on
         await world.until_no_pods()
         status = (await world.job())["status"]
         assert status["checkpoint"]["name"] == "step-100.g1"
-        assert "to go on, set spec.suspend to true, and then to false" in status["message"]
+        assert "to continue, set spec.suspend to true, and then to false" in status["message"]
         [event] = await world.until(lambda: events_of(world, "Idle"))
         assert event["type"] == "Warning"
         await world.patch_job({"suspend": True})

@@ -46,7 +46,7 @@ async def test_it_gives_up_after_a_while(tmp_path: Path) -> None:
     found = words(tmp_path)
     assert found is not None
     assert (worker.returncode, found.reason, found.exit_code) == (1, Ending.FAILED, 1)
-    assert "and nothing trains here: given up" in found.message
+    assert "and this worker does not train: it gives up" in found.message
     assert said.decode().count("no answer from the operator at 127.0.0.1:1") == 1
 
 
@@ -59,4 +59,4 @@ async def test_it_ends_in_order_when_it_is_told_to(tmp_path: Path) -> None:
         worker.send_signal(signal.SIGTERM)
         await worker.communicate()
 
-    assert words(tmp_path) == LastWords(Ending.DEPARTED, message="it was told to end")
+    assert words(tmp_path) == LastWords(Ending.DEPARTED, message="this worker was told to end")

@@ -113,11 +113,12 @@ async def test_jobs_on_one_claim_keep_their_own_and_one_made_anew_goes_on_from_i
     assert saved["job"] >= {"step-20.g1", "step-30.g1", "step-40.g1"}
     assert saved["other"] == {"step-10.g1", "logs"}
     assert went_on["world"]["restore"] == "step-30.g1"
-    found = "training goes on from step-30.g1, which was in the job's folder"
+    found = "training continues from step-30.g1, which was in the job's folder"
     assert found in {decision["why"] for decision in went_on["decisions"]}
     assert was_complete["checkpoint"]["name"] == "step-40.g1"
     assert was_complete["message"].startswith(
-        "the training was complete already: it went on from step-40.g1, which was in its folder"
+        "the training was complete already: it continued from step-40.g1, which was in the job's "
+        "folder"
     )
     assert failures_of(was_complete) == 0
 

@@ -89,4 +89,4 @@ async def test_what_another_size_does_to_the_batch_is_said_everywhere_once(place
         rank_0 = (await place.member(0))["metadata"]["name"]
         arguments = ("logs", "-n", place.namespace, rank_0)
         log = (await asyncio.to_thread(place.cluster.kubectl, *arguments)).stdout
-    assert log.count("1 processes train in place of 2: ") == 1
+    assert log.count("1 processes train instead of 2: ") == 1

@@ -149,7 +149,7 @@ async def test_a_bill_that_cannot_be_read_is_not_overwritten(
     await place.operator().close(KEY)
     assert place.writes == 1
     assert "cannot be read as a bill" in caplog.text
-    assert "or delete it" in caplog.text
+    assert "or delete the ConfigMap" in caplog.text
 
 
 async def test_a_job_that_has_cost_nothing_makes_no_bill() -> None:

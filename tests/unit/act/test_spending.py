@@ -152,7 +152,7 @@ async def test_what_cannot_be_decided_holds_those_who_ask_and_stops_nobody(
     assert await keep(operator) == 60
     verdict = operator.spending.verdicts_of(NAMESPACE)
     assert verdict.keys() == {"uid-a"}
-    assert "its log says where" in verdict["uid-a"].holds
+    assert "its log has the error" in verdict["uid-a"].holds
     assert "spendlimits of ns could not be decided" in caplog.text
     assert place.writes == []
 

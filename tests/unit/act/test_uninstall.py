@@ -64,7 +64,9 @@ async def test_a_lease_that_goes_away_is_nobodys() -> None:
 
 async def test_who_renews_is_alive() -> None:
     looks = Looks([lease(7), lease(8)])
-    with pytest.raises(UndoneError, match=r"leads in the namespace home .*\(a\): stop it first"):
+    with pytest.raises(
+        UndoneError, match=r"is the leader in the namespace home .*\(a\): stop it first"
+    ):
         await looks.until_nobody_leads()
 
 

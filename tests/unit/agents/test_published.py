@@ -96,4 +96,4 @@ def test_a_mistake_in_what_they_are_told_stops_nobody(
     board = Board(b"key")
     publish(board, JOB, JOB.status, JOB.version)
     assert not board.is_gone(Key("ns", "job"))
-    assert "the answers to its workers could not be made" in caplog.text
+    assert "could not make the answers to the job's workers" in caplog.text

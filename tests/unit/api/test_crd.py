@@ -46,7 +46,7 @@ def test_a_difference_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[
     changed = tmp_path / "crds" / "spotrun.dev_trainingjobs.yaml"
     changed.write_text(changed.read_text().replace("minimum: 1", "minimum: 0", 1))
     assert main(["--root", str(tmp_path), "--check"]) == 1
-    assert "spotrun.dev_trainingjobs.yaml is not what the models say" in capsys.readouterr().err
+    assert "spotrun.dev_trainingjobs.yaml does not match the models" in capsys.readouterr().err
 
 
 def test_the_files_say_where_they_come_from_and_are_plain_ascii() -> None:

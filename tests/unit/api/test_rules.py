@@ -87,7 +87,10 @@ def test_several_broken_rules_are_all_named() -> None:
             "kind is 'Pod'; spotrun reads TrainingJob, CapacityPool, TuningJob and SpendLimit",
         ),
         ({"apiVersion": "v1"}, "apiVersion is 'v1'; spotrun reads spotrun.dev/v1alpha1"),
-        ({"extra": 1}, 'unknown field "extra": known are apiVersion, kind, metadata, spec, status'),
+        (
+            {"extra": 1},
+            'unknown field "extra": known fields are apiVersion, kind, metadata, spec, status',
+        ),
     ],
 )
 def test_other_manifests_are_refused(change: Manifest, message: str) -> None:

@@ -18,4 +18,4 @@ def test_nothing_is_measured_of_none(
         meter.main()
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert f"argument {option}: '{number}' is not how many: use 1, 2, 3 ..." in said
+    assert f"argument {option}: '{number}' is not a count: use 1, 2, 3 ..." in said

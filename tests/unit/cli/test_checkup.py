@@ -1,4 +1,4 @@
-"""`kubectl tjob doctor` for an installation and for a job: each finding with its mend."""
+"""`kubectl tjob doctor` for an installation and for a job: each finding with its fix."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,9 +33,9 @@ def test_a_sound_installation_is_told_in_a_few_lines() -> None:
     assert (
         "\n".join(drawn(findings, Look(NOW, 100)))
         == """\
-  ok  the CRDs are there, with every field of this version
-  ok  installed is 0.1.0, its image for training is example/trainer:1
-  ok  an operator leads, and has renewed its Lease 5s ago
+  ok  the CRDs are installed, with every field of this version
+  ok  spotrun 0.1.0 is installed; its image for training is example/trainer:1
+  ok  an operator is the leader, and renewed its Lease 5s ago
   ok  you may use every command in ml
   ok  the prices of 1 pool are known
   ok  1 spot pool; 3 interruptions in 24 h. Notices come by taints, conditions and Events of nodes
@@ -54,14 +54,19 @@ UNSEEN = shown_job(status={"phase": "", "reason": "", "message": "", "conditions
         (replace(WELL, missing_fields=("spec.idle",)), "Bad", "spec.idle", "crds/"),
         (replace(WELL, known=None), "Hidden", "spotrun-installation", "SPOTRUN_SYSTEM_NAMESPACE"),
         (replace(WELL, known=Installation("1", "", "web")), "Bad", "the namespace web", "-n web"),
-        (replace(WELL, renewed="2026-03-01T11:00:00Z"), "Bad", "no operator leads", "get pods"),
+        (
+            replace(WELL, renewed="2026-03-01T11:00:00Z"),
+            "Bad",
+            "no operator is the leader",
+            "get pods",
+        ),
         (replace(WELL, jobs=(UNSEEN,)), "Bad", "looked at 1 job (gpt)", "serves this namespace"),
         (replace(WELL, may={RIGHTS[2]: False}), "Worse", "you may not create", "the role edit"),
         (replace(WELL, pools=shown_pools()), "Worse", "pool on-demand", "annotate node NODE"),
         (replace(WELL, pools=()), "Worse", "there is no CapacityPool", "capacity-pool.yaml"),
         (
             replace(WELL, jobs=(shown_job(status=WAITING),)),
-            *("Worse", "1 job of 1 need somebody (gpt)", "kubectl tjob doctor NAME"),
+            *("Worse", "1 job of 1 need attention (gpt)", "kubectl tjob doctor NAME"),
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_change_that_was_seen_is_repeated(
     )
     job.write_text(EXAMPLE.read_text() + change)
     assert main(["doctor", "-f", str(job)]) == 1
-    assert "It has happened: it shrank" in capsys.readouterr().out
+    assert "This has happened already: it shrank" in capsys.readouterr().out
 
 
 def test_nothing_to_propose_is_said_with_zero(capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,7 @@ def test_what_is_not_known_of_checkpoints_is_said(say: Say) -> None:
     said = say(a_manifest(**IN_S3), *flags, "--checkpoint-gb", "1", "--bucket-region", "mars-1")
     assert "no table has its price in mars-1" in said
     said = say(a_manifest(**IN_S3), *flags, "--checkpoint-gb", "1")
-    assert re.search(r"checkpoints, \$ .* beside that, for 3 kept, in us-east-1", said)
+    assert re.search(r"checkpoints, \$ .* in addition, for 3 kept, in us-east-1", said)
 
 
 def test_a_job_that_has_saved_says_how_large_its_checkpoints_are(say: Say) -> None:
@@ -271,12 +271,12 @@ def refused(
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["-f", "-"], "the amount of work is unknown, for no status says"),
+        (["-f", "-"], "the amount of work is unknown, because the job has no status"),
         (["-f", "none.yaml"], "none.yaml cannot be read: No such file or directory"),
         (["--work-hours", "6"], "the following arguments are required: -f/--filename"),
         (["-f", "-", "--work-hours", "0"], "'0' is not hours from 0.001 to 100000"),
         (["-f", "-", "--starts", "0"], "'0' is not a whole number from 1"),
-        (["-f", "-", "--work-hours", "400"], "240 h were recorded, and the work alone takes 400 h"),
+        (["-f", "-", "--work-hours", "400"], "240 h were recorded, but the work alone takes 400 h"),
         (["-f", "-", "--fly"], "unrecognized arguments: --fly; `kubectl tjob estimate --help`"),
     ],
 )
@@ -301,7 +301,7 @@ def test_a_standard_input_that_is_closed_is_no_job(
         main(["estimate", "-f", "-"])
 
     assert ended.value.code == 2
-    assert "error: standard input is closed: give the job to it" in capsys.readouterr().err
+    assert "error: standard input is closed: pipe the job into it" in capsys.readouterr().err
 
 
 def test_a_market_that_never_had_so_many_nodes_is_not_asked(
@@ -312,7 +312,7 @@ def test_a_market_that_never_had_so_many_nodes_is_not_asked(
 
     said = refused(capsys, monkeypatch, a_manifest(workers=workers), *flags)
 
-    assert "no more than 1 nodes at a time were asked for, and the job wants 4" in said
+    assert "at most 1 nodes at a time were probed, but the job wants 4" in said
     assert "--assume-capacity" in said
 
 

@@ -103,11 +103,11 @@ STOPPED = (130, "interrupted before its end")
 CASES = {
     "run": Case(
         ("run", "train.py", "--name", "gpt", "--image", "x", "--yes"),
-        (0, "Detached: gpt goes on."),
-        (0, "Detached: gpt goes on."),
+        (0, "Detached: gpt continues."),
+        (0, "Detached: gpt continues."),
         goes_on=True,
     ),
-    "watch": Case(("watch", "gpt"), (0, "gpt goes on"), (0, "gpt goes on"), goes_on=True),
+    "watch": Case(("watch", "gpt"), (0, "gpt continues"), (0, "gpt continues"), goes_on=True),
     "logs": Case(("logs", "gpt", "-f"), STOPPED, STOPPED, goes_on=True),
     "profile": Case(("profile", "gpt", "--timeout", "1"), STOPPED, (3, AWAY)),
     "tune": Case(("tune", "gpt"), STOPPED, (3, AWAY), is_mute=True),

@@ -65,7 +65,7 @@ def test_a_job_that_waits_says_why_and_one_that_nobody_has_seen_too() -> None:
 def test_a_job_that_another_controller_runs_says_so_until_that_says_more() -> None:
     nothing = {"phase": "", "message": "", "reason": ""}
     elsewhere = shown_job(status=nothing, spec={"managedBy": "kueue.x-k8s.io/multikueue"})
-    said = "the job is run by kueue.x-k8s.io/multikueue, which has not said yet how it is"
+    said = "the job is managed by kueue.x-k8s.io/multikueue, which has not reported its state yet"
     assert job_row(elsewhere).why == f"HandedOver: {said}"
 
 

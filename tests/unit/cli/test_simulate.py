@@ -110,7 +110,7 @@ def test_elastic_jobs_are_given_by_three_numbers(tmp_path: Path, say: Say) -> No
         (["--start-tick", "40"], "the last tick from which they reach the deadline is 27"),
         (
             ["--deadline-hours", "9"],
-            "the shortest trace has 7.5 h, and the deadline is after 9.0 h",
+            "the shortest trace has 7.5 h, but the deadline is after 9.0 h",
         ),
         (["--trace", "none.json"], "none.json cannot be read: No such file or directory"),
     ],

@@ -1,4 +1,4 @@
-"""Failures of a conversation with a cluster, as somebody reads them who has typed a command."""
+"""Failures of requests to a cluster, as the user who typed the command reads them."""
 
 import argparse
 
@@ -20,7 +20,7 @@ from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, NotFound, Retry
         (NotFound('namespaces "x" not found', status=404), 'refused: namespaces "x" not found'),
         (Retryable("the API server's answer is not a Job: Expected `int`"), "another version"),
         (Retryable("GET / was not sent: cannot connect"), "the cluster does not answer"),
-        (Ambiguous("PATCH / got no answer"), "it may be done or not"),
+        (Ambiguous("PATCH / got no answer"), "the change may have been made or not"),
         (KubeError("too large", status=413), "the cluster refused: too large"),
         (OSError("no such file"), "no such file"),
     ],
@@ -33,9 +33,9 @@ def test_a_failure_says_what_happened_and_what_to_try(error: Exception, said: st
     ("others", "said"),
     [
         ([("ml", "gpt-2"), ("web", "other")], "Did you mean gpt-2?"),
-        ([("web", "gpt")], "but in web: name that with -n"),
+        ([("web", "gpt")], "but in web: choose that namespace with -n"),
         ([("ml", "zzz")], "`kubectl tjob list -n ml` shows its 1 jobs"),
-        ([], "nor any other"),
+        ([], "and no other one"),
     ],
 )
 def test_a_job_that_is_not_there_is_looked_for(others: list[tuple[str, str]], said: str) -> None:

@@ -113,7 +113,7 @@ async def test_ctrl_c_while_it_is_stopped_says_where_it_stays(
     await asyncio.sleep(0)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
-    assert "it is suspended and not deleted" in capsys.readouterr().err
+    assert "it is suspended, not deleted" in capsys.readouterr().err
 
 
 @dataclass

@@ -30,8 +30,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("--record", "", "Is a directory. Name a file in a folder that exists"),
         ("--job", "missing.yaml", "missing.yaml cannot be read as a manifest: "),
         ("--job", "file", "file is not the manifest of one TrainingJob"),
-        ("--scripts", "missing", "missing' is no folder: name one that is there"),
-        ("--scripts", "file", "file' is no folder: name one that is there"),
+        ("--scripts", "missing", "missing' is not a folder: name an existing one"),
+        ("--scripts", "file", "file' is not a folder: name an existing one"),
     ],
 )
 def test_a_path_that_will_not_do_is_wrong_usage(

@@ -96,7 +96,7 @@ def test_the_volume_is_bound_to_its_claim_and_shared() -> None:
         ("kind: Job", "is not the manifest of one TrainingJob"),
         ("- a list", "is not the manifest of one TrainingJob"),
         ("{kind: TrainingJob, metadata: {name: a}, spec: {}}", "is not the manifest of one"),
-        (SEVERAL, "none of the job's containers is named trainer"),
+        (SEVERAL, "no container of the job is named trainer"),
         ("a: [", "cannot be read as a manifest"),
         (None, "cannot be read as a manifest"),
     ],

@@ -15,7 +15,9 @@ WAITING = with_worker(TRAINING, Worker(3, "job-x-3", "Pending"))
     ("before", "now", "expected"),
     [
         pytest.param(TRAINING, at_step(99), [], id="steps are no news"),
-        pytest.param(TRAINING, WAITING, ["worker 3 is made"], id="a worker that waits for a node"),
+        pytest.param(
+            TRAINING, WAITING, ["worker 3 is created"], id="a worker that waits for a node"
+        ),
         pytest.param(
             WAITING,
             with_worker(TRAINING, Worker(3, "job-x-3", "Pending", "spot-a-2")),
@@ -61,9 +63,9 @@ def test_what_is_new_is_said_once(before: Scene, now: Scene, expected: list[str]
     ("action", "expected"),
     [
         (Notice("n"), "SPOT NOTICE: node n will be taken back in two minutes"),
-        (PowerCut("n"), "POWER CUT: node n is gone, and nobody says so"),
+        (PowerCut("n"), "POWER CUT: node n is gone without a notice"),
         (TakeBack("n"), "node n is taken back"),
-        (RemoveNodeObject("n"), "the cloud removes the object of node n"),
+        (RemoveNodeObject("n"), "the cloud deletes the object of node n"),
         (
             Join(NewNode("spot-b-2", POOLS[1])),
             "node spot-b-2 joins: spot, us-east-1b, $0.29/h (made up)",

@@ -54,7 +54,7 @@ def test_the_diary_shows_the_newest_entries() -> None:
 
 
 def test_an_empty_scene_can_be_drawn() -> None:
-    assert "nobody trains" in drawn(Scene(0.0))
+    assert "no worker trains" in drawn(Scene(0.0))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from devcluster.argument_types import existing_folder, how_many, writable_file
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
 def test_nothing_can_be_said_of_none(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not how many: use 1"):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not a count: use 1"):
         how_many(text)
 
 
@@ -20,7 +20,7 @@ def test_how_many_is_a_whole_number() -> None:
 
 def test_a_folder_has_to_be_there(tmp_path: Path) -> None:
     assert existing_folder(str(tmp_path)) == tmp_path
-    with pytest.raises(argparse.ArgumentTypeError, match="missing' is no folder: name one"):
+    with pytest.raises(argparse.ArgumentTypeError, match="missing' is not a folder: name"):
         existing_folder(str(tmp_path / "missing"))
 
 

@@ -23,16 +23,16 @@ def test_a_name_leads_nowhere_else(name: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "value", "expected"),
     [
-        (["add-node", "a", "--gpus"], "-3", "is no number of them"),
-        (["add-node", "a", "--gpus"], "2.5", "is no number of them"),
-        (["add-node", "a", "--gpus"], "many", "is no number of them"),
-        (["add-node", "a", "--cpu"], "-1", "is no quantity"),
-        (["add-node", "a", "--memory"], "32GB", "is no quantity"),
+        (["add-node", "a", "--gpus"], "-3", "is not a count"),
+        (["add-node", "a", "--gpus"], "2.5", "is not a count"),
+        (["add-node", "a", "--gpus"], "many", "is not a count"),
+        (["add-node", "a", "--cpu"], "-1", "is not a quantity"),
+        (["add-node", "a", "--memory"], "32GB", "is not a quantity"),
         (["add-node", "a", "--label"], "team", "is not KEY=VALUE"),
         (["add-node", "a", "--label"], "=vision", "is not KEY=VALUE"),
-        (["notice", "a", "--seconds"], "nan", "is no number of seconds"),
-        (["notice", "a", "--seconds"], "-1", "is no number of seconds"),
-        (["shut-down", "a", "--grace"], "soon", "is no number of seconds"),
+        (["notice", "a", "--seconds"], "nan", "is not a time in seconds"),
+        (["notice", "a", "--seconds"], "-1", "is not a time in seconds"),
+        (["shut-down", "a", "--grace"], "soon", "is not a time in seconds"),
         (["up", "--flag"], "kubelet:--v=1", "is not COMPONENT:--name=value with one of etcd, "),
         (["up", "--flag"], "kube-apiserver", "is not COMPONENT:--name=value with one of etcd, "),
     ],
@@ -73,7 +73,7 @@ def test_a_directory_with_files_of_others_is_left_alone(
     assert command_line.main([command, f"--directory={tmp_path}"]) == 1
     assert command_line.main(["down", f"--directory={tmp_path}"]) == 0
 
-    assert "is not empty, and no cluster's" in capsys.readouterr().err
+    assert "is not empty and belongs to no cluster" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 

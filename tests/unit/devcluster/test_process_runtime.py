@@ -302,7 +302,7 @@ async def test_an_escaped_writer_does_not_hold_up_the_end(
         assert await output(pod) == f"{escaped}\n"
     finally:
         os.kill(escaped, signal.SIGKILL)
-    assert "left something running" in caplog.text
+    assert "left processes running" in caplog.text
 
 
 async def test_a_termination_log_that_is_no_file_says_nothing(pods: Pods) -> None:

@@ -29,7 +29,7 @@ async def test_work_that_breaks_is_told_of_at_once(caplog: pytest.LogCaptureFixt
 
     async with running(follow_the_market()) as task:
         await asyncio.wait({task}, timeout=5)
-        assert "follow_the_market has ended by an error of its own" in caplog.text
+        assert "follow_the_market has ended with an unexpected error" in caplog.text
         assert "LookupError: a mistake of ours" in caplog.text
 
 

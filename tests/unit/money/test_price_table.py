@@ -80,8 +80,8 @@ def test_places_may_be_left_out_and_columns_come_in_any_order() -> None:
         (",,,Spot,1", "instanceType is empty"),
         ("g5.xlarge,,,Spot,1,2", "has 6 cells for 5 columns"),
         ("g5.xlarge,,,Spot", "(this is '')"),
-        ('"g5.xlarge,,,Spot,1', "is no CSV: unexpected end of data"),
-        ("x" * 200_000, "is no CSV: field larger than field limit"),
+        ('"g5.xlarge,,,Spot,1', "is not CSV: unexpected end of data"),
+        ("x" * 200_000, "is not CSV: field larger than field limit"),
     ],
 )
 def test_a_row_that_is_not_understood_is_named_and_costs_the_others_nothing(
@@ -97,7 +97,7 @@ def test_a_row_that_is_not_understood_is_named_and_costs_the_others_nothing(
 def test_rows_that_contradict_each_other_are_refused_and_repetitions_are_not() -> None:
     header = "instanceType,capacity,usdPerHour\n"
     table = parse(f"{header}g5.xlarge,Spot,1\n\n# again\ng5.xlarge,Spot,1.0\ng5.xlarge,Spot,2\n")
-    assert table.refused == ("line 6: says another price than line 2 for the same nodes",)
+    assert table.refused == ("line 6: has another price than line 2 for the same nodes",)
     assert price(f"{header}g5.xlarge,Spot,1\ng5.xlarge,Spot,2\n", SPOT) == "$1.00/h"
 
 
@@ -108,7 +108,7 @@ def test_rows_that_contradict_each_other_are_refused_and_repetitions_are_not() -
         ("# nothing but a comment\n", "(they are missing)"),
         ("g5.xlarge,us-east-1,us-east-1a,Spot,0.4\n", "(they are g5.xlarge,us-east-1,"),
         ("instanceType,usdPerHour\ng5.xlarge,1\n", "must name the columns instanceType,region,"),
-        ('"instanceType,capacity,usdPerHour\ng5.xlarge,Spot,1\n', "is no CSV"),
+        ('"instanceType,capacity,usdPerHour\ng5.xlarge,Spot,1\n', "is not CSV"),
     ],
 )
 def test_what_is_no_price_sheet_is_refused_as_a_whole(text: str, complaint: str) -> None:
@@ -153,8 +153,8 @@ def test_of_two_moments_the_later_counts() -> None:
 @pytest.mark.parametrize(
     ("row", "refusal"),
     [
-        (",i-0123,,node,spec.providerID,,1,", "names no node that can be found"),
-        (",,,node,metadata.name,,1,", "names no node that can be found"),
+        (",i-0123,,node,spec.providerID,,1,", "names no node and no instance type to look up"),
+        (",,,node,metadata.name,,1,", "names no node and no instance type to look up"),
         (",vol,,pv,metadata.name,,1,", "is about a pv"),
         (
             "yesterday,n,,node,metadata.name,,1,",

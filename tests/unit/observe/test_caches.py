@@ -103,7 +103,7 @@ async def test_a_job_that_trips_the_operator_keeps_nobody_waiting(
 
     monkeypatch.setattr(caches, "snapshot", trip)
     await caches.survey()
-    assert "ns/job: the job could not be looked at" in caplog.text
+    assert "ns/job: the operator could not examine the job" in caplog.text
 
 
 @pytest.mark.parametrize(("trains", "looked_at"), [(True, []), (False, ["job"])])

@@ -76,7 +76,7 @@ def test_it_is_said_who_is_blind(clock: Clock) -> None:
     assert "things: the API server shows an older state" in (caches.blind() or "")
     thing.refusals = 0
     clock.now += BLIND_SECONDS + 1
-    assert caches.blind() == "things: nothing was heard for 121 s"
+    assert caches.blind() == "things: the API server sent nothing for 121 s"
 
 
 async def test_that_one_of_them_went_back_is_told(clock: Clock) -> None:

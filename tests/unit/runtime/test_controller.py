@@ -44,7 +44,7 @@ async def test_a_cache_that_stalled_is_no_life(controller: Controller) -> None:
     stalled = controller.stalled()
 
     assert stalled is not None
-    assert re.fullmatch(r"nothing was heard.* \{'pods': 360\d\}", stalled)
+    assert re.fullmatch(r"seconds without any answer.* \{'pods': 360\d\}", stalled)
 
 
 async def test_a_cache_that_fails_is_at_work(controller: Controller) -> None:

@@ -52,7 +52,7 @@ def test_a_world_may_be_empty() -> None:
     before = replace(RUNNING, world=world(1, 0, 1))
     after = replace(RUNNING, world=world(2))
 
-    assert list(entries(before, Decision(after))) == ["world 2: nobody"]
+    assert list(entries(before, Decision(after))) == ["world 2: no workers"]
 
 
 def test_many_workers_that_go_for_one_reason_are_one_line() -> None:
@@ -64,5 +64,5 @@ def test_many_workers_that_go_for_one_reason_are_one_line() -> None:
     assert list(entries(RUNNING, Decision(RUNNING, (*gone, other, *unbound)))) == [
         "remove workers 3-5,7: a gang comes first",
         "remove worker 9: its node is going",
-        "take workers 11-12 back: no node in time",
+        "withdraw workers 11-12: no node in time",
     ]

@@ -114,9 +114,9 @@ def test_what_kubernetes_says_of_a_service_is_no_option() -> None:
         ("aws_prices", "us-east-1,US East", "'US East' is no region: name some like us-east-1"),
         ("workers", "0", "'0' is not in its range: use a whole number, 1 to 1000"),
         ("lease_seconds", "2.5", "'2.5' is not in its range: use a whole number, 3 to 3600"),
-        ("restricted", "yes", "'yes' is neither: use true or false"),
-        ("log_format", "xml", "'xml' is none of these: use text or json"),
-        ("log_level", "loud", "'loud' is none of these: use debug or info or warning or error"),
+        ("restricted", "yes", "'yes' is not allowed: use true or false"),
+        ("log_format", "xml", "'xml' is not allowed: use text or json"),
+        ("log_level", "loud", "'loud' is not allowed: use debug or info or warning or error"),
     ],
 )
 def test_wrong_values_are_refused_with_a_way_out(name: str, text: str, complaint: str) -> None:

@@ -300,7 +300,7 @@ async def test_a_job_that_has_gone_is_finished_though_another_has_its_name(
     await reconciler.reconcile(JOB, 0.0)
 
     assert cluster.released == [HIDDEN]
-    told = ["the job was deleted: it has cost $2.50 by then, $1.00/h at last"]
+    told = ["the job was deleted: it had cost $2.50 until then, $1.00/h at last"]
     assert [note for note in cluster.notes if "deleted" in note] == told
     [kept] = cluster.deleted_jobs.instead_of([]).values()
     assert kept.uid == "former"

@@ -34,14 +34,17 @@ def played_by(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("program", "words"),
     [
-        ("import sys; sys.exit('no space left')", "ended with 1: no space left"),
-        ("import os; os.kill(os.getpid(), 9)", "ended with -9: it may have had too little memory"),
+        ("import sys; sys.exit('no space left')", "ended with exit code 1: no space left"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "ended with exit code -9: it may have had too little memory",
+        ),
         ('print(\'{"error": "choose TPE"}\')', "^choose TPE$"),
-        ("print('hello')", "said something that is no answer"),
-        ("print(3)", "said something that is no answer"),
-        ("print('{}')", "said something that is no answer"),
-        ('print(\'{"values": {"lr": [1]}, "why": ""}\')', "said something that is no answer"),
-        ("import sys; sys.stdout.buffer.write(bytes([255, 254]))", "something that is no answer"),
+        ("print('hello')", "did not send a valid answer"),
+        ("print(3)", "did not send a valid answer"),
+        ("print('{}')", "did not send a valid answer"),
+        ('print(\'{"values": {"lr": [1]}, "why": ""}\')', "did not send a valid answer"),
+        ("import sys; sys.stdout.buffer.write(bytes([255, 254]))", "did not send a valid answer"),
     ],
 )
 async def test_what_went_wrong_is_said(

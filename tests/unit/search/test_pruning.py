@@ -165,7 +165,11 @@ def test_a_step_that_is_done_again_counts_once() -> None:
 
 @pytest.mark.parametrize(
     ("grace", "most", "reduction", "words"),
-    [(100, 900, 1, "stops nobody"), (0, 900, 3, "at least one step"), (9, 9, 3, "fewer than")],
+    [
+        (100, 900, 1, "stops no trial"),
+        (0, 900, 3, "graceSteps of at least 1"),
+        (9, 9, 3, "below maxSteps"),
+    ],
 )
 def test_what_is_wrong_is_said(grace: int, most: int, reduction: int, words: str) -> None:
     for rule in (Asha, Hyperband):
@@ -178,7 +182,7 @@ def test_the_reason_can_be_read() -> None:
     found = Judge(ASHA, [last, running(1, 4.0), running(2, 4.5)], DOWN).why_stopped(last)
     assert found is not None
     assert found.why == (
-        "at step 100 it had 5, not among the best 1 of 3 trials that have come so far"
+        "at step 100 it had 5, not among the best 1 of 3 trials that have reached it so far"
     )
     last = running(9, 200.0, 50.0)
     found = Judge(Median(), [last, *COMPLETE], DOWN).why_stopped(last)

@@ -79,7 +79,7 @@ def test_a_plain_loop_that_keeps_its_state_trains_where_nothing_is_kept(tmp_path
         ("0", "32"),
         ("1", "64"),
     ]
-    assert "the state is not kept in memory, the training goes on without" in printed
+    assert "the state is not kept in memory, and the training continues without" in printed
 
 
 def test_an_example_can_be_read_at_a_glance() -> None:

@@ -17,7 +17,7 @@ from spotrun_trainer.agent.termination_log import TerminationLog
 
 _POLL_SECONDS = 40.0  # the operator holds a poll for 24 s at most
 _REPORT_SECONDS = 10.0
-_LOOK_SECONDS = 0.5  # at clocks; all else is notified
+_LOOK_SECONDS = 0.5  # between checks of clocks; all other changes notify
 _FLUSH_SECONDS = 3.0
 
 Connect = Callable[[Settings, Contact, float], Operator]
@@ -46,7 +46,7 @@ class Agent:
         )
 
     def next_world(self) -> World | LastWords:
-        """Wait for a world to enter; return last words if this worker gets none any more."""
+        """Wait for a world to enter; return last words if this worker gets no world any more."""
         state = self._state
         with state.news:
             state.wait()
@@ -58,7 +58,7 @@ class Agent:
         return found
 
     def must_stop(self) -> bool:
-        """Whether the processes are to be stopped for another world."""
+        """Whether the processes must be stopped for another world."""
         state = self._state
         with state.news:
             if state.entered is not None:
@@ -66,17 +66,17 @@ class Agent:
             return next_action.must_stop(self._known())
 
     def may_save(self) -> bool:
-        """Whether processes that are to be stopped have time to save."""
+        """Whether processes that must be stopped have time to save."""
         with self._state.news:
             return next_action.may_save(self._known())
 
     def is_urgent(self) -> bool:
-        """Whether processes that were given time to save have no more of it."""
+        """Whether the time that processes were given to save is over."""
         with self._state.news:
             return next_action.is_urgent(self._known())
 
     def may_restart(self) -> bool:
-        """Whether another world is likely to be one for new processes."""
+        """Whether the next world is likely to need new processes."""
         with self._state.news:
             return not self._known().progress.in_process
 
@@ -103,7 +103,7 @@ class Agent:
     def finish(self) -> LastWords | None:
         """Wait for the processes of the other workers, once this worker's have ended well.
 
-        Return None if they are wanted in another world.
+        Return None if this worker's processes are needed in another world.
         """
         state = self._state
         with state.news:
@@ -126,7 +126,7 @@ class Agent:
                     return None
                 if is_left_behind:
                     return next_action.words(
-                        Ending.DEPARTED, known, "the others train on without it"
+                        Ending.DEPARTED, known, "the other workers continue without it"
                     )
                 state.news.wait(_LOOK_SECONDS)
         state.complete()

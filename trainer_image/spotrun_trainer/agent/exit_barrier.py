@@ -18,17 +18,18 @@ log = logging.getLogger(__name__)
 _TIMEOUT = timedelta(seconds=10)
 _LOOK_SECONDS = 0.1
 _LINGER_SECONDS = 3.0
-"""The host of the store waits so long for workers that have not yet seen that all are done."""
+"""The host of the store waits this long for workers that have not yet seen that all are done."""
 
 
 class ExitBarrier:
     """Announces that this worker is done and waits for the others, in a thread of its own.
 
-    A thread, because a store whose machine is gone blocks, and the operator must still be heard.
+    It is a thread because a store on a lost machine blocks, and the agent must still hear the
+    operator.
     """
 
     def __init__(self, world: World, *, on_done: Callable[[], None]) -> None:
-        """Begin; `on_done` is called once all are done."""
+        """Begin; `on_done` is called once all workers are done."""
         assert world.store is not None, "it trained in that world"
         self._address = split_address(world.store)
         self._prefix = f"{world.secret}/{world.number}"
@@ -46,7 +47,7 @@ class ExitBarrier:
 
     def _run(self) -> None:
         try:
-            # torch would try for long, and print its stack for each attempt.
+            # torch would retry for a long time, and print its stack at each attempt.
             socket.create_connection(self._address, timeout=_TIMEOUT.total_seconds()).close()
             store = TCPStore(*self._address, is_master=False, timeout=_TIMEOUT)
             if store.add(f"{self._prefix}/done", 1) >= self._workers:
@@ -61,5 +62,5 @@ class ExitBarrier:
                 if self._ending.wait(_LOOK_SECONDS):
                     return
         except (OSError, RuntimeError) as error:  # torch's DistError is a RuntimeError
-            log.info("the store of this world has gone: %s", error)
+            log.info("this worker cannot reach the store of its world any more: %s", error)
         self._may_go.set()

@@ -3,7 +3,7 @@
 A datagram carries world number, place in the ring and the sender's clock, and is signed with the
 world's secret: datagrams of others, of an older world, and repeated ones are ignored. A neighbour
 that was never heard in this world is suspected only for a while: it may have been lost right after
-it entered, but where the network drops all datagrams every neighbour looks like that.
+it entered. But if the network drops all datagrams, every neighbour looks lost.
 """
 
 import hmac
@@ -23,7 +23,8 @@ from spotrun_trainer.agent.next_action import place, workers
 log = logging.getLogger(__name__)
 
 PORT = 29_419
-"""A fixed port, for neighbours know only each other's address; a pod has its ports for itself."""
+"""A fixed port: neighbours know only each other's address, and a pod shares its ports with
+nobody."""
 BEAT_SECONDS = 0.25
 SILENT_SECONDS = 1.5
 """Six beats; a busy machine delays one or two. A suspected worker that lives is cleared by its next
@@ -33,7 +34,7 @@ UNHEARD_SECONDS = 8.0
 The operator needs 2 s to find out; after 10 s it gives up a worker that neither neighbour hears,
 even if that worker still answers it."""
 _OWN_PAUSE_SECONDS = 0.75
-"""A worker that did not run for so long itself cannot judge that others were silent."""
+"""A worker that did not run for this long cannot judge whether others were silent."""
 
 _BODY = struct.Struct("!QIQ")
 _SIGNATURE_BYTES = 16
@@ -63,7 +64,7 @@ class Ring:
 
     @property
     def neighbours(self) -> frozenset[int]:
-        """The places before and after; a world of two has one other, a world of one none."""
+        """The places before and after this one: one in a world of two, none in a world of one."""
         around = {(self.place - 1) % self.workers, (self.place + 1) % self.workers}
         return frozenset(around - {self.place})
 
@@ -113,7 +114,7 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._ring = Ring(world_number=0, place=0, workers=1, secret=b"")  # no neighbours
         self._neighbours: tuple[str, ...] = ()
-        self._followed = (0, False)  # a world, and whether it is to be entered by now
+        self._followed = (0, False)  # a world, and whether all must have entered it by now
         self._closing = threading.Event()
         self._socket = _listen(address, port)
         self._thread = threading.Thread(target=self._run, name="spotrun-heartbeats", daemon=True)
@@ -182,7 +183,8 @@ def _listen(address: str, port: int) -> socket.socket | None:
     except OSError as error:
         listening.close()
         log.warning(
-            "no heartbeats, so the loss of a neighbour is found later: cannot listen at %s port "
+            "heartbeats are off, so the loss of a neighbour is found later: cannot listen at %s "
+            "port "
             "%d: %s. Leave that port of the pod free.",
             address,
             port,

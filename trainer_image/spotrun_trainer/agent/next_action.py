@@ -25,7 +25,7 @@ class Known:
     entered: int = 0  # the newest world that its processes started for, or joined
     stage: Stage | None = None  # of that world; None: the training has no stages
     progress: TrainerProgress = field(default_factory=TrainerProgress)
-    saves_on_order: bool = False  # its processes do, or those before them did
+    saves_on_order: bool = False  # its processes save on order, or those before them did
     placeless_seconds: float = 0.0  # since the first answer without a world for it
     clinging_seconds: float = 0.0  # since its process stayed in a world that the others left
     away_seconds: float = 0.0  # since the operator's last answer
@@ -69,7 +69,7 @@ def next_world(known: Known) -> World | LastWords | None:
 
 
 def must_stop(known: Known) -> bool:
-    """Whether a worker's processes are to be stopped, for another world or for good."""
+    """Whether a worker's processes must be stopped, for another world or for good."""
     if _waits_warm(known.progress) and _ending(known) is not None:
         return True
     if known.answer is None:
@@ -113,10 +113,10 @@ def changes_stage(known: Known) -> bool:
 
 
 def may_save(known: Known) -> bool:
-    """Whether processes that are to be stopped get a SIGTERM first, and time to save.
+    """Whether processes that must be stopped get a SIGTERM first, and time to save.
 
-    After the loss of a member they hang without it, whether or not there is another world; and a
-    trainer that saves on order has saved already.
+    They get none after the loss of a member, because without it they hang, whether or not there is
+    another world. A trainer that saves on order has saved already.
     """
     if known.answer is None or is_urgent(known):
         return False
@@ -128,18 +128,18 @@ def may_save(known: Known) -> bool:
 
 
 def is_urgent(known: Known) -> bool:
-    """Whether processes that were given time to save have no more of it.
+    """Whether the time that processes were given to save is over.
 
-    A loss among the others does not hurry a worker that is in no world: nobody waits for it.
+    A loss among the others does not hurry a worker that is in no world: no worker waits for it.
     """
     world = known.answer.world if known.answer is not None else None
     return known.job_is_gone or (world is not None and world.processes > 0 and not world.planned)
 
 
 def saves_on_order(progress: TrainerProgress) -> bool:
-    """Whether a trainer saves when a checkpoint is ordered: under `Run`, or as it reports itself.
+    """Whether a trainer saves when a checkpoint is ordered: under `Run`, or if it reports so.
 
-    A trainer that reports checkpoints follows our files, too; steps can be counted from outside.
+    A trainer that reports checkpoints also reads our files; steps may be counted from outside.
     """
     return progress.in_process or progress.saves_on_order or progress.checkpoint is not None
 
@@ -152,7 +152,7 @@ def clings(answer: Answer | None, progress: TrainerProgress) -> bool:
 
 
 def is_left_behind(known: Known) -> bool:
-    """Whether the others go on in a world that this worker, which is done, cannot enter."""
+    """Whether the others continue in a world that this worker, which is done, cannot enter."""
     if known.away_seconds > known.give_up_seconds:
         return True  # and no answer will come
     if known.answer is None:
@@ -180,8 +180,10 @@ def end_by_signal(known: Known) -> LastWords:
     if known.is_out_of_time:
         return words(Ending.DEPARTED, known, "no answer from the operator by stopAt")
     if known.job_is_gone or not _is_wanted(known.answer):
-        return words(Ending.DEPARTED, known, "it was told to end")
-    return words(Ending.PREEMPTED, known, "SIGTERM came, and the operator had not announced it")
+        return words(Ending.DEPARTED, known, "this worker was told to end")
+    return words(
+        Ending.PREEMPTED, known, "the worker got a SIGTERM that the operator had not announced"
+    )
 
 
 def _waits_warm(progress: TrainerProgress) -> bool:
@@ -198,8 +200,9 @@ def _ending(known: Known) -> LastWords | None:
         return words(Ending.DEPARTED, known, f"the job has {known.answer.phase.lower()}")
     if known.away_seconds > known.give_up_seconds:
         why = (
-            f"no answer from the operator for {known.away_seconds:.0f} s, and nothing trains here: "
-            "given up (SPOTRUN_GIVE_UP_SECONDS). Look at the operator's log and at the network"
+            f"no answer from the operator for {known.away_seconds:.0f} s, and this worker does not "
+            "train: it gives up (SPOTRUN_GIVE_UP_SECONDS). Look at the operator's log and at the "
+            "network"
         )
         return words(Ending.FAILED, known, why, exit_code=1)
     return None

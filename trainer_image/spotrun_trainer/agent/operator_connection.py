@@ -25,16 +25,16 @@ from spotrun_trainer.process.addresses import split_address
 log = logging.getLogger(__name__)
 
 SERVER_NAME = "sync.spotrun.dev"
-"""The name in the operator's certificate, whatever address is dialled."""
+"""The name in the operator's certificate, whatever address is used."""
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_BYTES = 1 << 20
 _QUIET_SECONDS = 3.0
-"""An operator that restarts or fails over is back within this, which needs no warning."""
+"""An operator that restarts or fails over answers again within this time: no warning is needed."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _CLOCK_SECONDS = 2.0
-_KEEPALIVE = (  # a machine that is gone sends nothing: noticed in some 10 s, not never
+_KEEPALIVE = (  # finds in about 10 s that a machine is lost, which sends nothing
     (socket.TCP_KEEPIDLE, 5),
     (socket.TCP_KEEPINTVL, 2),
     (socket.TCP_KEEPCNT, 3),
@@ -56,7 +56,7 @@ class JobGoneError(NoAnswerError):
 
 @dataclass
 class Contact:
-    """The time of the operator's last answer; logs once when it is away, and once after."""
+    """The time of the operator's last answer; logs when answers stop, and when they come again."""
 
     server: str
     clock: Callable[[], float] = time.monotonic
@@ -87,7 +87,7 @@ class Contact:
             self._is_said = self._is_said or is_news
         if is_news:
             log.warning(
-                "no answer from the operator at %s for %.0f s: %s. Training goes on without it; "
+                "no answer from the operator at %s for %.0f s: %s. Training continues without it; "
                 "the agent keeps trying.",
                 self.server,
                 self.away_seconds,
@@ -96,7 +96,7 @@ class Contact:
 
 
 class OperatorConnection:
-    """One HTTPS connection that follows the leader; not to be shared by threads."""
+    """One HTTPS connection that follows the leader; threads must not share it."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class OperatorConnection:
     ) -> tuple[int, bytes, float | None]:
         if self._connection is None:
             self._connection = self._connect(self._leader or self._settings.server)
-        # Read each time: the kubelet renews it, and a read costs nothing beside a request.
+        # Read each time: the kubelet renews it, and a read is cheap compared with a request.
         token = self._settings.token_file.read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         self._connection.request(method, f"{self._path}/{what}", body, headers)

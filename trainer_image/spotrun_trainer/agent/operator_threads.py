@@ -13,9 +13,9 @@ from spotrun_trainer.agent.state import State
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.05
-"""The pause between looks at progress.json, each of which is one stat."""
+"""The pause between checks of progress.json; each of them is one stat."""
 CALM_SECONDS = 2.0
-"""The pause between reports of mere progress."""
+"""The pause between reports that contain nothing but progress."""
 BEHIND_SECONDS = 0.2
 """The pause before a replica that is behind is polled again: it does not hold the poll open."""
 _BUG_PAUSE_SECONDS = 1.0
@@ -80,7 +80,7 @@ class OperatorThreads:
             try:
                 turn()
             except Exception:  # a bug, or a full disk: without this thread the worker is lost
-                log.exception("unexpected error in the agent; it goes on")
+                log.exception("unexpected error in the agent; the agent continues")
                 self._closing.wait(_BUG_PAUSE_SECONDS)
 
     def _poll(self) -> None:

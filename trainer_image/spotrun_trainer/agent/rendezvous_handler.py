@@ -95,7 +95,7 @@ class SpotrunRendezvous(RendezvousHandler):
 
     @override
     def num_nodes_waiting(self) -> int:
-        """Return 1 if the processes are to be stopped; they are killed here already."""
+        """Return 1 if the processes must be stopped; this method has then killed them already."""
         self._notice_signal.look(self._agent.notice)
         if not self._agent.must_stop():
             self._interpreters.look(are_of_use=self._agent.may_restart())
@@ -160,8 +160,8 @@ def make_handler(parameters: RendezvousParameters) -> RendezvousHandler:
     """Make the handler of this worker, and its agent; raises ValueError outside of a worker."""
     _show_log()
     prepare(os.environ)
-    # All workers have equally many processes, so ranks need no exchange through a store: it would
-    # block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
+    # All workers have the same number of processes, so ranks need no exchange through a store: it
+    # would block for 300 s where a member is gone (`SimpleElasticAgent._assign_worker_ranks`).
     os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
     settings = read_settings()
     _make_folder(settings)

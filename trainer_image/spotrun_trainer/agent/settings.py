@@ -73,5 +73,5 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"{name} is a number of seconds above 0, not {text!r}")
+        raise ValueError(f"{name} must be a number of seconds above 0, not {text!r}")
     return seconds

@@ -35,8 +35,8 @@ from spotrun_trainer.process.progress_report import TrainerProgress
 log = logging.getLogger(__name__)
 
 BROKEN_SECONDS = 30.0
-"""A lost peer is replaced within seconds. A group that stays broken for so long while no worker is
-missing is a failure: the operator cannot see it otherwise, and no worker trains."""
+"""A lost peer is replaced within seconds. A group that stays broken for this long while no worker
+is missing is a failure: the operator cannot see it otherwise, and no worker trains."""
 UNEXPLAINED_SECONDS = 0.2
 """A loss that the operator knows of is followed by another world within this. If none comes, the
 operator gets a report that the group broke, and looks for a silent worker."""
@@ -100,7 +100,7 @@ class State:
         Return False if it is older than what is known: the replica that answers is behind.
         """
         with self.news:
-            self._job_is_gone = False  # the replica that answers now knows better
+            self._job_is_gone = False  # the replica that answers now has newer information
             world = answer.world
             if answer.version == self.version:
                 return True
@@ -109,7 +109,7 @@ class State:
             )
             if world_number < self._newest:
                 return False
-            # First what can fail: an answer that was not applied comes again.
+            # What can fail comes first: an answer that was not applied comes again.
             self._stores.hear_of(world_number, world.store if world is not None else None)
             write_world(self._settings.directory, answer)
             self._answer = answer
@@ -164,7 +164,7 @@ class State:
         """Note that the worker's processes are about to start for a world."""
         self._progress.carry_on()
         self._is_waiting = False
-        self._is_completed = False  # it was the stage before
+        self._is_completed = False  # the completed one was the stage before
         self._failed = None
         self._be_in(world)
 
@@ -194,7 +194,7 @@ class State:
     def fail(self, exit_code: int, message: str) -> None:
         """Note that a process ended with an error.
 
-        That counts unless it was on purpose, or follows from another world that is there already.
+        It counts unless the process ended on purpose, or because of a newer world.
         """
         with self.news:
             progress = self.progress
@@ -236,11 +236,11 @@ class State:
         return self._progress.read()
 
     def look(self) -> None:
-        """Look for what no event reports: time is over, or a group stays broken."""
+        """Check for what no event reports: time is over, or a group stays broken."""
         self._follow()
         stop_at = self._stop_at
         if stop_at is not None and self._clock() > stop_at and not self._is_out_of_time:
-            # Every answer postpones it; training on would cost more than the user allows.
+            # Every answer postpones it; more training would cost more than the user allows.
             log.warning("no answer from the operator by stopAt: the worker saves and leaves")
             self._is_out_of_time = True
             self._terminate()
@@ -263,8 +263,9 @@ class State:
     def _look_for_a_broken_group(self) -> None:
         broken = self.progress.broken
         world = self._answer.world if self._answer is not None else None
-        # Where there is another world, or none for it, the operator knows and has a time-out. One
-        # that is only prepared waits for joining workers, while those who broke wait for it.
+        # If there is another world, or none for this worker, the operator knows and has a time-out.
+        # A world that is only prepared waits for joining workers, while the broken group waits for
+        # it.
         if not self._world_number or broken < self._world_number or world is None:
             self._broken_since = None
             return

@@ -14,7 +14,7 @@ _TIMEOUT = timedelta(seconds=300)
 
 
 class Stores:
-    """The stores that this agent hosts; to be used under the agent's lock."""
+    """The stores that this agent hosts; it must be used under the agent's lock."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -31,8 +31,8 @@ class Stores:
     def hear_of(self, world_number: int, store: str | None) -> None:
         """Follow an answer of the operator; `store` is that of the world, wherever it is hosted.
 
-        A world that was missed may have been given the spare store, and others may have used it:
-        the operator never gives it again, and waits for another one.
+        A world that this agent missed may have been given the spare store, and others may have used
+        it: the operator never gives it again, and waits for another one.
         """
         missed = self._newest is not None and world_number > self._newest + 1
         if not self._hand_out(store, world_number) and missed:
@@ -40,7 +40,7 @@ class Stores:
         self._newest = max(world_number, self._newest or 0)
 
     def entered(self, world_number: int) -> None:
-        """Close the stores of older worlds: nobody of this worker uses them any more."""
+        """Close the stores of older worlds: no process of this worker uses them any more."""
         for older in [each for each in self._serving if each < world_number]:
             del self._serving[older]
 

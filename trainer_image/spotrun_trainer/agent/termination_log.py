@@ -23,7 +23,7 @@ class TerminationLog:
         return self._is_written
 
     def write(self, words: LastWords) -> None:
-        """Write them, unless some are written already; a full disk never holds up an end."""
+        """Write them, unless some are written already; a full disk never delays the end."""
         with self._lock:
             if self._is_written:
                 return

@@ -1,4 +1,4 @@
-"""The progress that a worker's processes tell, carried over from those that have ended."""
+"""The progress that a worker's processes report, carried over from those that have ended."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from spotrun_trainer.process.progress_report import TrainerProgress
 
 
 class CarriedProgress:
-    """The newest progress: that of the present processes, once they tell any."""
+    """The newest progress: that of the present processes, once they report any."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -25,7 +25,7 @@ class CarriedProgress:
         return self._carried if is_empty else progress
 
     def carry_on(self) -> None:
-        """Keep what is true beyond the processes that told it; others are about to start."""
+        """Keep what stays true after the processes that reported it; others are about to start."""
         last = self.read()
         self._carried = TrainerProgress(
             world_number=last.world_number,

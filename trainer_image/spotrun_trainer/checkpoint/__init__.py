@@ -1,16 +1,16 @@
-"""Checkpoints without collectives and without pickle: durable, or not there at all.
+"""Checkpoints without collectives and without pickle: a checkpoint is durable, or does not exist.
 
     step-N.gG/rank-R.safetensors   what rank R wrote: its slices of the state
     step-N.gG/rank-R.json          length and hash of that file, and the slices in it
     step-N.gG/COMPLETE             the hashes of all those manifests: all parts are there
 
-torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which everybody who
-loads a checkpoint would have to trust; safetensors is as quick, and many tools read it.
+torch.distributed.checkpoint keeps its index in a pickle (`.metadata`), which everybody who loads a
+checkpoint would have to trust; safetensors is as fast, and many tools read it.
 
-`format/` has the files: `shard_plan` divides the slices among ranks, `writer` and `completion`
-write, `reader` reads, `storage` says what a place for them has to do, and `directory` does it in a
-file system. `places/` has the others: object stores. Here `staging` and `saver` save beside
-training; `retention` and `interval` decide what to delete and how often to save.
+`format/` defines the files: `shard_plan` divides the slices among ranks, `writer` and `completion`
+write, `reader` reads, and `storage` is the interface of a place for them. `places/` has the places:
+a directory in a file system, and object stores. Here `staging` and `saver` save during training;
+`retention` and `interval` decide what to delete and how often to save.
 """
 
 from spotrun_trainer.checkpoint.checkpoints import Checkpoints

@@ -1,4 +1,4 @@
-"""A training's checkpoints in one place: the public class of this package."""
+"""The checkpoints of a training in one place: the public class of this package."""
 
 import json
 import secrets
@@ -26,19 +26,19 @@ from spotrun_trainer.state.flatten import Flat, Spec
 from spotrun_trainer.state.tracked import Tracked
 
 PATIENCE_SECONDS = 600.0
-"""Ranks write parts of equal size, so one that takes so much longer than another is lost."""
+"""Ranks write parts of equal size, so a rank that takes this much longer than another is lost."""
 
 
 class Checkpoints:
-    """Saves, finds, loads and prunes checkpoints; every rank has one of these, without a group.
+    """Saves, finds, loads and prunes checkpoints; every rank has its own object, without a group.
 
     `attempt` is a token that all ranks of a world share and no earlier ones had. It matters where
-    names repeat: outside spotrun every start is world 0, and a checkpoint that an earlier
-    start left half-made must not be completed by the next. A single rank needs none.
+    names repeat: outside spotrun every start is world 0, and a checkpoint that an earlier start
+    left incomplete must not be completed by the next. A single rank needs no token.
 
-    Where `shards` ranks hold one copy of the model together, this one has part `shard`: it saves
-    and loads that, and a checkpoint is complete with all parts. In each of `stages` equal groups of
-    these are other layers. Where the place is not shared each rank saves its part by itself.
+    If `shards` ranks hold one copy of the model together, this one has part `shard`: it saves and
+    loads that, and a checkpoint is complete with all parts. These ranks form `stages` equal groups
+    with different layers. If the place is not shared, each rank saves its part by itself.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Checkpoints:
         is_shared: bool = True,
     ) -> None:
         if keep < 1:
-            raise ValueError(f"at least one checkpoint is kept, not {keep}")
+            raise ValueError(f"the number of checkpoints to keep must be at least 1, not {keep}")
         self._place = open_storage(place) if isinstance(place, str | Path) else place
         self._keep = keep
         self._attempt = attempt
@@ -64,16 +64,16 @@ class Checkpoints:
         self._is_shared = is_shared
         self._alone = secrets.token_hex(8)
         self._saver = Saver(self._place, patience_seconds, is_shared=is_shared)
-        self.preloaded_bytes = 0  # that were there when the last checkpoint was loaded
+        self.preloaded_bytes = 0  # fetched already when the last checkpoint was loaded
         self._planned: tuple[Mapping[str, Spec], int, tuple[tuple[Slice, ...], ...]] = ({}, 0, ())
 
     @property
     def where(self) -> str:
-        """The path or address that they are in."""
+        """The path or address of the checkpoints."""
         return self._place.where()
 
     def enter(self, attempt: str) -> None:
-        """Enter another world, whose ranks share this token; wait no more for ranks of the last."""
+        """Enter another world, whose ranks share this token; stop waiting for ranks of the last."""
         self._attempt = attempt
         self._saver.wait_no_more()
         self._place.end_begun()
@@ -92,11 +92,11 @@ class Checkpoints:
         extra: Mapping[str, Any],
         parameters: Mapping[str, Sequence[Sequence[str]]] = {},
     ) -> None:
-        """Begin to save this rank's part, beside training; one at a time, a second waits.
+        """Begin to save this rank's part during training; one save at a time, a second one waits.
 
-        Nothing may change the tensors until `before_change` has returned. What goes wrong later
-        comes out of `finished` or `wait`. `extra` is JSON, and that of the first rank is kept.
-        `parameters` are the names of those that optimizers have by number.
+        Nothing may change the tensors until `before_change` has returned. Later errors are raised
+        by `finished` or `wait`. `extra` is JSON, and the one of the first rank is kept.
+        `parameters` are the names of the parameters that optimizers identify by number.
         """
         layout = flat.layout
         extra = json.loads(json.dumps(dict(extra), allow_nan=False))
@@ -118,22 +118,22 @@ class Checkpoints:
 
     @property
     def is_writing(self) -> bool:
-        """Whether another save would wait until the one before is written."""
+        """Whether another save would wait until the previous one is written."""
         return self._saver.is_writing
 
     def before_change(self) -> None:
-        """Return once what is being saved is copied; to be called right before an update."""
+        """Return once the saved state is copied; call it right before an update."""
         self._saver.before_change()
 
     def finished(self) -> Saved | None:
-        """The newest checkpoint that became durable since it was last asked.
+        """The newest checkpoint that became durable since the last call.
 
-        Raises CheckpointError, once, for one that did not.
+        Raises CheckpointError, once, for a checkpoint that did not.
         """
         return self._saver.finished()
 
     def completed(self, name: str) -> None:
-        """Note that a checkpoint is complete, where another rank said so; else this one looks."""
+        """Note that a checkpoint is complete, by another rank's report; else this rank looks."""
         self._saver.completed(name)
 
     def wait(self, seconds: float) -> bool:
@@ -148,8 +148,8 @@ class Checkpoints:
     def complete(self) -> list[str]:
         """List the complete checkpoints by their markers, newest first; content is not verified.
 
-        Raises UnreadableCheckpointError where that cannot be known: a caller that took it for none
-        would train afresh, and overwrite it.
+        Raises UnreadableCheckpointError if they cannot be listed: a caller that assumed none would
+        train from scratch, and overwrite them.
         """
         return patiently(lambda: [str(one) for one in self._newest_first()])
 
@@ -171,21 +171,22 @@ class Checkpoints:
         size: int = 1,
         readers: Readers = BY_ITSELF,
     ) -> dict[str, Any]:
-        """Load a checkpoint, saved at whatever size, and return its `extra`.
+        """Load a checkpoint, saved by any number of ranks, and return its `extra`.
 
-        Where torch divides the model (DTensor), it may have been saved by processes that divided it
-        in another way. Then each of the `size` that load it together verifies other files. Those
-        that hold the same part may read it together; all of them call this, for the same name.
+        If torch divides the model (DTensor), it may have been saved by processes that divided it in
+        another way. Then each of the `size` processes that load it together verifies different
+        files. Processes that hold the same part may read it together; all of them call this, for
+        the same name.
 
-        Raises DamagedCheckpointError, naming file and reason: load another, for content is verified
-        while it goes into the tracked tensors. Raises UnreadableCheckpointError if it could not be
-        read for a minute, and ValueError, before anything is changed, if the checkpoint does not
-        fit what is tracked.
+        Raises DamagedCheckpointError, naming file and reason: load another, because content is
+        verified while it is read into the tracked tensors. Raises UnreadableCheckpointError if it
+        could not be read for a minute, and ValueError, before anything is changed, if the
+        checkpoint does not fit what is tracked.
         """
         one = Name.parse(name)
         reader = Reader(self._shard, self._shards, rank, size, self._stages, readers)
         try:
-            if readers is not BY_ITSELF:  # they have their own patience, all for the same file
+            if readers is not BY_ITSELF:  # they retry by themselves, all for the same file
                 return load(self._place, one, tracked, reader)
             return patiently(lambda: load(self._place, one, tracked, reader))
         finally:
@@ -196,25 +197,25 @@ class Checkpoints:
         reader = Reader(self._shard, self._shards, rank, size, self._stages)
 
         def run() -> None:
-            with suppress(OSError, ValueError):  # `load` will meet the same, and say it
+            with suppress(OSError, ValueError):  # `load` will get the same error, and report it
                 preload(self._place, Name.parse(name), reader, most_bytes(local_size))
 
         threads.start(run, name="preload")
 
     def end_preload(self) -> None:
-        """Give up what was fetched before: it will not be loaded."""
+        """Discard what was fetched before: it will not be loaded."""
         self._place.end_begun()
 
     def extra_of(self, name: str) -> Mapping[str, Any]:
         """Return the extra values of a checkpoint without loading it; raises OSError, ValueError.
 
-        They are not compared with any hash: they are for what may be wrong.
+        They are not compared with any hash: use them only where wrong values do no harm.
         """
         content = read_manifest(self._place.read(Name.parse(name), FIRST_MANIFEST)).content
         return {} if content is None else content.extra
 
     def prune(self, acknowledged: str, *, world_number: int, keep: int | None = None) -> None:
-        """Delete the checkpoints that an acknowledged one makes superfluous, in this world.
+        """Delete the checkpoints that an acknowledged one makes unnecessary, in this world.
 
         Fewer may be kept than the training asked for: `keep`.
         """
@@ -224,11 +225,11 @@ class Checkpoints:
             self._place.remove(name)
 
     def stored(self) -> Stored | None:
-        """Return what is in the place now; None where no bill says what it costs."""
+        """Return what is in the place now; None if storage there is not billed by content."""
         return self._place.stored()
 
     def close(self) -> None:
-        """End the thread, once the part in flight is written."""
+        """End the thread after the part in flight is written."""
         self._saver.close()
 
     def _newest_first(self) -> Iterator[Name]:

@@ -8,13 +8,13 @@ class CheckpointError(Exception):
 class UnreadableCheckpointError(Exception):
     """A checkpoint's files exist but cannot be read, so it may be whole.
 
-    The cause is the storage, and passes; an older checkpoint would be no help.
+    The cause is a temporary fault of the storage; an older checkpoint would not help.
     """
 
 
 class DamagedCheckpointError(Exception):
-    """A checkpoint is not what was written: another one must be loaded.
+    """A checkpoint differs from what was written: another one must be loaded.
 
-    Content is verified while it is read, so what was tracked may hold parts of it by now; loading
+    Content is verified while it is read, so the tracked state may already hold parts of it; loading
     another checkpoint overwrites them.
     """

@@ -18,6 +18,6 @@ def bytes_of(tensor: Tensor) -> memoryview:
 def copy_bytes(target: Tensor, source: Tensor) -> None:
     """Copy between contiguous tensors of one type: in this thread, and without the GIL.
 
-    `Tensor.copy_` would wake a pool of threads that spin for work beside the training's own.
+    `Tensor.copy_` would wake a pool of threads that spin for work next to the training's own.
     """
     ctypes.memmove(target.data_ptr(), source.data_ptr(), source.numel() * source.element_size())

@@ -1,15 +1,15 @@
 """The ownership of a place for checkpoints: two running trainings cannot share one.
 
-Each would take the other's checkpoints for its own, and delete them. So the first process of a
+Each would treat the other's checkpoints as its own, and delete them. So the first process of a
 training writes a small file into the folder, and rewrites it every few seconds. A training that
-finds another's file watches it. If the file changes, the other training runs, and the folder is
-refused; if not, that training is over and the folder is taken over, as by a job that was created
-again. Processes that wait for a world without a first one renew it in its place. A training that
-ends in order removes its file. No clocks are compared, for those of two
-machines may differ.
+finds another's file watches it. If the file changes, the other training runs, and this one refuses
+the folder; if not, that training is over and this one takes the folder over, for example if the job
+was created again. While processes wait for a world and there is no first process, they renew the
+file instead. A training that ends normally removes its file. No clocks are compared, because those
+of two machines may differ.
 
-Where nothing can be written, as on a full disk, the old file stays in the folder that was taken
-over: it has no effect as long as it does not change.
+If nothing can be written, for example on a full disk, the old file stays in the folder that was
+taken over: it has no effect as long as it does not change.
 """
 
 import json
@@ -27,27 +27,27 @@ from spotrun_trainer.telemetry.console import say
 
 OWNER = "OWNER"
 WATCH_BEATS = 5
-"""A training whose file did not change for as many beats has ended."""
+"""A training whose file did not change for this many beats has ended."""
 _LOOK_SECONDS = 0.2
 _JOIN_SECONDS = 5.0
 
 
 class FolderInUseError(ValueError):
-    """Another training that runs keeps its checkpoints in this folder."""
+    """Another running training keeps its checkpoints in this folder."""
 
 
 @dataclass(frozen=True)
 class Claim:
     """The content of the file."""
 
-    training: str  # equal for all processes of one training, for none of another
-    what: str  # for people
-    process: str = ""  # that writes it; "" if others of the training may be the next to do so
-    beat: str = ""  # another one each time
+    training: str  # equal for all processes of one training, and for no other
+    what: str  # a description for people
+    process: str = ""  # that writes it; "" if another process of the training may write it next
+    beat: str = ""  # different each time
 
     @property
     def is_known_to_be_over(self) -> bool:
-        """Whether it was written by a process of this machine that has ended."""
+        """Whether a process of this machine wrote it that has ended."""
         machine, _, pid = self.process.rpartition("/")
         is_here = bool(pid) and machine == _machine()
         return is_here and self.process != process_named(pid.partition(".")[0])
@@ -79,7 +79,7 @@ class Ownership:
         self._thread: threading.Thread | None = None  # None: another process renews it
 
     def take(self, *, patience_seconds: float = 0.0) -> None:
-        """Take the folder; raises FolderInUseError if another training has it for that long."""
+        """Take the folder; raises FolderInUseError if another training keeps it for that long."""
         until = time.monotonic() + patience_seconds
         is_taken, is_said = False, False
         while not is_taken:
@@ -92,12 +92,12 @@ class Ownership:
             elif time.monotonic() >= until:
                 raise FolderInUseError(self._refusal(other))
             elif not is_said:
-                say(f"waiting for the end of {other.what}, whose checkpoints are in {self._folder}")
+                say(f"waiting until {other.what} ends: its checkpoints are in {self._folder}")
                 is_said = True
         self.keep()
 
     def keep(self) -> None:
-        """Renew the claim from now on: this process is the first of its training."""
+        """Renew the claim from now on, as the first process of the training."""
         self._stands_in = False
         self._begin()
 
@@ -119,13 +119,13 @@ class Ownership:
         if thread is None:
             return
         self._closing.set()
-        thread.join(_JOIN_SECONDS)  # an unreachable file server may hold it up
+        thread.join(_JOIN_SECONDS)  # an unreachable file server may delay it
         if is_over and self._lost is None and not thread.is_alive():
             with suppress(OSError):
                 self._note.remove()
 
     def check(self) -> None:
-        """Raise FolderInUseError if another training has taken the folder over meanwhile."""
+        """Raise FolderInUseError if another training has taken over the folder meanwhile."""
         if self._lost is not None:
             raise FolderInUseError(self._refusal(self._lost))
 
@@ -158,11 +158,11 @@ class Ownership:
                 return False
             if not is_prompt:
                 since = time.monotonic()
-        say(f"{self._folder} is taken over: {found.what} is over")
+        say(f"{self._folder} is taken over: {found.what} has ended")
         return True
 
     def _look(self) -> tuple[Claim | None, bool]:
-        """Return the claim, and whether the read was quick; else its writer may be held up, too."""
+        """Return the claim, and whether the read was quick; if not, its writer may be slow too."""
         began = time.monotonic()
         try:
             claim = read_claim(self._note)
@@ -174,11 +174,11 @@ class Ownership:
         """Create the file; False: another training that began at the same time was first."""
         try:
             return self._note.create(self._written())
-        except OSError:  # as on a full disk; nothing is there that could be another's
+        except OSError:  # e.g. a full disk; no file of another training exists
             return True
 
     def _write(self) -> bool:
-        with suppress(OSError):  # as on a full disk, or over another user's file
+        with suppress(OSError):  # e.g. a full disk, or a file of another user
             self._note.replace(self._written())
         return True
 
@@ -187,20 +187,20 @@ class Ownership:
 
     def _refusal(self, other: Claim) -> str:
         return (
-            f"{other.what} keeps its checkpoints in {self._folder}, too, and runs: each of two "
-            "trainings would delete what the other one has saved. End that one first, and this one "
-            "goes on from its newest checkpoint; or choose another place (in a TrainingJob: give "
+            f"{other.what} keeps its checkpoints in {self._folder}, too, and runs: each training "
+            "would delete what the other has saved. End that one first, and this one continues "
+            "from its newest checkpoint; or choose another place (in a TrainingJob: give "
             "the job another name, or another volume)"
         )
 
 
 def is_abandoned(found: Claim | None, before: Claim | None, own: Claim) -> bool:
-    """Whether the own training's claim was not renewed since the last look; it is not yet over."""
+    """Whether the claim of this training was not renewed since the last check."""
     return found is not None and found == before and found.training == own.training
 
 
 def read_claim(place: Note | Path) -> Claim | None:
-    """Return the claim to a place; None without one. Raises OSError if it cannot be read."""
+    """Return the claim to a place; None if there is none. Raises OSError if it cannot be read."""
     note = _storage(place).note(OWNER) if isinstance(place, Path) else place
     text = note.read()
     if text is None:
@@ -208,7 +208,7 @@ def read_claim(place: Note | Path) -> Claim | None:
     try:
         content = json.loads(text)
         return Claim(*(str(content[name]) for name in ("training", "what", "process", "beat")))
-    except (ValueError, KeyError, TypeError):  # another user's, or no claim: it may change
+    except (ValueError, KeyError, TypeError):  # of another user, or not a claim: it may change
         return Claim("", "another training", beat=text.hex())
 
 

@@ -11,13 +11,13 @@ def superseded(
     """Return the checkpoints to delete, oldest first, of those found (True: complete).
 
     Of the complete ones up to the acknowledged one the `keep` newest stay. Newer ones, by step or
-    by world number, all stay: a partial one may still be written, and a complete one is about to be
-    acknowledged. But a world number above the present one is that of an earlier job of this name,
-    from whose checkpoint this one went on. If the acknowledged one is not found complete, nothing
-    is deleted: this is another place, or a stale listing.
+    by world number, all stay: a partial one may still be written, and a complete one will soon be
+    acknowledged. But a world number above the current one belongs to an earlier job of this name,
+    from whose checkpoint this one continued. If the acknowledged one is not found complete, nothing
+    is deleted: this is another place, or an old listing.
     """
     if keep < 1:
-        raise ValueError(f"at least one checkpoint is kept, not {keep}")
+        raise ValueError(f"the number of checkpoints to keep must be at least 1, not {keep}")
     if not found.get(acknowledged):
         return []
     older = sorted(name for name in found if _is_covered(name, acknowledged, world_number))

@@ -1,4 +1,4 @@
-"""The duration of saves here, to know whether a save can be ready in time."""
+"""The duration of saves, to know whether a save can be ready in time."""
 
 import time
 from collections import deque
@@ -8,13 +8,15 @@ ASSUMED_BYTES_PER_SECOND = 100e6
 """The speed assumed before the first save: a slow network volume."""
 REMEMBERED = 3
 _MOST_BYTES_PER_SECOND = 10e9
-"""The most believed: no disk is quicker, and a save of milliseconds is no measurement."""
+"""The highest speed that is believed: no disk is faster, and a save of milliseconds is no
+measurement."""
 
 
 def hindered_seconds() -> float:
     """Return the seconds this thread waited for a CPU; 0 where the kernel does not say.
 
-    A save beside training is slow because it yields to it; one that training waits for is not.
+    A save during training is slow because it yields to training; one that training waits for is
+    not.
     """
     try:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
@@ -44,11 +46,11 @@ class SaveSpeed:
         self._measured: deque[tuple[int, float]] = deque(maxlen=REMEMBERED)
 
     def note(self, size: int, seconds: float) -> None:
-        """Note that so many bytes took so long."""
+        """Note that `size` bytes took `seconds`."""
         self._measured.append((size, max(seconds, size / _MOST_BYTES_PER_SECOND)))
 
     def seconds_for(self, size: int) -> float:
-        """Estimate the seconds for so many bytes; a smaller save keeps the fixed costs."""
+        """Estimate the seconds for `size` bytes; a smaller save has the same fixed costs."""
         if not self._measured:
             return size / ASSUMED_BYTES_PER_SECOND
         return max(seconds * max(1.0, size / max(1, of)) for of, seconds in self._measured)

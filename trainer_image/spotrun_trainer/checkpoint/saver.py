@@ -1,8 +1,8 @@
-"""Saving beside training: a call that returns at once, and a thread that stages, writes, completes.
+"""Saving during training: a call that returns at once, and a thread that stages, writes, completes.
 
-The thread has a lower priority than training has: on a CPU both want the same cores, and a step
-that waits for one slowed-down thread is slow as a whole. It needs no higher one for an urgent save,
-since then training waits and leaves the cores free.
+The thread has a lower priority than training: on a CPU both use the same cores, and one slowed-down
+thread makes the whole step slow. An urgent save needs no higher priority, because then training
+waits and leaves the cores free.
 """
 
 import os
@@ -29,17 +29,18 @@ from spotrun_trainer.process import threads
 from spotrun_trainer.state.flatten import Flat
 
 NICER = 10
-"""A tenth of a core's share against a thread of training."""
+"""A tenth of the share of a core that a training thread gets."""
 FIRST_LOOK_SECONDS = 0.01
 AWAITED_SECONDS = 2.0
-"""A caller that waits in slices asks again within this time."""
+"""A caller that waits in short intervals asks again within this time."""
 LEFT_SECONDS, LEFT_TURNS = 120.0, 2
-"""A checkpoint of the world before may still be completed for so long, by ranks of these turns.
+"""Ranks of these turns may still complete a checkpoint of the previous world for this long.
 
 A worker that was told to leave waits for it, and 120 s is the longest notice of a cloud.
 """
 EXIT_SECONDS = 10.0
-"""A write that takes longer hangs, and must not keep a failed process from reporting that."""
+"""A write that takes longer hangs, and must not stop a failed process from reporting its
+failure."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Saved:
 
     name: str
     bytes: int  # of this rank's part
-    stall_seconds: float  # training waited, in the call and before the next update
+    stall_seconds: float  # time that training waited, in the call and before the next update
     upload_seconds: float  # from the call until it was complete
 
 
@@ -58,37 +59,37 @@ class _Job:
     staging: Staging
     began: float
     stall_seconds: float
-    patient_until: float = 0.0  # once its own part is written
-    is_left: bool = False  # another world has begun: it is completed if it can be, without a word
+    patient_until: float = 0.0  # set once its own part is written
+    is_left: bool = False  # another world has begun: it is completed if possible, without a message
 
 
 class Saver:
-    """One rank's saves: one is staged and written at a time, any number wait for other ranks."""
+    """One rank's saves: it stages and writes one at a time; any number wait for other ranks."""
 
     def __init__(self, place: Storage, patience_seconds: float, *, is_shared: bool = True) -> None:
-        """Save into a place; where it is not shared, the other ranks' parts lie elsewhere."""
+        """Save into a place; if it is not shared, the other ranks' parts are elsewhere."""
         self._place = place
         self._is_shared = is_shared
         self._patience_seconds = patience_seconds
         self._buffer = HostBuffer()
         self._speed = SaveSpeed()
-        self._changed = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the fields below
         self._writing: _Job | None = None
         self._awaited: list[tuple[_Job, Completion]] = []
         self._outcomes: list[Saved | CheckpointError] = []
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._awaited_until = 0.0  # somebody waits, so looks are more frequent
+        self._awaited_until = 0.0  # a caller waits, so checks are more frequent
 
     def save(self, part: Part, flat: Flat) -> None:
-        """Begin to save; waits until the part before is written."""
+        """Begin to save; waits until the previous part is written."""
         began = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._writing is None)
-            # From here on a world may acknowledge this one, and then remove older ones.
+            # From here on a world may acknowledge this checkpoint, and then remove older ones.
             self._awaited = [entry for entry in self._awaited if not entry[0].is_left]
             if any(job.part.name == part.name for job, _ in self._awaited):
-                return  # written already: the other ranks' parts are missing
+                return  # already written: the other ranks' parts are missing
             try:
                 staging = Staging(flat, part.slices, self._buffer)
             except (RuntimeError, MemoryError) as error:
@@ -103,7 +104,7 @@ class Saver:
 
     @property
     def is_writing(self) -> bool:
-        """Whether another save would wait for the one before."""
+        """Whether another save would wait for the previous one."""
         return self._writing is not None
 
     def before_change(self) -> None:
@@ -126,14 +127,14 @@ class Saver:
         with self._changed:
             now, was_until = time.monotonic(), self._awaited_until
             self._awaited_until = now + seconds + AWAITED_SECONDS
-            if was_until < now:  # the thread was to look later
+            if was_until < now:  # the thread would have checked later
                 self._changed.notify_all()
             done = self._changed.wait_for(lambda: not self._is_in_flight(), seconds)
             self._raise_error()
         return done
 
     def completed(self, name: str) -> None:
-        """Note that a checkpoint is complete, as another rank saw; older ones do not matter."""
+        """Note that a checkpoint is complete, as another rank saw; older ones are not needed."""
         newest = Name.parse(name)
         with self._changed:
             known = [job for job, _ in self._awaited if job.part.name == newest and not job.is_left]
@@ -145,8 +146,8 @@ class Saver:
     def wait_no_more(self) -> None:
         """Stop waiting for other ranks' parts of the saves that were begun.
 
-        They may still come, from a process that was told to leave and waits for all. So the first
-        ranks complete them if they do.
+        These parts may still come, from a process that was told to leave and waits for all. Then
+        the first ranks complete the checkpoint.
         """
         with self._changed:
             for job in [self._writing, *(job for job, _ in self._awaited)]:
@@ -156,12 +157,12 @@ class Saver:
             self._awaited = [entry for entry in self._awaited if _is_worth_a_look(entry[0])]
 
     def seconds_for(self, size: int) -> float:
-        """Estimate the seconds for a part of so many bytes, after the one in flight."""
+        """Estimate the seconds for a part of `size` bytes, after the one in flight."""
         job = self._writing
         return self._speed.seconds_for(size + (job.part.bytes if job else 0))
 
     def close(self) -> None:
-        """End the thread, once the part in flight is written."""
+        """End the thread after the part in flight is written."""
         self._end()
         if self._thread is not None:
             self._thread.join()
@@ -203,7 +204,7 @@ class Saver:
             looked_at = time.monotonic()
 
     def _seconds_to_look(self, looked_at: float, least: float) -> float | None:
-        """Return how long it is until the next look; None without anything to look for."""
+        """Return the time until the next check; None if there is nothing to check."""
         if not self._awaited:
             return None
         now = time.monotonic()
@@ -245,7 +246,7 @@ class Saver:
         ]
         with self._changed:
             for entry, outcome in outcomes:
-                if outcome is not None and entry in self._awaited:  # or it was heard meanwhile
+                if outcome is not None and entry in self._awaited:  # or another rank reported it
                     self._awaited.remove(entry)
                     self._outcomes += [] if entry[0].is_left else [outcome]
             self._changed.notify_all()
@@ -284,7 +285,7 @@ def _failed(job: _Job, place: Storage, error: Exception) -> CheckpointError:
     why = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
     file = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
     failure = CheckpointError(
-        f"{job.part.name} could not be written to {place.where()}: {why}{file}; training goes on "
+        f"{job.part.name} could not be written to {place.where()}: {why}{file}; training continues "
         "without it: make the place writable and large enough, or choose another"
     )
     failure.__cause__ = error
@@ -293,13 +294,13 @@ def _failed(job: _Job, place: Storage, error: Exception) -> CheckpointError:
 
 def _no_memory(part: Part, error: Exception) -> str:
     return (
-        f"{part.name} could not be saved: no host memory for a copy of {part.bytes} bytes "
+        f"{part.name} could not be saved: the host has no memory for a copy of {part.bytes} bytes "
         f"({error}); give the worker more memory, or more workers"
     )
 
 
 def _yield_to_training() -> None:
-    if sys.platform != "linux":  # elsewhere it would be the whole process
+    if sys.platform != "linux":  # on other systems it would apply to the whole process
         return
     thread = threading.get_native_id()
     niceness = os.getpriority(os.PRIO_PROCESS, thread) + NICER

@@ -1,8 +1,8 @@
-"""Copies of a rank's slices in host memory, made beside the next forward and backward pass.
+"""Copies of a rank's slices in host memory, made during the next forward and backward pass.
 
 1.2 GB cannot be copied in the 20 ms that a save may take, but parameters and optimizer state do not
-change until the next update: copying runs in a thread meanwhile, and `join`, called right before
-the update, helps with the rest. Tensors that may change earlier are cloned at once.
+change until the next update: a thread copies meanwhile, and `join`, called right before the update,
+helps with the rest. Tensors that may change earlier are cloned at once.
 """
 
 import threading
@@ -23,7 +23,7 @@ PIECE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of a tensor's elements, and where its bytes go."""
+    """Consecutive elements of a tensor, and where their bytes go."""
 
     tensor: str
     start: int
@@ -43,7 +43,7 @@ class Pieces:
 
 
 class HostBuffer:
-    """Host memory for one save at a time, kept from save to save together with its layout."""
+    """Host memory for one save at a time; it and its layout are kept for the next save."""
 
     def __init__(self) -> None:
         self._memory = torch.empty(0, dtype=torch.uint8)
@@ -56,9 +56,9 @@ class HostBuffer:
         return self._cut[2]
 
     def take(self, size: int, *, pinned: bool) -> Tensor:
-        """Return so many bytes; the result of an earlier call is overwritten."""
+        """Return `size` bytes; the result of an earlier call is overwritten."""
         if self._memory.numel() < size or (pinned and not self._memory.is_pinned()):
-            self._memory = torch.empty(0, dtype=torch.uint8)  # the old one goes first
+            self._memory = torch.empty(0, dtype=torch.uint8)  # free the old one first
             self._memory = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
         return self._memory[:size]
 
@@ -83,7 +83,7 @@ class Staging:
 
     @torch.no_grad()
     def work(self) -> None:
-        """Copy until nothing is left to begin."""
+        """Copy until no piece is left to begin."""
         while True:
             try:
                 piece = self._on_host.popleft()
@@ -106,7 +106,7 @@ class Staging:
             self._copied.wait()
 
     def finish(self) -> Tensor:
-        """Return the staged bytes, once all are there."""
+        """Return the staged bytes, once all are copied."""
         self.work()
         self._done.wait()
         if self._copied is not None:
@@ -133,11 +133,11 @@ class Staging:
 
     @torch.no_grad()
     def _copy_beside(self, pieces: Sequence[Piece]) -> torch.cuda.Event:
-        """Queue copies on a stream of their own, after all that the GPU has queued so far."""
+        """Queue copies on a separate stream, after all work that the GPU has queued so far."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            # All in one call: training waits while Python begins them one by one.
+            # All in one call, because training would wait while Python begins them one by one.
             pairs = [(self._target(piece), self._source(piece)) for piece in pieces]
             targets, sources = zip(*pairs, strict=True)
             torch._foreach_copy_(targets, sources, non_blocking=True)
@@ -150,7 +150,7 @@ def _cut(layout: Layout, slices: Sequence[Slice]) -> Pieces:
     for one in slices:
         itemsize = layout.specs[one.tensor].itemsize
         step = max(1, PIECE_BYTES // itemsize)
-        # Reshaping copies what is scattered, so it is done once; a GPU's copies nobody shares.
+        # Reshaping copies a scattered tensor, so it is done once; copies on a GPU are not shared.
         if one.tensor in layout.scattered or one.tensor in layout.on_gpu:
             step = max(1, one.numel)
         for start in range(one.start, one.stop, step):

@@ -1,11 +1,11 @@
-"""The data of a training: each sample exactly once per epoch at any number of workers.
+"""The data of a training: each sample exactly once per epoch with any number of workers.
 
-A sample's number counts from the beginning of training; which sample it is, what its random
-generators give and which process loads it all follow from that number, so nothing has to be moved
-or remembered when the world changes.
+A sample's number counts from the beginning of training; this number decides which sample it is,
+which random numbers it gets, and which process loads it. So nothing has to be moved or remembered
+when the world changes.
 
-Datasets in files, from a folder or an object store, are opened by `open_dataset`, or by their
-classes; `mix` draws from several of them by weight.
+`open_dataset`, or a dataset's class, opens data in files, from a folder or an object store; `mix`
+draws from several datasets by weight.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # Lazily: the process that fetches objects is in this package, and has no use for torch.
+    # Lazily, because the process that fetches objects is in this package, and needs no torch.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

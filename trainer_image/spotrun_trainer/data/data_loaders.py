@@ -1,8 +1,8 @@
-"""DataLoaders taken apart: of torch's, and of torchdata's, which keep their position as well.
+"""The parts of DataLoaders: torch's, and torchdata's, which also keep their position.
 
-A DataLoader gives batches to one process, and its position is one of that process: at another
-number of processes it means other samples. A run deals samples, and knows its place by their
-number. So it takes the dataset, and what the loader says about its order and its samples.
+A DataLoader gives batches to one process, and its position belongs to that process: with another
+number of processes it means other samples. A run deals samples, and its position is a number of
+samples. So a run takes the dataset, and the loader's settings for order and samples.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ AnyData = MapDataset | Iterable[object]
 
 @dataclass(frozen=True)
 class Parts:
-    """A dataset, and how it is to be loaded."""
+    """A dataset, and how to load it."""
 
     dataset: AnyData
     shuffle: bool
@@ -28,10 +28,10 @@ class Parts:
 
 
 def parts_of(parts: Parts) -> Parts:
-    """Return the parts of a DataLoader where the dataset is one; arguments go before its own.
+    """Return the parts of a DataLoader, if the dataset is one; given arguments replace its own.
 
-    Raises TypeError for one that says more than a run can do. `batch_size=None` makes it a stream
-    of samples like others, which is left as it is.
+    Raises TypeError for settings that a run does not support. With `batch_size=None` it is a stream
+    of samples like any other, and is left as it is.
     """
     loader: object = parts.dataset
     if not isinstance(loader, DataLoader) or loader.batch_sampler is None:
@@ -54,13 +54,14 @@ def dataset_of(data: AnyData) -> AnyData:
 def _check(loader: "DataLoader[Any]") -> None:
     if loader.worker_init_fn is not None:
         raise TypeError(
-            "the DataLoader has a worker_init_fn, which a run does not call: put what it does into "
-            "the dataset, to be done at its first sample"
+            "the DataLoader has a worker_init_fn, which a run does not call: move its work into "
+            "the dataset, and do it at the first sample"
         )
     if getattr(loader, "next_iter_state", None) is not None:
         raise TypeError(
-            "the DataLoader was given a state by load_state_dict, which is a place in one process's"
-            " batches: a run goes on from its own checkpoint, at any number of processes"
+            "the DataLoader was given a state by load_state_dict, which is a position in one "
+            "process's batches: a run continues from its own checkpoint, with any number of "
+            "processes"
         )
 
 
@@ -76,6 +77,6 @@ def _is_shuffled(loader: "DataLoader[Any]") -> bool:
         return True
     raise TypeError(
         f"the DataLoader has a {kind if is_plain else type(loader.batch_sampler).__name__}, and a "
-        "run deals samples itself: leave a DistributedSampler out; what a sampler selects can be a "
-        "torch.utils.data.Subset, and weights of datasets spotrun_trainer.data.mix"
+        "run deals samples itself: remove a DistributedSampler; to select samples use "
+        "torch.utils.data.Subset, and to weight datasets spotrun_trainer.data.mix"
     )

@@ -21,14 +21,14 @@ from spotrun_trainer.data.order.seeds import sample_seed, seed_generators
 class FromStream:
     """The feed of an iterable dataset.
 
-    Every process reads the whole stream and keeps what was dealt to it. So reading must be cheap
-    beside training: what it costs does not shrink as the world grows. With `state_dict` and
-    `load_state_dict` a restored training goes on near where it was, by reading again less than two
-    steps; without, it reads again everything from the beginning, and says so.
+    Every process reads the whole stream and keeps the samples dealt to it. So reading must be cheap
+    compared to training: its cost does not shrink as the world grows. With `state_dict` and
+    `load_state_dict` a restored training continues after reading less than two steps again; without
+    them it reads everything again from the beginning, and logs that.
 
-    What `state_dict()` gives between two samples must be JSON, and go on with the second of them
-    when it is loaded into a dataset that is then iterated over. At its end the stream is begun
-    again, after `set_epoch(epoch)` if it has that.
+    What `state_dict()` gives between two samples must be JSON. A dataset that loads it and is then
+    iterated over must continue with the second sample. At its end the stream starts again, after
+    `set_epoch(epoch)` if it has that.
     """
 
     follows_requests = False
@@ -65,18 +65,18 @@ class FromStream:
                 snapshot = Snapshot(position, epoch, json.dumps(of_dataset) if of_dataset else None)
             case _:
                 raise ValueError(
-                    "the checkpoint was made with a dataset that is no stream, and this one is"
-                    " iterable: train on with the same data, or begin a new training"
+                    "the checkpoint was made with a dataset that is not a stream, but this one is "
+                    "iterable: continue with the same data, or begin a new training"
                 )
         if not is_stateful(self._dataset):
             if snapshot.state:
                 raise ValueError(
-                    "the checkpoint holds the state of an iterable dataset, and this dataset has"
-                    " no load_state_dict: train on with the same data, or begin a new training"
+                    "the checkpoint holds the state of an iterable dataset, and this dataset has "
+                    "no load_state_dict: continue with the same data, or begin a new training"
                 )
             warnings.warn(
-                f"the dataset has no state_dict: its first {start} samples are read again, and"
-                " dropped, to go on where the checkpoint was made",
+                f"the dataset has no state_dict: its first {start} samples are read again and "
+                "dropped, to continue where the checkpoint was made",
                 stacklevel=2,
             )
         self._floor = start
@@ -96,7 +96,7 @@ class Snapshots:
         return before[-1] if before else self._start
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add a snapshot, and drop those beyond it, which are of an earlier pass over this part."""
+        """Add a snapshot, and drop later ones, which come from an earlier pass over this part."""
         self._later = [past for past in self._later if past.position < snapshot.position]
         self._later.append(snapshot)
 
@@ -107,7 +107,7 @@ class Snapshots:
 
 
 class LoadFromStream:
-    """Loads microbatches of a stream, which is read forwards; a snapshot leads backwards."""
+    """Loads microbatches of a stream, which is read forwards; going back needs a snapshot."""
 
     draws = True
 
@@ -143,7 +143,7 @@ class LoadFromStream:
         if snapshot.state:
             self.dataset.load_state_dict(json.loads(snapshot.state))
         elif is_stateful(self.dataset):
-            # Keep the state that the dataset came with, for it may have another the next time.
+            # Keep the dataset's first state, because it may have a different one the next time.
             self._snapshots = Snapshots(snapshot._replace(state=_state_of(self.dataset)))
         self._position = snapshot.position
         self._begin_pass(snapshot.epoch)
@@ -153,7 +153,7 @@ class LoadFromStream:
         self._epoch = epoch
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)
-        # An order that __iter__ draws is then the same in every process, and after a restore.
+        # So an order that __iter__ draws is the same in every process, and after a restore.
         seed_generators(sample_seed(self._seed, epoch, -1))
         self._iterator = iter(self.dataset)
         self._is_at_beginning = True
@@ -183,7 +183,7 @@ class LoadFromStream:
     def _check_end(self) -> None:
         if self._is_at_beginning:
             raise ValueError(
-                f"the dataset gave {self._position} samples and none when it was begun again in"
+                f"the dataset gave {self._position} samples, but none when it was started again in"
                 f" epoch {self._epoch}: __iter__ must start over each time it is called (a"
                 " generator object cannot), or the training must end with the data"
             )
@@ -199,12 +199,12 @@ class LoadFromStream:
 def _length_of(dataset: Iterable[object]) -> int | None:
     try:
         return len(dataset) if isinstance(dataset, Sized) else None
-    except TypeError:  # a DataLoader asks its dataset, which may have none
+    except TypeError:  # a DataLoader asks its dataset, which may have no length
         return None
 
 
 def is_stateful(dataset: object) -> bool:
-    """Whether a stream can go back without being read again from its beginning."""
+    """Whether a stream can go back without being read again from the beginning."""
     return hasattr(dataset, "state_dict") and hasattr(dataset, "load_state_dict")
 
 
@@ -219,7 +219,7 @@ def _state_of(dataset: Any) -> str | None:  # noqa: ANN401 - a dataset with stat
         is_json = False
     if not is_json:
         raise TypeError(
-            f"the dataset's state_dict() is no JSON: {str(state)[:200]}. A checkpoint takes"
-            " numbers, strings, lists, and dicts with strings as keys: no tuples and no tensors"
+            f"the dataset's state_dict() is not JSON: {str(state)[:200]}. A checkpoint takes "
+            "numbers, strings, lists, and dicts with strings as keys, but no tuples and no tensors"
         )
     return text

@@ -11,7 +11,7 @@ Collate = Callable[[list[object]], Batch]
 
 
 class Request(NamedTuple):
-    """One microbatch, wherever and whenever it is loaded."""
+    """One microbatch, independent of where and when it is loaded."""
 
     first: int
     """The number of its first sample since the beginning of training."""
@@ -26,7 +26,7 @@ class Snapshot(NamedTuple):
     position: int
     epoch: int
     state: str | None
-    """The dataset's state_dict() as JSON; None: the state that it came with."""
+    """The dataset's state_dict() as JSON; None: its first state."""
 
 
 class Loaded(NamedTuple):
@@ -57,12 +57,12 @@ def collated(collate: Collate, values: list[object], which: str) -> Batch:
     except Exception as error:
         add_note(
             error,
-            f"Collating samples {which} raised this. If they do not stack,"
-            " give a function that puts a list of them together: collate=...",
+            f"Collating samples {which} raised this. If they do not stack, give a function that "
+            "combines a list of them: collate=...",
         )
         raise
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """Add to what is printed of an error, as `add_note` does; Python 3.10 prints no notes."""
+    """Add to the printed text of an error, as `add_note` does; Python 3.10 prints no notes."""
     vars(error).setdefault("__notes__", []).append(text)

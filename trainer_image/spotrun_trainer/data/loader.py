@@ -20,7 +20,7 @@ class Feed(Protocol):
         """Samples in an epoch, if the dataset says."""
 
     follows_requests: bool
-    """Whether loading can begin at any sample, without knowing where training goes on."""
+    """Whether loading can begin at any sample, without knowing where training continues."""
 
     def check(self) -> None:
         """Refuse a dataset that has changed since it was opened."""
@@ -39,7 +39,7 @@ class Prefetcher(Protocol):
     """The store that microbatches are taken from."""
 
     capacity: int
-    """The number of microbatches that are worth requesting at once."""
+    """The number of microbatches that are useful to request at once."""
 
     def drop_all_but(self, kept: Container[Key]) -> None: ...
     def want(self, requests: Iterable[Request]) -> None: ...
@@ -111,17 +111,17 @@ class Loader:
             raise
 
     def microbatches(self, block: Block) -> Iterator[Batch]:
-        """Yield the block's microbatches in order, each as soon as it is there."""
+        """Yield the block's microbatches in order, each as soon as it is loaded."""
         self.expect(block)
         self._floor = earliest(block)
         return self._each(block)
 
     def state(self) -> dict[str, Json]:
-        """Return the state that is needed, besides the number of samples, to go on from there."""
+        """Return the state that is needed, besides the number of samples, to continue there."""
         return self._feed.state()
 
     def restore(self, state: dict[str, Json], start: int) -> None:
-        """Go on with sample `start` of a training that was saved with `state`."""
+        """Continue with sample `start` of a training that was saved with `state`."""
         self._feed.restore(state, start)
         self._plan, self._floor = Block(start, 0, 1), start
         if self._prefetcher and not self._feed.follows_requests:

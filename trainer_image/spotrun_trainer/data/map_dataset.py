@@ -35,8 +35,8 @@ class FromMap:
     def check(self) -> None:
         if (length := length_of(self._dataset)) != self.length:
             raise ValueError(
-                f"the dataset had {self.length} samples when the training began and has {length}"
-                " now: the order of the samples follows from their number, so it must stay"
+                f"the dataset had {self.length} samples when the training began, but has {length} "
+                "now: their order depends on their number, so it must not change"
             )
 
     def load(self) -> Load:
@@ -58,9 +58,9 @@ class FromMap:
                 for values in (state, now)
             )
             raise ValueError(
-                f"the checkpoint was made with other data: {was} then, {is_now} now. To go on at"
-                f" sample {start} would repeat some samples of the epoch and leave out others."
-                " Train on with the same data, or begin a new training"
+                f"the checkpoint was made with other data: {was} then, {is_now} now. To continue "
+                f"at sample {start} would repeat some samples of the epoch and leave out others. "
+                "Continue with the same data, or begin a new training"
             )
 
 
@@ -106,8 +106,8 @@ class LoadFromMap:
             raise
         if len(values) != len(indices):
             raise ValueError(
-                f"dataset.__getitems__({indices}) gave {len(values)} samples:"
-                " it must give one for each index, in their order"
+                f"dataset.__getitems__({indices}) gave {len(values)} samples: it must give one for "
+                "each index, in the order of the indices"
             )
         return values
 

@@ -1,8 +1,8 @@
-"""Several datasets mixed by weight: which of them gives a sample follows from its number.
+"""Several datasets mixed by weight: a sample's number decides which dataset gives it.
 
 A pattern of some thousand places has each dataset as often as its weight says, in an order that the
-seed gives, and is repeated. So how often each was drawn before a sample is known without counting,
-and a training goes on in all of them from the one number that it has.
+seed gives. The pattern is repeated. So it is known without counting how often each dataset was
+drawn before a sample, and a training continues in all of them from one number.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ from spotrun_trainer.data.order.seeds import sample_seed
 from spotrun_trainer.data.order.shuffle import Sample, permutation_by
 
 PLACES = 1 << 14
-"""The places of a pattern, at most: a weight is met within 1 / 32,768."""
+"""The most places in a pattern: weights are exact to 1 / 32,768."""
 
 
 def mix(datasets: Sequence[MapDataset], weights: Sequence[float]) -> "Mixed":
@@ -30,8 +30,8 @@ def mix(datasets: Sequence[MapDataset], weights: Sequence[float]) -> "Mixed":
 
         train = mix([web, code], weights=[0.7, 0.3])
 
-    A dataset that comes to its end begins again, in another order. An epoch of the whole is as many
-    samples as all of them have together.
+    A dataset that ends begins again, in another order. An epoch has as many samples as all datasets
+    together.
     """
     return Mixed(datasets, weights)
 
@@ -42,7 +42,8 @@ class Mixed(OwnOrder):
     def __init__(self, datasets: Sequence[MapDataset], weights: Sequence[float]) -> None:
         if len(datasets) != len(weights) or not datasets:
             raise ValueError(
-                f"mix got {len(datasets)} datasets and {len(weights)} weights: give one for each"
+                f"mix got {len(datasets)} datasets and {len(weights)} weights: give one weight for "
+                "each dataset"
             )
         self._datasets = list(datasets)
         self._counts = counts_of(weights)
@@ -117,15 +118,15 @@ class MixedOrder:
         return Sample(sample.epoch, self._starts[source] + sample.index)
 
     def state(self) -> dict[str, Json]:
-        """Return what the order follows from, of each dataset too."""
+        """Return the values that define the order, also of each dataset."""
         states = [cast("Json", order.state()) for order in self._orders]
         return {"length": self.length, "seed": self.seed, "mix": [*self._counts], "of": states}
 
 
 def counts_of(weights: Sequence[float]) -> list[int]:
-    """Return how many places of a pattern each has: exactly by weight if their ratio is simple."""
+    """Return how many places of a pattern each dataset has: exact for a simple ratio of weights."""
     if any(not 0 < weight < float("inf") for weight in weights):
-        raise ValueError(f"weights={list(weights)}: each has to be more than 0")
+        raise ValueError(f"weights={list(weights)}: each weight must be more than 0")
     exact = [Fraction(str(weight)) for weight in weights]
     scale = lcm(*(one.denominator for one in exact))
     whole = [int(one * scale) for one in exact]
@@ -137,7 +138,7 @@ def counts_of(weights: Sequence[float]) -> list[int]:
         counts[one] += 1
     if 0 in counts:
         raise ValueError(
-            f"weights={list(weights)}: the smallest is less than 1 / {PLACES} of their sum"
+            f"weights={list(weights)}: the smallest weight is less than 1 / {PLACES} of their sum"
         )
     return counts
 

@@ -13,7 +13,7 @@ Collate = Callable[[list[Any]], Any]
 
 
 class Sources:
-    """Opens datasets; those to evaluate on are loaded like the one to train on."""
+    """Opens datasets; evaluation data is loaded like training data."""
 
     def __init__(self, seed: int, local_size: int) -> None:
         self._seed = seed

@@ -15,9 +15,9 @@ from spotrun_trainer.data.order.sharding import Block
 from spotrun_trainer.data.workers.cpu_count import usable_cpus
 
 MOST_WORKERS = 8
-"""The default limit for one training process: more seldom help, and each takes memory."""
+"""The default limit for one training process: more workers seldom help, and each takes memory."""
 TINY = 4
-"""The microbatches in an epoch below which workers are not worth their start."""
+"""The fewest microbatches in an epoch for which workers are worth their start."""
 
 
 class Source(Protocol):
@@ -32,7 +32,7 @@ class Source(Protocol):
         """Seconds waited for data since this was read last."""
 
     def expect(self, block: Block) -> None:
-        """Begin to load the block and, as far as its stride tells, the blocks after it.
+        """Begin to load the block and, if its stride tells them, the blocks after it.
 
         All other microbatches that were expected before are dropped.
         """
@@ -44,13 +44,13 @@ class Source(Protocol):
         """
 
     def state(self) -> dict[str, Json]:
-        """Return the state that is needed, besides the number of samples, to go on after them."""
+        """Return the state that is needed, besides the number of samples, to continue there."""
 
     def restore(self, state: dict[str, Json], start: int) -> None:
-        """Go on with sample `start` of a training that was saved with `state`."""
+        """Continue with sample `start` of a training that was saved with `state`."""
 
     def close(self) -> None:
-        """End the workers; nothing can be asked for any more."""
+        """End the workers; nothing can be requested any more."""
 
 
 def open_source(
@@ -65,14 +65,14 @@ def open_source(
 ) -> Source:
     """Open a source of the dataset's samples, each exactly once per epoch.
 
-    The order follows from `seed` and the epoch; a stream (a dataset that is only iterable) has its
+    The order depends on `seed` and the epoch; a stream (a dataset that is only iterable) has its
     own. Before each sample the generators of random, torch and numpy are seeded, so what a dataset
     draws depends on the sample and the epoch alone; it seeds generators of its own with
     `torch.initial_seed()`. `__getitems__`, where there is one, is seeded once for a microbatch.
 
     "auto" divides the CPUs among the `local_size` training processes of this machine and leaves one
-    to each; data that is in memory, or tiny, is loaded without workers, and a stream by one at the
-    most. Workers are forked, unless the program has chosen another way by `set_start_method`, and
+    to each; data that is in memory, or tiny, is loaded without workers, and a stream by at most
+    one. Workers are forked, unless the program has chosen another way with `set_start_method`, and
     close inherited sockets: a dataset opens its connections when its first sample is fetched.
 
     A DataLoader is taken as its dataset, with its order, its collate function and, where
@@ -112,7 +112,7 @@ def is_stream(dataset: object) -> bool:
     if hasattr(dataset, "__iter__"):
         return True
     raise TypeError(
-        f"a {type(dataset).__name__} is no dataset: it has neither __getitem__ and __len__"
+        f"a {type(dataset).__name__} is not a dataset: it has neither __getitem__ and __len__"
         " (samples by index) nor __iter__ (a stream of samples)"
     )
 

@@ -6,8 +6,8 @@ at once: every thread here, and the peer at its other end.
 
 The exception is a sender that has not written its whole message: gloo forgets it, and it keeps its
 threads, its group and five descriptors until the time-out. So reading ends first, which makes gloo
-release every waiter, and what a peer writes meanwhile is still received, until it has done the
-same.
+release every waiter, and what a peer writes meanwhile is still received, until the peer has ended
+reading as well.
 """
 
 import errno
@@ -22,11 +22,12 @@ from contextlib import suppress
 from spotrun_trainer.elastic.errors import PeerLostError
 
 _HOLD_SECONDS = 0.5
-"""All processes learn of a next world within milliseconds; others notice the end after this."""
+"""Processes that know of a next world leave within milliseconds; others notice the end after
+this."""
 
 
 class Connections:
-    """The sockets opened between `begin` and `complete`, or since `begin` until it is called."""
+    """The sockets opened between `begin` and `complete`, or since `begin` before `complete`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,10 +46,10 @@ class Connections:
             self.are_cut = False
 
     def met(self, store_port: int) -> None:
-        """Keep of the opened sockets those to the store; the next ones lead to peers.
+        """Keep only the opened sockets to the store; the next ones lead to peers.
 
-        The others are not the group's: meeting may take minutes, in which the user's threads
-        connect anywhere.
+        The others are not the group's: meeting may take minutes, in which the user's threads may
+        connect to any address.
         """
         with self._lock:
             opened, before = self._opened(), self._before or set[int]()
@@ -57,10 +58,10 @@ class Connections:
             self._before = before | (leads_to.keys() - self._to_store)
 
     def complete(self, peers: int) -> None:
-        """Close the list: the group has all its connections, so many of them to peers.
+        """Close the list: the group has all its connections, `peers` of them to peers.
 
-        Meanwhile a thread may have opened one of its own, or one that still tries to connect in a
-        world before this. The sockets do not tell which, so then their ends prove nothing.
+        Meanwhile a user's thread may have opened one, or a thread that still tries to connect in an
+        earlier world. The sockets do not show which, so then their ends prove nothing.
         """
         with self._lock:
             self._own = self._opened()
@@ -73,7 +74,7 @@ class Connections:
 
     @property
     def are_left(self) -> bool:
-        """Whether a connection to a peer has ended, from whichever side."""
+        """Whether a connection to a peer has ended, at either end."""
         with self._lock:
             ends = any(_is_closed(*each) for each in self._to_peers.items())
             return ends and not self._has_foreign_sockets

@@ -10,7 +10,7 @@ class LeftError(PeerLostError):
 
 
 class StrandedError(Exception):
-    """This process cannot go on in the present world; a new process in its place can."""
+    """This process cannot continue in the present world; a new process in its place can."""
 
 
 class WorldChangedError(Exception):

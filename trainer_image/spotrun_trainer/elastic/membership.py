@@ -4,10 +4,10 @@ When a world breaks, its survivors meet in the next one, exchange what each has 
 the same state: a step that any of them has applied is applied by all, others are discarded.
 Joining workers get the state from a survivor. If no process has any state, the training begins.
 
-While joining workers receive the state the others compute the next step, alone. But all commit it,
-a joining worker once it has everything: so the state that the step began with is sent, all apply
-the step to that, and no second state has to be kept or sent. In a world that forms amid an
-evaluation the transfer waits for the next step, for scripts change state by its result.
+While joining workers receive the state the others compute the next step without them. But all
+commit it, a joining worker once it has everything: so the state that the step began with is sent,
+all apply the step to that, and no second state has to be kept or sent. In a world that forms during
+an evaluation the transfer waits for the next step, because scripts change state by its result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +42,13 @@ class WorldObserver(Protocol):
     """The owner of a training's other state, which is told of changes of worlds."""
 
     def begin(self) -> None:
-        """Begin, or go on from a checkpoint: no process has any state."""
+        """Begin, or continue from a checkpoint: no process has any state."""
 
     def pack(self) -> dict[str, Any]:
         """Return what a joining worker needs beside the tracked state, as JSON."""
 
     def unpack(self, extra: dict[str, Any]) -> None:
-        """Go on from another process's `pack()`; the tracked state is about to change."""
+        """Continue from another process's `pack()`; the tracked state is about to change."""
 
     def held(self) -> Held:
         """Return what this process has computed of the step after its last commit."""
@@ -69,13 +69,13 @@ class Membership:
     def __init__(self, context: Context, observer: WorldObserver) -> None:
         self.evaluates_alone = False  # until the next step, which joining workers join
         self.idle: AbstractSet[int] = NOBODY  # copies of the model that receive state in this step
-        self.held: Sequence[Held] = ()  # by each process, of the step that goes on in this world
+        self.held: Sequence[Held] = ()  # by each process, of the step that continues in this world
         self._context = context
         self._observer = observer
         self._committed = NOTHING
         self._numbers = torch.empty(0)  # the sums of the last commit
         self._is_evaluating = False
-        self._is_torn = False  # the tracked state is in part old, in part received
+        self._is_torn = False  # part of the tracked state is old, part is received
         self._giving: list[Pending] = []
         # The plan and the rank of a transfer of state that begins with the next step.
         self._owed: tuple[RecoveryPlan, int] | None = None
@@ -90,7 +90,7 @@ class Membership:
     def commit(self, numbers: Tensor) -> None:
         """Sum numbers over all processes, in place; all of them apply the result, or none.
 
-        If the world breaks, the survivors find out which in the next world. Raises
+        If the world breaks, the survivors find out in the next world which of the two holds. Raises
         WorldChangedError if no survivor has the result.
         """
         context = self._context
@@ -107,7 +107,7 @@ class Membership:
     def begin_step(self) -> None:
         """Begin to send joining workers the state, or receive it; raises PeerLostError.
 
-        Amid an evaluation this was postponed until now.
+        During an evaluation this was postponed until now.
         """
         self.evaluates_alone = False
         if self._owed is None:
@@ -129,7 +129,7 @@ class Membership:
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
-        """Mark the block as an evaluation: no part of a step, and unknown to joining workers."""
+        """Mark the block as an evaluation: not part of a step, and unknown to joining workers."""
         self._is_evaluating = True
         try:
             yield
@@ -142,7 +142,7 @@ class Membership:
         pending: Commit = NOTHING,
         numbers: Tensor | None = None,
     ) -> bool:
-        """Leave this world, after an error or, with None, together with all, for the next.
+        """Leave this world for the next one: after an error, or with None together with all.
 
         Return whether the pending commit was made by others: then `numbers` are their sums.
         """
@@ -185,8 +185,8 @@ class Membership:
         rank = context.group.rank
         if plan.must_restart(rank, states):
             raise StrandedError(
-                f"no process of world {context.rank_info.world_number} can send this one the state "
-                "that the others have; it is started again"
+                f"no process of world {context.rank_info.world_number} can send this process the "
+                "state that the others have; this process is started again"
             )
         self._observer.met()
         role = plan.roles[rank]
@@ -198,7 +198,7 @@ class Membership:
         else:
             self._give_numbers(plan, rank)
             self._owed = plan, rank
-        if role is Role.TAKES:  # until all of it is here, it is no valid state
+        if role is Role.TAKES:  # until all of it is here, the state is not valid
             self._committed, self._is_torn = NOTHING, True
         else:
             self._committed, self.idle = plan.agreed, plan.idle
@@ -258,13 +258,13 @@ class Membership:
     def _check_whole(self) -> None:
         if self._is_torn:
             raise StrandedError(
-                "the process that sent the state was lost before all of it was here, so this one "
-                "has no state to begin with; it is started again"
+                "the process that sent the state was lost before this process had received all of "
+                "it, so this process has no valid state; it is started again"
             )
 
 
 def _sum(group: Group, numbers: Tensor) -> None:
-    """Sum over all processes, in place; raises PeerLostError, too, if one of them has no share.
+    """Sum over all processes, in place; also raises PeerLostError if one of them took no part.
 
     A broken NCCL communicator ends its kernels early and stays broken. So a sum that has every
     process's share proves the same of all collectives before it.
@@ -274,18 +274,18 @@ def _sum(group: Group, numbers: Tensor) -> None:
     shares = torch.cat([numbers, numbers.new_ones(1)])
     group.all_reduce(shares).wait()
     if (there := shares[-1].item()) != group.size:
-        raise PeerLostError(f"{there:g} of {group.size} processes took part in a sum")
+        raise PeerLostError(f"only {there:g} of {group.size} processes took part in a sum")
     numbers.copy_(shares[:-1])
 
 
 def _sources(plan: RecoveryPlan, rank: int, group: Group) -> tuple[int, ...]:
-    """Return who sends a process its state: over NCCL, where messages take turns, only one does."""
+    """Return the ranks that send a process its state; one over NCCL, where messages take turns."""
     sources = plan.sources_of(rank, 1) if group.is_nccl else plan.sources_of(rank)
     assert sources, "a process without a source is stranded"
     return sources
 
 
 def _mates(plan: RecoveryPlan, rank: int, group: Group) -> Mates:
-    """Return those who take the state together with a process: over NCCL, none."""
+    """Return the ranks that take the state together with a process: over NCCL, none."""
     ranks = (rank,) if group.is_nccl else plan.mates_of(rank)
     return Mates(ranks, ranks.index(rank))

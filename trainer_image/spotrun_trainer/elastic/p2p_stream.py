@@ -18,7 +18,8 @@ from spotrun_trainer.elastic import background_call
 _AT_ONCE = 4  # each costs a round trip, which overlaps the others'
 MESSAGE = timedelta(seconds=1800)  # as for collectives; that each may take
 EVALUATION = timedelta(days=7)
-"""A sender may have to end an evaluation first. Longer than any: losses are noticed otherwise."""
+"""Longer than any evaluation, which a sender may have to end first. Losses are noticed
+elsewhere."""
 
 
 class Awaited:

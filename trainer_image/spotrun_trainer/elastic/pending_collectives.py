@@ -47,8 +47,8 @@ class Work:
     def is_completed(self) -> bool:
         """Whether it has ended.
 
-        torch's own answer is not enough: gloo's reduce-scatter never says so, even once it was
-        waited for.
+        torch's own answer is not enough: gloo's reduce-scatter never reports its end, not even
+        after a wait for it.
         """
         work = self._work  # another thread may wait for it meanwhile
         return work is None or bool(work.is_completed())
@@ -82,7 +82,7 @@ class Work:
             raise PeerLostError(f"a peer is gone: NCCL says {error.name}")
 
     def _wait_for_host(self) -> None:
-        """Wait, but not for a collective that gloo forgot: it misses an end while one begins."""
+        """Wait, but not for a collective that gloo forgot: gloo misses an end while one begins."""
         was_over = False
         while not self._is_there():
             if was_over:
@@ -116,9 +116,9 @@ def free_ended() -> None:
 
 
 def is_of_a_connection(error: RuntimeError) -> bool:
-    """Whether a connection has ended, and not the caller made a mistake.
+    """Whether an error means that a connection has ended, and not a mistake of the caller.
 
-    For a message on a connection that has ended before, gloo raises an error without a type.
+    For a message on a connection that ended earlier, gloo raises an error without a type.
     """
     return isinstance(error, distributed.DistError) or "gloo/transport/" in str(error)
 

@@ -1,7 +1,7 @@
 """The elastic dimension: a process group of our own, made for one world and dropped with it.
 
-torch's default group is left alone: it is the user's, and lives as long as the process. A process
-that is alone uses nothing of torch.distributed.
+torch's default group is not touched: it belongs to the user, and lives as long as the process. A
+process that is alone uses nothing of torch.distributed.
 """
 
 import atexit
@@ -41,8 +41,9 @@ from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
-# All are there when they connect, and one that dies in between is not awaited so long (`form`).
-# But while the store looks up the name of a peer it answers no one: see process/dns.py.
+# All processes are there when they connect, and `form` does not wait this long for one that dies in
+# between. But the store answers no process while it looks up the name of a peer: see
+# process/dns.py.
 CONNECT_SECONDS = 20.0
 CONNECT_SECONDS_EACH = 0.02
 # A lost peer breaks its connections, or the agent reports it; long waits are for slow steps.
@@ -110,7 +111,7 @@ class Group:
             store, carried_by = meet(rank_info, timeout_seconds, look, name_of_gpu(device))
             connections.met(rank_info.store[1])
             is_nccl = carried_by is Backend.NCCL
-            # A peer that dies amid this holds the others up for five time-outs of gloo, cut or not,
+            # A peer that dies during this delays the others for five time-outs of gloo, cut or not,
             # and with NCCL for ever.
             gpu = with_index(device) if is_nccl else None
             return background_call.call(
@@ -134,7 +135,7 @@ class Group:
 
     @property
     def plan(self) -> Parallel:
-        """The work of each process of a copy; all of it, where the script divides the model."""
+        """The work of each process of a copy; all the work, where the script divides the model."""
         return self._parallel or _WHOLE
 
     @property
@@ -150,9 +151,10 @@ class Group:
 
     @property
     def counts(self) -> bool:
-        """Whether what this process sums is its own: of those that compute the same, the first.
+        """Whether this process's part of a sum counts.
 
-        Of a pipeline's stages it is the last, which alone has the loss.
+        Of processes that compute the same it is that of the first. Of a
+        pipeline's stages it is that of the last, which alone has the loss.
         """
         return self.is_divided_by_script or self.plan.has_loss(self.number)
 
@@ -224,7 +226,7 @@ class Group:
     ) -> Pending:
         """Begin to send tensors, one after the other, to one process, which receives them.
 
-        Each may take at most so long. That runs beside collectives; not on NCCL, where two
+        Each may take at most this long. They run beside collectives, but not on NCCL, where two
         communicators can block each other.
         """
         return self._stream(lambda tensor: self._backend.send([tensor], rank, 0), tensors, most)
@@ -232,7 +234,7 @@ class Group:
     def receive(
         self, tensors: Iterable[Tensor], rank: int, *, most: timedelta | None = None
     ) -> Pending:
-        """Begin to receive tensors from one process; each may take at most so long."""
+        """Begin to receive tensors from one process; each may take at most this long."""
         return self._stream(lambda tensor: self._backend.recv([tensor], rank, 0), tensors, most)
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
@@ -349,7 +351,7 @@ def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa
     with _without_watchdog():
         nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
     # Otherwise it connects in the first collective, and again in the first message to a peer: there
-    # the training's own thread would wait for a peer lost meanwhile, without a way out.
+    # the training's own thread would wait for a peer lost meanwhile, and could not be interrupted.
     nccl.bound_device_id = gpu
     nccl.eager_connect_single_device(gpu)
     return nccl
@@ -357,7 +359,7 @@ def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa
 
 @contextmanager
 def _without_watchdog() -> Iterator[None]:
-    """Make groups without torch's watchdog, for we handle errors ourselves.
+    """Make groups without torch's watchdog, because we handle errors ourselves.
 
     torchrun asks for a watchdog that ends the process; groups of the user's own keep it.
     """
@@ -374,6 +376,6 @@ def _without_watchdog() -> Iterator[None]:
 
 @atexit.register
 def _close_all() -> None:
-    """Close all groups, for gloo would hold up the process's end until its collectives end."""
+    """Close all groups, because gloo would delay the process's end until its collectives end."""
     for group in list(_open):
         group.close()

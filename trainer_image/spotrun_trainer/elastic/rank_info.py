@@ -13,7 +13,7 @@ from spotrun_trainer.process.addresses import split_address
 
 
 class OutdatedWorldError(Exception):
-    """The world that this process was started for is no longer the world."""
+    """The world that this process was started for is no longer the newest one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RankInfo:
     elastic: bool = False  # under spotrun: another world follows one that broke
     joins: bool = False  # the others have the state
     shards: int = 1  # processes that hold one copy of the model together, in neighbouring ranks
-    parallel: Parallel | None = None  # what each of these does; None: the script says it
+    parallel: Parallel | None = None  # what each of these does; None: the script decides
 
     @property
     def shard(self) -> int:
@@ -52,9 +52,9 @@ class RankInfo:
 
     @property
     def axes(self) -> list[range]:
-        """The processes of its copy that this one forms groups of its own with.
+        """The processes of its copy with which this one forms smaller groups.
 
-        Those in a line with it, where a mesh has several dimensions; else none.
+        They are those in a line with it, where a mesh has several dimensions; else there are none.
         """
         return [] if self.parallel is None else self.parallel.axes(self.shard)
 
@@ -65,15 +65,15 @@ class RankInfo:
 
 
 def with_shards(rank_info: RankInfo, shards: int, parallel: Parallel | None = None) -> RankInfo:
-    """Return the rank info with so many processes for a copy, or those of a plan.
+    """Return the rank info with `shards` processes for a copy, or those of a plan.
 
-    Raises ValueError if these are not enough for one, or too many for whole ones.
+    Raises ValueError if the processes of the world do not make up whole copies.
     """
     what = f"shards={shards}"
     if parallel is not None:
         shards, what = parallel.size, str(parallel)
     if shards < 1:
-        raise ValueError(f"{what}: at least one process holds the model")
+        raise ValueError(f"{what}: at least one process must hold the model")
     if rank_info.size % shards:
         raise ValueError(
             f"{rank_info.size} processes cannot hold whole copies of a model that takes {shards} "
@@ -89,7 +89,9 @@ def find_rank_info(env: Mapping[str, str], answer: wire.Answer | None) -> RankIn
         return RankInfo()
     rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
     if rank >= size:
-        raise ValueError(f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), from 0 on")
+        raise ValueError(
+            f"RANK is {rank}, but there are only {size} ranks (WORLD_SIZE), counted from 0"
+        )
     restarts = env.get("TORCHELASTIC_RESTART_COUNT", "0")
     is_elastic = "SPOTRUN_WORLD_NUMBER" in env
     rank_info = RankInfo(
@@ -127,8 +129,8 @@ def rank_info_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
     if rank_info.shards > 1 and (there.size % rank_info.shards or there.shard != rank_info.shard):
         raise ValueError(
             f"this process holds part {rank_info.shard} of {rank_info.shards} of the model, and in "
-            f"world {world.number} its rank would hold another part: let workers.perReplica x "
-            f"processes of the TrainingJob be a multiple of {rank_info.shards}, those of a copy"
+            f"world {world.number} its rank would hold another part: make workers.perReplica times "
+            f"the processes of a worker a multiple of {rank_info.shards}, the processes of a copy"
         )
     return there
 
@@ -148,7 +150,7 @@ def _place_in(world: wire.World, rank_info: RankInfo) -> RankInfo:
 
 
 def is_newer(world: wire.World | None, world_number: int) -> bool:
-    """Whether a newer world is to be entered, or was entered by others."""
+    """Whether a newer world must be entered, or was entered by others."""
     return world is not None and world.switch and world.number > world_number
 
 
@@ -164,12 +166,12 @@ def can_be_entered(world: wire.World | None, world_number: int) -> bool:
 
 
 def has_boundary(world: wire.World | None, world_number: int) -> bool:
-    """Whether all are to enter a newer world together, at the end of a step."""
+    """Whether all must enter a newer world together, at the end of a step."""
     return world is not None and is_newer(world, world_number) and world.how is wire.How.BOUNDARY
 
 
 def is_given_up(world: wire.World | None, world_number: int, *, is_formed: bool) -> bool:
-    """Whether a world is not worth waiting in: only a step boundary is reached together."""
+    """Whether a wait in a world is useless: only a step boundary is reached together."""
     return is_newer(world, world_number) and not (is_formed and has_boundary(world, world_number))
 
 
@@ -178,12 +180,12 @@ def _world_of(world_number: int, answer: wire.Answer | None) -> wire.World:
     if world is not None:
         if world.number == world_number:
             return world
-        # A joining worker that was started for a world which is prepared no more, but this one is.
+        # A joining worker was started for a world that is not prepared any more, but this one is.
         if world.number > world_number and world.how is not wire.How.RESTART and world.processes:
             return world
     there = f"world {world.number}" if world else "no world"
     raise OutdatedWorldError(
-        f"this process was started for world {world_number}, but there is {there} by now"
+        f"this process was started for world {world_number}, but by now there is {there}"
     )
 
 
@@ -200,5 +202,5 @@ def _text(env: Mapping[str, str], name: str) -> str:
 def _number(env: Mapping[str, str], name: str, default: str = "") -> int:
     text = env.get(name, default) or _text(env, name)
     if not text.isdecimal():
-        raise ValueError(f"{name} is a whole number, not {text!r}")
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
     return int(text)

@@ -13,7 +13,7 @@ from enum import Enum
 
 @dataclass(frozen=True, order=True)
 class Commit:
-    """A place in the history of a training; a later world's counts more than any older one's."""
+    """A place in the history of a training; one of a later world is newer than all earlier ones."""
 
     world_number: int = 0  # of the world that it was made in; 0: no commit yet
     number: int = 0  # since the processes were started
@@ -23,7 +23,7 @@ NOTHING = Commit()
 
 FEW_SOURCES, MOST_SOURCES = 8, 32
 """The processes that send one its state. With more than a few its own link is the limit; there may
-be more where these then send equally much."""
+be more if all of them then send the same amount."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class ProcessState:
     committed: Commit = NOTHING  # the last one that it applied; it has the state after it
     pending: Commit = NOTHING  # one that may or may not have succeeded
     is_evaluating: bool = False  # the next commit is of an evaluation
-    worker: int | None = None  # a number of its worker; None: no other process is of that
+    worker: int | None = None  # a number of its worker; None: no other process belongs to it
 
 
 class Role(Enum):
-    """The way in which a process gets to the common state."""
+    """The way in which a process reaches the common state."""
 
     KEEPS = "keeps"  # it has the newest state
     APPLIES = "applies"  # it holds the step that leads from its own to the newest
@@ -52,13 +52,13 @@ class RecoveryPlan:
     roles: tuple[Role, ...]  # by rank
     world_number: int  # of the world
     evaluation_is_passed: bool = False
-    """Joining workers are in no evaluation, so each process that is ends it alone."""
+    """Joining workers are in no evaluation, so each process that is in one ends it alone."""
     shards: int = 1  # of the model; consecutive ranks hold one copy of it
     workers: tuple[int | None, ...] = ()  # by rank
 
     @property
     def is_beginning(self) -> bool:
-        """Whether no process has any state: the training begins, or goes on from a checkpoint."""
+        """Whether no process has any state: the training begins, or continues from a checkpoint."""
         return self.newest == NOTHING
 
     @property
@@ -82,11 +82,11 @@ class RecoveryPlan:
         return self.newest
 
     def sources_of(self, rank: int, most: int = MOST_SOURCES) -> tuple[int, ...]:
-        """Return the ranks that send a process what it lacks; the first tells it what there is.
+        """Return the ranks that send a process what it lacks; the first sends the description.
 
-        All know a commit's sums, so one of them sends these. State comes from those that hold the
-        same part of other copies of the model. None: such a process has yet to apply the newest
-        commit itself, or there is none. Receivers are spread evenly.
+        All processes know a commit's sums, so one of them sends these. State comes from those that
+        hold the same part of other copies of the model. There are no sources if such a process has
+        yet to apply the newest commit, or if there is none. Receivers are spread evenly.
         """
         if self.roles[rank] is Role.APPLIES:
             keepers = self._ranks(Role.KEEPS, of_part=None)
@@ -97,15 +97,15 @@ class RecoveryPlan:
             takers = self._ranks(Role.TAKES, of_part=part)
             count = num_sources(len(keepers), len(takers), most)
             number = takers.index(rank)
-            # Either the next ones send, or all do and another one is the first of them.
+            # Either the next ones send, or all send and another one is the first of them.
             first = number * (count if count < len(keepers) else 1)
         return tuple(keepers[(first + place) % len(keepers)] for place in range(count))
 
     def mates_of(self, rank: int) -> tuple[int, ...]:
         """Return the processes of its worker that lack the same state, with itself, in rank order.
 
-        Each gets another share of it from elsewhere, and all from each other: so a state comes once
-        to each worker.
+        Each gets a different share of it from elsewhere, and the rest from the others: so each
+        worker receives a state once.
         """
         worker = self.workers[rank] if self.workers else None
         if worker is None:
@@ -121,7 +121,7 @@ class RecoveryPlan:
         ]
 
     def must_restart(self, rank: int, states: Sequence[ProcessState]) -> bool:
-        """Whether a process cannot go on in this world, and a new one has to take its place.
+        """Whether a process cannot continue in this world, and a new one must take its place.
 
         Either no process can send it its state, or only some of the processes that hold a copy of
         the model together are in an evaluation, which the others do not join.
@@ -157,8 +157,8 @@ def plan_recovery(
 def num_sources(keepers: int, takers: int, most: int = MOST_SOURCES) -> int:
     """Return how many processes send a state to each of several that take it.
 
-    All sources that are needed send one share or more, so some send twice as much as others, unless
-    the number of shares is nearly a multiple of theirs.
+    Every source that is needed sends one share or more, so some send twice as much as others,
+    unless the number of shares is nearly a multiple of the number of sources.
     """
     few = min(FEW_SOURCES, most, keepers)
 

@@ -1,7 +1,7 @@
 """torch's default group: the processes that hold one copy of the model together.
 
 It lives as long as the process, and a model may keep a reference to it. Its collectives run on
-another group in every world, so that a process goes on with new partners after a loss.
+another group in every world, so that a process continues with new mates after a loss.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +28,9 @@ _ProcessGroup: Any = distributed.ProcessGroup  # whose stubs have another form o
 class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
     """Collectives over one copy of the model, in whichever world there is.
 
-    Where torch shards the model, its modules call collectives amid forward and backward passes, and
-    an error in there would leave them in a state that they do not come out of. So collectives of a
-    broken world then end at once, with results of no use, and the error is raised after the
+    Where torch shards the model, its modules call collectives during forward and backward passes,
+    and an error there would leave them in a state that they cannot leave. So collectives of a
+    broken world then end at once, with useless results, and the error is raised after the
     microbatch (`Group.lost`), whose gradients are dropped.
     """
 
@@ -38,7 +38,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         _ProcessGroup.__init__(self, shard, shards)
         self._group: Group | None = None
         self._raises_later = raises_later
-        self._votes = False  # in front of each collective, whether all of the copy go on
+        self._votes = False  # before each collective, whether all of the copy continue
         self._name = ""
         self._lost_in: Group | None = None  # where the loss of a peer is noted
         self._axes: dict[tuple[int, ...], ReplicaGroup] = {}
@@ -49,7 +49,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         if distributed.is_initialized():
             raise ValueError(
                 "torch.distributed has a default group already: Run(shards=...) makes it the "
-                "processes of one copy of the model, so leave init_process_group out"
+                "processes of one copy of the model, so remove the call of init_process_group"
             )
         group = cls(shard, shards, raises_later=raises_later)
         distributed.Backend.register_backend(
@@ -60,7 +60,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         return group
 
     def enter(self, group: Group | None) -> None:
-        """Use another world's group from now on; None: none until there is another world."""
+        """Use another world's group from now on; None: no group until there is another world."""
         if group is not None and self._votes:
             group.giving_up = _votes_of(group)
         self._enter(group, group)
@@ -68,7 +68,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
             axis._enter(group.axes[ranks] if group is not None else None, group)  # noqa: SLF001 - of its own class
 
     def vote(self) -> None:
-        """Begin each collective with a vote from now on, by which all may give a microbatch up."""
+        """Begin each collective with a vote from now on, by which all may drop a microbatch."""
         self._votes = True
         if self._group is not None:  # which they have met in before their first step
             self._group.giving_up = _votes_of(self._group)
@@ -88,7 +88,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
 
     def barrier(self, opts: Any = None) -> Pending:  # noqa: ANN401
         """Return once all processes are there."""
-        del opts  # which devices it has, say
+        del opts  # such as which devices it has
         return self.allreduce([torch.zeros(1, device=self._device())], AllreduceOptions())
 
     def send(self, tensors: Any, rank: int, tag: int) -> Pending:  # noqa: ANN401
@@ -100,7 +100,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         return self._exchange(lambda backend: backend.recv(tensors, rank, tag), tensors)
 
     def _get_backend(self, _device: Any) -> "ReplicaGroup":  # noqa: ANN401
-        """Return what torch asks whether it sends several tensors at once, which this does not."""
+        """Return what torch asks whether several tensors can be sent at once, which is not so."""
         return self
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
@@ -112,11 +112,11 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         return self._name
 
     def getGroupDesc(self) -> str:  # noqa: N802 - torch's name
-        """Return the words that torch's messages name it with."""
+        """Return the name for it in torch's messages."""
         return "one copy of the model"
 
     def name_as(self, name: str) -> None:
-        """Take the name that torch has registered the group by."""
+        """Take the name under which torch has registered the group."""
         self._name = name
 
     @override
@@ -128,7 +128,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         return _ended(tensors[0])
 
     def _exchange(self, message: Callable[[Any], Any], tensors: Sequence[Tensor]) -> Pending:
-        """Begin a message to or from one process, which others may have to be begun beside."""
+        """Begin a message to or from one process, beside which others may have to begin."""
         group, lost_in = self._present()
         if not self._raises_later:
             return group.begin_message(message, tensors[0])
@@ -142,7 +142,7 @@ class ReplicaGroup(Collectives, _ProcessGroup):  # type: ignore[misc]
         if self._group is None or self._lost_in is None:
             raise ValueError(
                 "the processes that hold the model together meet when the first step begins: call "
-                "what needs all of them inside `with step:` or run.evaluate"
+                "code that needs all of them inside `with step:` or run.evaluate"
             )
         return self._group, self._lost_in
 
@@ -154,7 +154,7 @@ def _votes_of(copy: Group) -> GivingUp:
 
 
 def _voted(group: Group, copy: Group, collective: Callable[[Any], Any], tensor: Tensor) -> Pending:
-    """Begin a collective, if no process of the copy has given the microbatch up."""
+    """Begin a collective, if no process of the copy has dropped the microbatch."""
     votes = copy.giving_up
     if votes is None:
         return group.begin(collective, tensor)
@@ -177,7 +177,7 @@ class _RaisedLater:
                 self._pending = begin()
 
     def wait(self) -> None:
-        """Return once it is there, or will never be."""
+        """Return once it has ended, or never will."""
         pending, self._pending = self._pending, None
         if pending is not None and self._lost_in.lost is None:
             with self._noting():
@@ -204,8 +204,8 @@ def _ended(tensor: Tensor) -> Pending:
 def random_of_part() -> Iterator[None]:
     """Let torch draw other random numbers in each part of a model, as for dropout in a split layer.
 
-    Elsewhere all parts draw the same, for tensors that each part has a copy of must stay equal.
-    Draws in the block depend on seed, step, microbatch and part, not on the process.
+    Elsewhere all parts draw the same, because tensors of which each part has a copy must stay
+    equal. Draws in the block depend on seed, step, microbatch and part, not on the process.
     """
     is_split = distributed.is_initialized() and distributed.get_backend() == _BACKEND
     part = distributed.get_rank() if is_split else 0

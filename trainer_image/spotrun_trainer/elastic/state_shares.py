@@ -1,7 +1,7 @@
 """The shares of several processes in sending one state: a pure function of its messages' sizes.
 
-The messages lie end to end, and each process sends a stretch of as many bytes. So a large tensor is
-sent by several, and no process sends more than the others, give or take one element.
+The messages lie end to end, and each process sends a stretch of the same number of bytes. So a
+large tensor is sent by several, and no process sends more than the others, except for one element.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Range:
 
 
 def share_out(sizes: Sequence[Size], sources: int) -> list[list[Range]]:
-    """Return the ranges that each of so many processes sends, in the order of the messages."""
+    """Return the ranges that each of `sources` processes sends, in the order of the messages."""
     begins = list(accumulate((size.num_bytes for size in sizes), initial=0))
     cuts = [begins[-1] * place // sources for place in range(sources + 1)]
     return [
@@ -46,7 +46,7 @@ def share_out(sizes: Sequence[Size], sources: int) -> list[list[Range]]:
 
 
 def numbers_from_outside(mate: int, sources: int) -> range:
-    """Return the numbers of the shares that one of several mates gets from so many processes.
+    """Return the numbers of the shares that one of several mates gets from `sources` processes.
 
     The mates get the others' shares from these, so there are `mates * sources` shares in all.
     """

@@ -3,15 +3,17 @@
 Processes of one worker that take the state together, its mates, get a share each from elsewhere,
 and the rest from each other.
 
-The first of these sends a description of the tensors, as JSON with all other values. Then each
+The first sender sends a description of the tensors, as JSON with all other values. Then each
 sends its share of the tensors (`state_shares.py`). Nothing is pickled, and they are received into
-the tensors that are there, like a checkpoint's.
+the existing tensors, like a checkpoint's.
 
-Weights and optimizers' states have the same bits in all that hold them. Other things need not (a
-counter of one's own), and half of one and half of another would be neither: the first sends these.
+Weights and optimizers' states have the same bits in all that hold them. Other objects (such as a
+counter of the script) may differ, and half of one with half of another would be wrong: the first
+sends these.
 
-The senders compute on meanwhile: `take_snapshot` copies tensors that a forward pass may change, and
-refers to the others, which change with the next update. So that has to wait until all is sent.
+The senders continue to compute meanwhile: `take_snapshot` copies tensors that a forward pass may
+change, and refers to the others, which change with the next update. So the update has to wait until
+all is sent.
 """
 
 import itertools
@@ -46,7 +48,7 @@ class Place:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process tells the receiver what there is."""
+        """Whether this process sends the receiver the description."""
         return self.number == self.first
 
 
@@ -88,8 +90,8 @@ def take_snapshot(tracked: Tracked, extra: Mapping[str, Any]) -> Snapshot:
 def send(
     group: Group, rank: int, snapshot: Snapshot, device: torch.device, place: Place = Place()
 ) -> Pending:
-    """Begin to send a process a share of a snapshot: from the only source, all of it."""
-    # It receives none before it has the header, for which another may have to end an evaluation.
+    """Begin to send a process a share of a snapshot; an only source sends all of it."""
+    # The receiver takes none before the header, whose sender may have to end an evaluation first.
     return group.send(_messages(snapshot, device, place), rank, most=EVALUATION)
 
 
@@ -138,8 +140,8 @@ def receive(
 ) -> None:
     """Receive the tensors from these processes; the first of them has sent the header.
 
-    With mates a share of them comes from there, and the rest from the mates. If it fails half-way
-    the tracked state is neither the old one nor the new one.
+    With mates a share of them comes from these processes, and the rest from the mates. If it fails
+    half-way the tracked state is neither the old one nor the new one.
     """
     landing = tracked.landing(header.specs, header.values)
     weights, others = _divide(tracked, landing.tensors, tracked.flatten().volatile)
@@ -177,16 +179,16 @@ def _exchange(group: Group, mates: Mates, by_mate: Sequence[Sequence[Tensor]]) -
 
 
 def _check_layouts(group: Group, ranks: Sequence[int], expected: int, device: torch.device) -> None:
-    """Raise ValueError unless the others hold tensors like the first: else ranges are of others."""
+    """Raise ValueError unless all hold tensors like the first: else ranges do not match."""
     keys = [torch.zeros(1, dtype=torch.int64, device=device) for _ in ranks]
     pairs = list(zip(keys, ranks, strict=True))
-    # Each may have to end an evaluation first, as the first of them.
+    # Each of them may have to end an evaluation first, like the first one.
     for pending in [group.receive([key], rank, most=EVALUATION) for key, rank in pairs]:
         pending.wait()
     if others := [rank for key, rank in pairs if int(key.item()) != expected]:
         raise ValueError(
-            f"ranks {others} hold other weights, or states of optimizers, than the rest: all "
-            "processes have to build and track the same ones, whatever their rank"
+            f"ranks {others} hold other weights, or states of optimizers, than the other ranks: "
+            "build and track the same ones in all processes, whatever their rank"
         )
 
 
@@ -208,7 +210,7 @@ def _sizes(several: Sequence[Sequence[Tensor]]) -> list[Size]:
 
 
 def parts(tensors: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:
-    """Yield consecutive tensors of one type, up to so many bytes; the same on both sides."""
+    """Yield consecutive tensors of one type, up to `part_bytes`; the same on both sides."""
     for _, alike in itertools.groupby(tensors, key=lambda tensor: tensor.dtype):
         part, size = list[Tensor](), 0
         for tensor in alike:

@@ -14,7 +14,7 @@ from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.rank_info import RankInfo
 
 _LATENESS = 0.1
-"""The pause between looks, as a share of the time waited so far: few looks, even by a thousand.
+"""The pause between two checks, as a share of the time waited so far: so a thousand ask rarely.
 
 The store's own wait would be quicker, but each time-out of it is a warning in the log.
 """
@@ -23,7 +23,7 @@ _KNOCK_SECONDS, _KNOCK_AGAIN_SECONDS = 1.0, 0.02
 _DECISION, _DROP = "verdict", "drop"
 _GPU, _SHARED_GPU = 1 << 24, 1 << 44
 """A process with a GPU, or with one that is shared, adds this to the number of arrivals: so the
-last one knows of all. There are fewer processes than that."""
+last one knows the sum of all. There are fewer processes than that."""
 
 
 class Backend(Enum):
@@ -43,7 +43,7 @@ def meet(
     does not see the others' GPUs.
 
     `look` is called while waiting, and may raise PeerLostError: then all give up this world, or
-    none if all were there already.
+    none does if all were there already.
     """
     store = _connect(rank_info, timeout_seconds, look)
     arrived = store.add("arrived", _weight(store, gpu))
@@ -55,7 +55,8 @@ def meet(
         try:
             look()
         except PeerLostError:
-            # One decision for all: else one process might find all there, and connect alone.
+            # One decision for all: else one process might see that all are there, and connect
+            # alone.
             if (decision := store.compare_set(_DECISION, "", _DROP)) == _DROP.encode():
                 raise
             return store, Backend(decision.decode())

@@ -76,8 +76,8 @@ class Context:
     buffer_rules: dict[int, Rule] = field(default_factory=dict)  # by the id of a module
     step: int = 0  # the number of steps done
     is_at_boundary: bool = True  # between two steps, the last of which was not discarded
-    expected_checkpoint: str = ""  # that run.load relied on, and read nothing
-    is_left_to_the_agent: bool = False  # only a new process can go on in its place
+    expected_checkpoint: str = ""  # that run.load relied on instead of reading
+    is_left_to_the_agent: bool = False  # only a new process can continue in its place
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together
     mesh: Any = None  # torch's view of these processes, if it divides the model among them
@@ -102,9 +102,9 @@ class Context:
     def preload(self) -> None:
         """Begin to fetch what the world's checkpoint needs, while the script makes its model.
 
-        Of its data that is the first shards. A local tier has a newer state as a rule, of much the
-        same place in the data, unless this worker's is empty: then all may be, as after all nodes
-        were lost or the job was suspended. Of a folder no state needs to be fetched.
+        Of the data that is the first shards. A local tier usually has a newer state, near the same
+        place in the data, unless this worker's tier is empty: then all may be, as after all nodes
+        were lost or the job was suspended. From a folder no state needs to be fetched.
         """
         info, checkpoints = self.rank_info, self.checkpoints
         if not info.elastic or info.restore is None or checkpoints is None:
@@ -117,17 +117,17 @@ class Context:
             checkpoints.preload(name, rank=info.rank, size=info.size, local_size=info.local_size)
 
     def end_preload(self) -> None:
-        """Fetch no more of the data: those who load it do so from now on."""
+        """Fetch no more of the data: its loaders do so from now on."""
         fetched = FIRST_SHARDS.end()
         if not fetched.shards:
             return
         self.trace.mark("data_preloaded", shards=fetched.shards, preloaded_bytes=fetched.bytes)
         if self.rank_info.rank == 0:
             size = f"{fetched.bytes / 1e6:.0f} MB"
-            say(f"{fetched.shards} shards of the data had been fetched before ({size})")
+            say(f"{fetched.shards} shards of the data were fetched in advance ({size})")
 
     def checkpoints_in(self, place: str) -> Checkpoints:
-        """Return the checkpoints in any place, as this process would read and write them."""
+        """Return the checkpoints in a place, as this process would read and write them."""
         return Checkpoints(
             place,
             keep=self.keep,
@@ -141,7 +141,7 @@ class Context:
         """Return a token that all ranks of this world share, and no earlier ones had."""
         if self.rank_info.elastic:
             return hashlib.blake2b(self.rank_info.secret.encode(), digest_size=8).hexdigest()
-        # Outside spotrun a start has no number; so ranks draw one.
+        # Outside spotrun a start has no number, so the ranks draw one.
         return self.group.text_from(0, secrets.token_hex(8), device=self.device)
 
     def answer(self) -> wire.Answer | None:
@@ -154,7 +154,7 @@ class Context:
         return answer.world if answer is not None else None
 
     def acknowledged(self) -> str | None:
-        """Return the checkpoint that a world would begin with now; older ones than it may go."""
+        """Return the checkpoint that a world would begin with now; older ones may be deleted."""
         answer = self.answer()
         return answer.acknowledged if answer is not None else None
 
@@ -176,7 +176,7 @@ class Context:
         return f"{storage.where()}/{name}"
 
     def stops(self) -> int:
-        """Return the number of stages that the operator ends; without stages 1 ends all."""
+        """Return how many stages the operator wants ended; without stages 1 ends the training."""
         answer = self.answer()
         return answer.orders.stop if answer is not None else 0
 
@@ -186,7 +186,7 @@ class Context:
             raise PeerLostError(f"there is a newer world than {self.rank_info.world_number}")
 
     def leave(self, sentence: str) -> NoReturn:
-        """End this process on purpose, with a sentence for the log."""
+        """End this process on purpose, and log a sentence."""
         say(sentence)
         self.reporter.update(exiting=self.interrupt.reason() or "departed")
         self.close()
@@ -197,7 +197,7 @@ class Context:
         raise SystemExit(0 if self.rank_info.elastic else _TERMINATED)
 
     def leave_world(self, error: Exception | None) -> None:
-        """Drop the group, so that others that wait in it notice; None: all leave it together.
+        """Drop the group, so that processes waiting in it notice; None: all leave it together.
 
         Outside spotrun the error is raised: torchrun restarts all processes, if it is set up to.
         """
@@ -206,7 +206,7 @@ class Context:
             raise error
         world_number = self.rank_info.world_number
         if error is not None:
-            say(f"world {world_number} broke ({error}); waiting for the next")
+            say(f"world {world_number} broke ({error}); waiting for the next world")
             self.trace.mark("broken", world_number=world_number)
         group, self._group = self._group, None
         if self.replica is not None:
@@ -215,7 +215,7 @@ class Context:
             is_break = error is not None and not isinstance(error, LeftError)
             if is_break or (error and not group.is_nccl):
                 group.cut()
-            # Work that NCCL has in its queue may never end: only a new process can go on.
+            # Work that NCCL has in its queue may never end: only a new process can continue.
             self.is_left_to_the_agent |= group.is_nccl and is_break
             group.close()
         self.reporter.update(broken=world_number, in_process=not self.is_left_to_the_agent)
@@ -241,9 +241,9 @@ class Context:
                 until = time.monotonic() + seconds  # the operator is at work on a next world
             if time.monotonic() > until:
                 raise TimeoutError(
-                    f"world {after} broke, and in {seconds:.0f} s no next one came "
-                    "(SPOTRUN_BROKEN_SECONDS): look at the log of the operator, and at the job's "
-                    "conditions"
+                    f"world {after} broke, and the operator made no next world within "
+                    f"{seconds:.0f} s (SPOTRUN_BROKEN_SECONDS): look at the operator's log, and at "
+                    "the job's conditions"
                 ) from error
             meanwhile()
             time.sleep(_LOOK_SECONDS)
@@ -252,7 +252,7 @@ class Context:
         """Form the group; raises PeerLostError if this world does not come together."""
         world_number, connections = self.rank_info.world_number, None
         if self.rank_info.elastic and self.rank_info.directory is not None:
-            # Before others rely on this process: once it dies after this, it cannot join again.
+            # Told before others rely on this process: if it dies after this, it cannot join again.
             self.reporter.update(entering=world_number)
             self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(world_number)
@@ -278,7 +278,7 @@ class Context:
         self.reporter.update(world_number=world, **known, **progress)
 
     def close(self) -> None:
-        """End the loop: print what was logged, and give signals back to the program.
+        """End the loop: print what was logged, and restore the program's signal handlers.
 
         The group stays: the script may evaluate once more.
         """
@@ -373,6 +373,6 @@ def _find_rank_info(env: Mapping[str, str], world_file: WorldFile | None) -> Ran
     try:
         return find_rank_info(env, world_file.read() if world_file is not None else None)
     except OutdatedWorldError as error:
-        say(f"{error}; waiting to be started for that one")
+        say(f"{error}; waiting to be started again")
         time.sleep(BROKEN_SECONDS)
         raise

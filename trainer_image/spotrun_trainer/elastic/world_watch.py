@@ -1,6 +1,6 @@
 """A thread that cuts a world's connections once the operator has given that world up.
 
-A process that waits for a silent peer cannot look itself.
+A process that waits for a silent peer cannot check that itself.
 """
 
 import logging
@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.02  # one stat
 _COME_TOGETHER_SECONDS = 0.3
-"""A process that waits for others looks itself, except while it connects: so it gets this time."""
+"""A process that waits for others checks that itself, except while it connects: so it gets this
+time."""
 
 
 class Watch:

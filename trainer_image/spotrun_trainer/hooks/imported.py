@@ -1,7 +1,7 @@
-"""The modules that a script has imported, noted for the processes that may take its place.
+"""The modules that a script has imported, noted for the processes that may replace it.
 
 An interpreter that is begun ahead imports them, too (`agent/processes/warm/imports_ahead.py`), but
-only those of installed packages: the script's own code is not run before the script is.
+only those of installed packages: the script's own code does not run before the script.
 """
 
 import json
@@ -27,7 +27,7 @@ class Imported:
 
     @staticmethod
     def read(directory: Path) -> "Imported":
-        """Return what was noted; nothing where nothing was."""
+        """Return what was noted; empty if nothing was."""
         try:
             found = json.loads((directory / IMPORTED_FILE).read_text())
             return Imported(
@@ -37,9 +37,9 @@ class Imported:
             return Imported()
 
     def write(self, directory: Path) -> None:
-        """Note it, all at once, if it is news."""
+        """Write the file, all at once, if its content is new."""
         if self == Imported.read(directory):
-            return  # whoever waits for a change sees none
+            return  # readers that wait for a change see none
         draft = directory / f"{IMPORTED_FILE}.{os.getpid()}"
         draft.write_text(json.dumps(vars(self)))
         draft.replace(directory / IMPORTED_FILE)

@@ -1,4 +1,4 @@
-"""Notices for any script: a node of its job is about to go away."""
+"""Notices for all scripts: a node of the job is about to go away."""
 
 import os
 import time
@@ -16,10 +16,10 @@ class Notice(NamedTuple):
 
 
 def notice() -> Notice | None:
-    """Return the seconds that are left of a node of this job, and why; None without a notice.
+    """Return the seconds that a node of this job has left, and why; None without a notice.
 
-    It costs one look at a file, so a script may ask after each step. All processes of the job are
-    told, for all of them start again in another world.
+    A call checks one file, so a script may call it after each step. All processes of the job get
+    the notice, because all of them start again in another world.
     """
     directory = os.environ.get("SPOTRUN_DIR")
     if not directory:
@@ -27,7 +27,7 @@ def notice() -> Notice | None:
     try:
         answer = _file(directory).read()
     except (OSError, ValueError):
-        return None  # the agent says what is wrong with it
+        return None  # the agent logs what is wrong with it
     if answer is None or answer.notice is None:
         return None
     return Notice(max(answer.notice.at - time.time(), 0.0), answer.notice.reason)

@@ -1,4 +1,4 @@
-"""A script's own word on its progress, where it does not train through `Run`."""
+"""A script's own reports of its progress, where it does not train through `Run`."""
 
 from collections.abc import Mapping
 from time import perf_counter_ns
@@ -16,11 +16,11 @@ def progress(
     loss: SupportsFloat | None = None,
     metrics: Mapping[str, SupportsFloat] | None = None,
 ) -> None:
-    """Tell how far the training is; all of it is optional, and once is enough.
+    """Report how far the training is; all arguments are optional, and one call is enough.
 
-    step            so many steps are done: further ones are counted from there
-    total_steps     so many there are in all
-    samples         so many samples were trained on by all processes together
+    step            the number of steps that are done: further ones are counted from there
+    total_steps     the number of all steps
+    samples         the number of samples that all processes together have trained on
     loss, metrics   the newest values, as numbers or tensors of one; these are fetched from their
                     device at most twice a second
 
@@ -44,15 +44,15 @@ def progress(
 
 
 def report(*, step: int, **values: SupportsFloat) -> None:
-    """Tell values of a step, such as `report(step=100, val_loss=0.31)`, where there is no `Run`.
+    """Report values of a step, such as `report(step=100, val_loss=0.31)`, where there is no `Run`.
 
     They are in the status of the TrainingJob, and a search compares trials by them. Values that are
-    told again for a step that is done again count once. For all else it is as `progress`.
+    reported again for a repeated step count once. In all else it works like `progress`.
     """
     progress(step=step, metrics=values)
 
 
 def check_whole(name: str, value: object, least: int = 0) -> None:
-    """Raise ValueError for what is no whole number, or a smaller one."""
+    """Raise ValueError for a value that is not a whole number, or is below `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r}: give a whole number from {least} on")

@@ -1,4 +1,4 @@
-"""PYTHONPATH brings the watch over steps into a script's processes without a changed line."""
+"""PYTHONPATH loads the step counter into a script's processes without a changed line."""
 
 import os
 from collections.abc import Mapping, MutableMapping
@@ -9,16 +9,16 @@ SITE = Path(__file__).parent / "site"
 
 
 def watch_processes(environment: MutableMapping[str, str]) -> None:
-    """Have every Python that is started with this environment count its optimizer's steps."""
+    """Let every Python that is started with this environment count its optimizer's steps."""
     if environment.get(COUNT_STEPS) == "0":
         return
     environment["PYTHONPATH"] = with_site(environment)
 
 
 def show_fatal_errors(environment: MutableMapping[str, str]) -> None:
-    """Have every Python print its stack when a signal such as SIGSEGV ends it.
+    """Let every Python print its stack when a signal such as SIGSEGV ends it.
 
-    Whoever has set the variable is left alone; an empty one turns it off.
+    A value that the user has set is kept; an empty one turns this off.
     """
     environment.setdefault("PYTHONFAULTHANDLER", "1")
 

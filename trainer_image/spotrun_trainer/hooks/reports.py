@@ -1,4 +1,4 @@
-"""A script's process tells its agent what was counted, in the same file as `Run`."""
+"""A script's process reports to its agent what was counted, in the same file as `Run`."""
 
 import atexit
 import fcntl
@@ -24,11 +24,11 @@ from spotrun_trainer.telemetry.utilization import IDLE_LOOKS, busiest_gpu
 TOTAL_STEPS = "SPOTRUN_TOTAL_STEPS"
 _LOCK_FILE = "counts-steps.lock"
 _FIRST_LOCK_FILE = "counts-steps-first.lock"
-"""The process that torchrun has started holds this lock: it takes precedence over its children."""
+"""The process that torchrun has started holds this lock: it has precedence over its children."""
 
 
 class Reports:
-    """The reports of one process; silent where another process of its worker tells already."""
+    """The reports of one process; silent if another process of its worker reports already."""
 
     def __init__(self, directory: Path, world_number: int, total: int | None) -> None:
         self.counter = StepCounter()
@@ -48,13 +48,13 @@ class Reports:
         self._is_first = os.getpid() == os.getsid(0)  # torchrun's own process of the rank
 
     def optimizer_stepped(self, optimizer: object, now: int) -> None:
-        """Count a step, and tell it where it is time to."""
+        """Count a step, and report it when it is time to."""
         if self.counter.optimizer_stepped(optimizer, now):
             self._thread = threading.get_ident()
             self.tell()
 
     def data_fetched(self, waited: int, worked: int) -> None:
-        """Take in a wait for data: nanoseconds, and those in which this thread had a CPU."""
+        """Count a wait for data: its nanoseconds, and those in which this thread had a CPU."""
         if threading.get_ident() == self._thread:
             self._data += waited
             self._busy_with_data += worked
@@ -81,7 +81,7 @@ class Reports:
             self._reporter.close()
 
     def let_go(self) -> None:
-        """Write no more, and let another process tell; in a fork the parent still does."""
+        """Write no more, and let another process report; in a fork the parent still does."""
         atexit.unregister(self.close)
         if self._lock_file is not None:
             os.close(self._lock_file)
@@ -95,7 +95,7 @@ class Reports:
         self.let_go()
 
     def _speaks_for_the_worker(self) -> bool:
-        """Whether no other living process does: a script's helpers may train something, too."""
+        """Whether no other living process reports: a script's helpers may train something, too."""
         if monotonic() - self._asked_at >= CALM_SECONDS:
             self._asked_at = monotonic()
             if not self._is_first:
@@ -162,7 +162,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _has_gpu() -> bool:
-    """Whether this process uses one; without torch it does not, as far as is known."""
+    """Whether this process uses a GPU; without torch the answer is no."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.cuda.is_initialized())
 

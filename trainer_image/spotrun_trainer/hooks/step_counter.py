@@ -1,10 +1,10 @@
 """Counting steps by what optimizers do. Pure: the time is an argument.
 
 A step begins when an optimizer steps that has already stepped in the present one. So of several
-optimizers the one that steps most often counts, and one for each layer counts once. An optimizer
-that was dropped no longer belongs to a step. One that is stepped group by group, each time with
-other parameters in its first group, counts as several. What makes no optimizer step counts nothing:
-a microbatch of which gradients are only added up, or an update that a GradScaler skips.
+optimizers the one that steps most often counts, and one per layer counts once. An optimizer that
+was dropped no longer belongs to a step. One that is stepped group by group, each time with other
+parameters in its first group, counts as several. Without an optimizer's step nothing is counted: a
+microbatch whose gradients are only added up, or an update that a GradScaler skips.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from statistics import median
 from weakref import ref
 
 WINDOW_STEPS = 20
-"""The length of a typical step is taken from as many steps as in a `Run`."""
+"""The length of a typical step is taken from the same number of steps as in a `Run`."""
 
 
 class StepCounter:
@@ -31,7 +31,7 @@ class StepCounter:
         return self.counted + self.done_before
 
     def optimizer_stepped(self, optimizer: object, now: int) -> bool:
-        """Take in that an optimizer has stepped; return whether that counts as another step."""
+        """Note that an optimizer has stepped; return whether that counts as another step."""
         parameter = _first_parameter(optimizer)
         key, both = (id(optimizer), id(parameter)), (ref(optimizer), ref(parameter))
         before = self._stepped.get(key)
@@ -43,9 +43,10 @@ class StepCounter:
         return True
 
     def is_at(self, step: int, now: int) -> bool:
-        """Take in that the script says how many steps are done; return whether that is news."""
+        """Note how many steps the script says are done; return whether that is new."""
         if self._is_in_a_step() or self._began_at is None:
-            # Optimizers are counted, or nothing is known yet: it says from where on to count.
+            # Optimizers are counted, or nothing is known yet: the script says from where on to
+            # count.
             self.done_before = step - self.counted
             self._began_at = self._began_at or now
             return False
@@ -63,7 +64,7 @@ class StepCounter:
         return any(_is_there(both) for both in self._stepped.values())
 
     def _count(self, now: int, steps: int = 1) -> None:
-        # What takes long before the first step (loading, compiling) is no part of a step.
+        # Slow work before the first step (loading, compiling) is not part of a step.
         if self.counted and self._began_at is not None:
             self._lengths.append((now - self._began_at) // steps)
         self.counted += steps

@@ -1,8 +1,8 @@
-"""Shares of a process's time, where nobody marks its parts. Pure but for one small file.
+"""Shares of a process's time, where no code marks its parts. Pure, except for one small file.
 
 The thread that steps the optimizer either has a CPU (or waits for one), or waits: for data, which
 the data loader's watch measures, or for something else, which in a training is the other processes.
-That holds where the CPU computes. What a GPU does, its host's time does not say.
+That holds where the CPU computes. The host's time does not show what a GPU does.
 """
 
 from collections import deque
@@ -31,13 +31,13 @@ class Shares(NamedTuple):
 
 
 class TimeShares:
-    """Shares over the last moments that were looked at."""
+    """Shares over the last moments that were taken."""
 
     def __init__(self) -> None:
         self._moments = deque[Moment](maxlen=_WINDOWS + 1)
 
     def take(self, moment: Moment) -> Shares | None:
-        """Take in a moment; return the shares since the oldest one, None for the first."""
+        """Take a moment; return the shares since the oldest one, None for the first."""
         self._moments.append(moment)
         first = self._moments[0]
         whole = moment.now - first.now
@@ -50,7 +50,7 @@ class TimeShares:
 
 
 def busy_nanoseconds() -> int | None:
-    """Return how long this thread has had a CPU, or waited for one; None if the kernel is mute."""
+    """Return how long this thread has had a CPU, or waited for one; None if unknown."""
     try:
         on_cpu, waited, _ = _SCHEDULED.read_text().split()
     except OSError:

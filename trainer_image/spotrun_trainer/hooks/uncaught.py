@@ -1,6 +1,6 @@
 """An exception that ends a script is noted where torchrun looks, as torch's @record does.
 
-So the failure of a job says what was raised and where, and not only that its log does.
+So a job's failure says what was raised and where, and does not only point to the log.
 """
 
 import json
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 500  # of the exception's own words: a message on the wire ha
 _CAUSE_CHARACTERS = 150
 _MOST_FRAMES = 3
 _OF_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/spotrun_trainer/")
-"""The innermost call may be in one; where the script called it says more than the calls between."""
+"""The innermost call may be in a library; the script's call of it says more than those between."""
 _KILLED = "killed by signal"  # torch's words of a DataLoader's worker
 _WORKER_ENDS_SECONDS = 2.0
 
@@ -48,7 +48,7 @@ def words_of(error: BaseException, trace: TracebackType | None) -> str:
 
 
 def _with_end_of_worker(error: BaseException, trace: TracebackType | None) -> BaseException:
-    """Return how a DataLoader's worker ended, where torch saw only what followed from it.
+    """Return how a DataLoader's worker ended, where torch saw only the consequence.
 
     While a batch is fetched from the worker the connection ends before the worker does.
     """
@@ -88,7 +88,7 @@ def _is_of_a_library(file: str) -> bool:
 
 
 def _said(error: BaseException, characters: int) -> str:
-    """Return the exception in one line; its end is kept, where a loader's has what was raised."""
+    """Return the exception in one line; its end, which has what was raised in a loader, is kept."""
     text = " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
     if len(text) <= characters:
         return text

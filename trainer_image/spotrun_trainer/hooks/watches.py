@@ -1,6 +1,6 @@
 """The watches over torch's optimizers and data loaders, set when a script imports these.
 
-Whatever goes wrong in here ends the watch with one line in the log, never the script.
+An error in here ends the watch with one line in the log, never the script.
 """
 
 import functools
@@ -29,7 +29,7 @@ class Watch:
         os.register_at_fork(after_in_child=self._is_forked)
 
     def turn_off(self) -> None:
-        """Count no more: the script tells by itself, or the watch has failed."""
+        """Count no more: the script reports by itself, or the watch has failed."""
         with self._lock:
             self.is_off = True
             reports, self._reports = self._reports, None
@@ -55,7 +55,7 @@ class Watch:
                     self._is_inside = False
         except Exception as error:
             self.turn_off()
-            log.warning("steps are no longer counted, the script goes on: %r", error)
+            log.warning("steps are no longer counted, the script continues: %r", error)
 
     def _do(self, do: Callable[[Reports], None]) -> None:
         self._reports = self._reports or open_reports()
@@ -70,7 +70,7 @@ class Watch:
         return None if self.is_off else self._reports
 
     def _is_forked(self) -> None:
-        """A child of a process that steps has other work; one that is forked before may train."""
+        """A child of a process that steps has other work; one that was forked earlier may train."""
         self._lock = threading.RLock()
         self._is_inside = False
         if self._reports is not None:
@@ -83,9 +83,9 @@ WATCH: Final = Watch()
 
 
 def watch_optimizers(module: ModuleType, watch: Watch = WATCH) -> Callable[[], None]:
-    """Have all optimizers of torch tell when they have stepped; return what ends that.
+    """Let all optimizers of torch report their steps; return a function that ends that.
 
-    `module` is torch's own, which may not be imported to its end yet.
+    `module` is torch's own, which may not be fully imported yet.
     """
     import torch  # noqa: PLC0415 - it is being imported: this is called in its middle
 
@@ -94,14 +94,14 @@ def watch_optimizers(module: ModuleType, watch: Watch = WATCH) -> Callable[[], N
     def stepped(optimizer: object, _args: object, _kwargs: object) -> None:
         watch.optimizer_stepped(optimizer)
 
-    # Not for a graph to hold. torch's optimizers use the same for themselves, so it is there.
+    # Not to be compiled into a graph. torch's optimizers use the same function, so it exists.
     hook = torch._disable_dynamo(stepped)  # type: ignore[attr-defined]  # noqa: SLF001 - see above
     end: Callable[[], None] = module.register_optimizer_step_post_hook(hook).remove
     return end
 
 
 def watch_loaders(module: ModuleType) -> None:
-    """Measure how long is waited for data; a batch is a sign of life, too, as in an evaluation."""
+    """Measure the waits for data; a batch is also a sign of life, as in an evaluation."""
     loader = module._BaseDataLoaderIter  # noqa: SLF001 - all its kinds are of this class
     fetch = loader.__next__
 

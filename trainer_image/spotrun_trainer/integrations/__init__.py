@@ -1,1 +1,1 @@
-"""Adapters for training loops that others wrote; each module imports its framework, none here."""
+"""Adapters for training loops of other frameworks; each module imports its own, this one none."""

@@ -1,4 +1,4 @@
-"""A loop with accelerate: progress, a save before each planned change, and where to go on.
+"""A loop with accelerate: progress, a save before each planned change, and where to continue.
 
 accelerator = Accelerator(log_with=SpotrunTracker())
 checkpoints = Checkpoints(accelerator, folder, total_steps=1000)
@@ -32,7 +32,7 @@ _DRAFT = "draft-"
 
 
 class SpotrunTracker(GeneralTracker):
-    """Tells a TrainingJob the values that are given to `accelerator.log`.
+    """Reports to a TrainingJob the values that are given to `accelerator.log`.
 
     Its `step` is not reported: scripts give epochs there, too.
     """
@@ -42,7 +42,7 @@ class SpotrunTracker(GeneralTracker):
 
     @property
     def tracker(self) -> "SpotrunTracker":
-        """Return itself: there is no run of somebody else's."""
+        """Return itself: there is no run of another library."""
         return self
 
     @override
@@ -51,7 +51,7 @@ class SpotrunTracker(GeneralTracker):
 
     @override
     def log(self, values: Mapping[str, object], step: int | None = None, **_: Any) -> None:
-        """Tell all values that are numbers."""
+        """Report all values that are numbers."""
         progress(
             metrics={
                 name: value for name, value in values.items() if isinstance(value, int | float)
@@ -62,8 +62,8 @@ class SpotrunTracker(GeneralTracker):
 class Checkpoints:
     """Checkpoints of `save_state`, in folders by step: whole or not there at all.
 
-    All ranks save after the same step before a planned change, and end there. Besides, they save
-    every so many steps, if any. Outside of a TrainingJob nobody is told of changes.
+    All ranks save after the same step before a planned change, and end there. They also save every
+    `every_steps` steps, if it is given. Outside of a TrainingJob there are no planned changes.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Checkpoints:
         every_steps: int | None = None,
         keep: int = 2,
     ) -> None:
-        """`keep` so many of the newest; make this after `accelerator.prepare`, in all ranks."""
+        """Keep the `keep` newest; make this after `accelerator.prepare`, in all ranks."""
         if keep < 1 or (every_steps is not None and every_steps < 1):
             raise ValueError(
                 f"keep={keep}, every_steps={every_steps}: give whole numbers from 1 on, or leave "
@@ -106,14 +106,14 @@ class Checkpoints:
         return step
 
     def step_done(self, step: int) -> None:
-        """Save, where all ranks have agreed to or it is time; `step` so many steps are done."""
+        """Save, if all ranks have agreed to or it is time; `step` is the number of steps done."""
         progress(step=step)
         order = self._boundary.look()
         is_time = self._every_steps is not None and step % self._every_steps == 0
         if order is not Order.GO_ON or is_time:
             self.save(step)
         if step >= self._total_steps:
-            self._boundary.close()  # the rest of the script is not to be ended here
+            self._boundary.close()  # the rest of the script must not be ended here
         elif order is Order.SAVE_AND_END:
             self._boundary.end(step)
 

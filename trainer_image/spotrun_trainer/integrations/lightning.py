@@ -1,4 +1,4 @@
-"""Lightning's Trainer: progress, a save before each planned change, and where to go on.
+"""Lightning's Trainer: progress, a save before each planned change, and where to continue.
 
 trainer = Trainer(**size_of_world(), callbacks=[SpotrunCallback(folder)])
 trainer.fit(model, ckpt_path=newest_checkpoint(folder))
@@ -22,7 +22,7 @@ _SUFFIX = ".ckpt"
 
 
 class SpotrunCallback(Callback):
-    """Tells a TrainingJob how far the Trainer is, and saves before its workers change.
+    """Reports to a TrainingJob how far the Trainer is, and saves before its workers change.
 
     All ranks save after the same step, into `folder`, and end there. Outside of a TrainingJob it
     does nothing.
@@ -36,7 +36,7 @@ class SpotrunCallback(Callback):
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Say where the training goes on, and be ready to be told of a change."""
+        """Report where the training continues, and listen for planned changes from now on."""
         self._step = trainer.global_step
         progress(step=self._step, total_steps=_total_steps(trainer))
         self._boundary.open()
@@ -45,7 +45,7 @@ class SpotrunCallback(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Save, where all ranks have agreed to; a batch whose gradients are kept ends no step."""
+        """Save, if all ranks have agreed to; a batch that only accumulates gradients is no step."""
         if trainer.global_step == self._step:
             return
         self._step = trainer.global_step
@@ -60,12 +60,12 @@ class SpotrunCallback(Callback):
 
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave signals to the script again."""
+        """Give signals back to the script."""
         self._boundary.close()
 
     def _save(self, trainer: Trainer) -> None:
         began = time.monotonic()
-        # Lightning's own checkpoints rotate by rules of their own; of these one is enough.
+        # Lightning deletes its own checkpoints by its own rules; of these one is enough.
         before = sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"))
         here = self._folder / f"{_PREFIX}{self._step}{_SUFFIX}"
         trainer.save_checkpoint(here)
@@ -78,9 +78,9 @@ class SpotrunCallback(Callback):
 
 
 def newest_checkpoint(folder: str | Path) -> str | None:
-    """Return the newest whole checkpoint in a folder and those in it; None if there is none.
+    """Return the newest whole checkpoint in a folder and its subfolders; None if there is none.
 
-    One that was cut off in the midst is passed over. Call it in all processes: the first decides.
+    An incomplete one is skipped. Call it in all processes: the first decides.
     """
     files = sorted(Path(folder).rglob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
     found = newest_whole(reversed(files))

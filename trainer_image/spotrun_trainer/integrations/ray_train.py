@@ -2,8 +2,8 @@
 
     from spotrun_trainer.integrations import ray_train as train
 
-A checkpoint is a folder that a worker has written. What all ranks report at once becomes one
-checkpoint of the job, in SPOTRUN_CHECKPOINT, and `get_checkpoint` returns the newest that is whole.
+A checkpoint is a folder that a worker has written. What all ranks report together becomes one
+checkpoint of the job, in SPOTRUN_CHECKPOINT, and `get_checkpoint` returns the newest whole one.
 """
 
 import os
@@ -28,8 +28,8 @@ from spotrun_trainer.integrations.whole_checkpoint import (
 _PREFIX = "checkpoint_"
 _DRAFT = "draft_"
 _KEPT = 2
-"""The newest checkpoints that are kept: the last one may be lost with its disk's cache in a power
-cut."""
+"""The number of checkpoints that are kept: a power cut may lose the last one with its disk's
+cache."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Checkpoint:
 
 
 class Reporter:
-    """The reports of one process to its job; all ranks make as many."""
+    """The reports of one process to its job; all ranks make the same number."""
 
     def __init__(self, folder: Path, boundary: StepBoundary) -> None:
         self._folder = folder
         self._boundary = boundary
         self._order = Order.GO_ON
         self._goes_on_from = newest_whole(newest_first(folder, _PREFIX))
-        last = newest_whole(newest_first(folder, _PREFIX), lambda _: True)  # also one in pieces
+        last = newest_whole(newest_first(folder, _PREFIX), lambda _: True)  # also an incomplete one
         self._number = self._first_number = number_of(last, _PREFIX) if last is not None else 0
         self._reports = 0
         boundary.open()
@@ -65,7 +65,7 @@ class Reporter:
     def report(
         self, metrics: Mapping[str, SupportsFloat], checkpoint: Checkpoint | None = None
     ) -> None:
-        """Tell metrics, keep a checkpoint, and end if that was the last one before a change."""
+        """Report metrics, keep a checkpoint, and end if that was the last one before a change."""
         self._reports += 1
         step = metrics.get("step")
         progress(step=step if isinstance(step, int) else None, metrics=metrics)
@@ -79,11 +79,11 @@ class Reporter:
 
     @property
     def should_checkpoint(self) -> bool:
-        """Whether the next report is to have a checkpoint; the same in all ranks."""
+        """Whether the next report must have a checkpoint; the same in all ranks."""
         return self._order is not Order.GO_ON
 
     def _keep(self, checkpoint: Checkpoint | None) -> None:
-        """Copy what this rank has written, if it has; the whole gets its name when all have."""
+        """Copy what this rank has written, if any; the checkpoint gets its name when all have."""
         began = time.monotonic()
         is_first = os.environ.get("RANK", "0") == "0"
         self._number += 1
@@ -101,24 +101,24 @@ class Reporter:
     def _remove_old(self) -> None:
         made = self._number - self._first_number
         for old in newest_first(self._folder, _PREFIX)[_KEPT:]:
-            # A newer one in pieces does not count in its place.
+            # A newer one that is incomplete does not count instead of it.
             if old != self._goes_on_from or made >= _KEPT:
                 shutil.rmtree(old, ignore_errors=True)
 
 
 def report(metrics: Mapping[str, SupportsFloat], checkpoint: Checkpoint | None = None) -> None:
-    """Tell metrics, and keep a checkpoint if there is one; call it in all ranks, as often in each.
+    """Report metrics, and keep a checkpoint if there is one; call it equally often in all ranks.
 
-    One becomes of what all ranks bring; those that bring none wait for the others.
+    The parts of all ranks become one checkpoint; ranks without a part wait for the others.
 
-    With `step` among the metrics it is known how far the training is. Where `should_checkpoint`
-    asks for a checkpoint before a change, the process ends in the report that brings one.
+    With `step` among the metrics the job knows how far the training is. Where `should_checkpoint`
+    asks for a checkpoint before a change, the process ends in the report that has one.
     """
     _reporter().report(metrics, checkpoint)
 
 
 def should_checkpoint() -> bool:
-    """Whether the next report is to have a checkpoint, as the job's workers are about to change."""
+    """Whether the next report must have a checkpoint: the job's workers are about to change."""
     return _reporter().should_checkpoint
 
 

@@ -1,9 +1,9 @@
-"""The boundary between two steps of a loop of others: all ranks agree on whether to save and end.
+"""The boundary between two steps of another framework's loop: all ranks agree on save and end.
 
-A planned change tells the processes of a job by SIGTERM, each at a moment of its own. All of them
-have to save after the same step, so they agree, over a group of their own on the hosts: NCCL's
-would wait for the device. The agreement is asked for about twice a second, not at each of many
-short steps, and the number of steps in between is agreed upon with it.
+Before a planned change each process of a job gets a SIGTERM, not all at the same moment. All of
+them have to save after the same step, so they agree, over their own group on the CPU: NCCL's would
+wait for the device. They do so about twice a second, not at each of many short steps, and agree on
+the number of steps until the next time as well.
 """
 
 import logging
@@ -27,12 +27,13 @@ LOOK_SECONDS = 0.5
 MOST_STEPS = 64
 """The most steps between two agreements: steps may become longer at any time."""
 LATE_SECONDS = 15.0
-"""A notice that is no longer calls for a save by itself. The operator ends a script 30 s before its
-node goes, so this is for the case that it does not; what a save takes, twice, is added."""
+"""A notice with no more time than this left asks for a save. The operator ends a script 30
+s before its node goes, so this is for the case that it does not; twice the time of a save is
+added."""
 
 
 class Order(IntEnum):
-    """The answer to the question what is to be done at a boundary; the greatest of all ranks."""
+    """The action of a process at a boundary; the greatest value of all ranks counts."""
 
     GO_ON = 0
     SAVE = 1
@@ -40,7 +41,7 @@ class Order(IntEnum):
 
 
 class Ballot(NamedTuple):
-    """A rank's part of the agreement, in which the greatest of each value counts."""
+    """A rank's part of the agreement, in which the greatest value of each field counts."""
 
     order: Order = Order.GO_ON
     has_notice: bool = False
@@ -48,7 +49,7 @@ class Ballot(NamedTuple):
 
 
 class StepBoundary:
-    """Asked by all ranks after each step; outside of a TrainingJob it always says: go on."""
+    """Asked by all ranks after each step; outside of a TrainingJob it always answers: continue."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class StepBoundary:
         self._group: dist.ProcessGroup | None = None
         self._steps_left = self._steps_between = 1
         self._looked_at = 0.0
-        self._save_seconds: float | None = None  # the longest so far; None: nobody knows yet
+        self._save_seconds: float | None = None  # the longest so far; None: not known yet
         self._has_to_save_for_notice = False
         self._has_saved_for_notice = False
 
@@ -74,10 +75,13 @@ class StepBoundary:
         if not self._is_in_job:
             return
         if threading.current_thread() is threading.main_thread():
-            # In place of a framework's own: Lightning's waits for other ranks inside of it.
+            # It replaces a framework's own handler: Lightning's waits for other ranks inside of it.
             self._take_over(signal.signal(signal.SIGTERM, self._told))
         else:
-            log.warning("no save on SIGTERM: only the main thread of Python can handle a signal")
+            log.warning(
+                "this script does not save on SIGTERM: only Python's main thread can handle a "
+                "signal"
+            )
         if self._group is None and dist.is_initialized() and dist.get_world_size() > 1:
             group = dist.new_group(backend="gloo")
             assert isinstance(group, dist.ProcessGroup), "it is of all ranks"
@@ -104,9 +108,9 @@ class StepBoundary:
         return agreed.order
 
     def saved(self, seconds: float | None) -> None:
-        """Take in that a save was made, and how long it has taken; None if that is not known.
+        """Note that a save was made, and how long it took; None if that is not known.
 
-        What was ordered is asked for again until then: a framework may leave out a save.
+        Until then an ordered save is asked for again, because a framework may leave one out.
         """
         if seconds is not None:
             self._save_seconds = max(self._save_seconds or 0.0, seconds)
@@ -114,9 +118,12 @@ class StepBoundary:
         self._has_to_save_for_notice = False
 
     def end(self, step: int) -> NoReturn:
-        """End this process, once all ranks have saved; what comes after the training is not run."""
+        """End this process, once all ranks have saved; code after the training does not run."""
         self.wait_for_all()
-        log.warning("saved after step %d, and ended: the job's workers are about to change", step)
+        log.warning(
+            "saved after step %d; this process ends, because the job's workers are about to change",
+            step,
+        )
         raise SystemExit(0)
 
     def wait_for_all(self) -> None:
@@ -133,7 +140,7 @@ class StepBoundary:
         return any(said)
 
     def close(self) -> None:
-        """Leave SIGTERM to whoever handled it before."""
+        """Restore the earlier handler of SIGTERM."""
         if self._handler_before is not None:
             signal.signal(signal.SIGTERM, self._handler_before)
             self._handler_before = None
@@ -141,8 +148,8 @@ class StepBoundary:
             dist.destroy_process_group(self._group)
             self._group = None
 
-    def _take_over(self, before: Any) -> None:  # noqa: ANN401 - whatever handled it
-        """Keep what handled SIGTERM before; a training that raised has not closed its boundary."""
+    def _take_over(self, before: Any) -> None:  # noqa: ANN401 - any handler
+        """Keep the earlier handler of SIGTERM; a training that raised left its boundary open."""
         of = getattr(before, "__self__", None)
         if not isinstance(of, StepBoundary):
             self._handler_before = before
@@ -150,7 +157,7 @@ class StepBoundary:
             self._take_from(of)
 
     def _take_from(self, other: "StepBoundary") -> None:
-        # Of its own class, and it is told nothing any more.
+        # It is of this class, and gets no signals any more.
         self._handler_before, other._handler_before = other._handler_before, None  # noqa: SLF001
         self._is_told_to_end = self._is_told_to_end or other._is_told_to_end  # noqa: SLF001
 
@@ -172,13 +179,13 @@ class StepBoundary:
 
 
 def steps_between(step_seconds: float, before: int) -> int:
-    """Return after how many steps to look again; it grows slowly, as a first step may be short."""
+    """Return after how many steps to ask again; it grows slowly, as a first step may be short."""
     fitting = int(LOOK_SECONDS / step_seconds) if step_seconds > 0 else MOST_STEPS
     return max(1, min(fitting, 2 * before, MOST_STEPS))
 
 
 def asked_by_notice(seconds_left: float, save_seconds: float | None) -> Order:
-    """Return what a notice asks for: a save, as late as is safe; at once if none was ever made."""
+    """Return what a notice asks for: a save, as late as is safe; at once if there was none."""
     if save_seconds is None or seconds_left <= LATE_SECONDS + 2 * save_seconds:
         return Order.SAVE
     return Order.GO_ON

@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 def follow(trainer: "Trainer") -> None:
-    """Tell a TrainingJob how far a Trainer is, and save before its workers change.
+    """Report to a TrainingJob how far a Trainer is, and save before its workers change.
 
     Call it in all ranks, before `trainer.train()`. All ranks save after the same step, by the
-    Trainer's own checkpointer and into its folder, and end there; `train()` goes on from the newest
-    one. Outside of a TrainingJob it does nothing.
+    Trainer's own checkpointer and into its folder, and end there; `train()` continues from the
+    newest one. Outside of a TrainingJob it does nothing.
     """
     followed = _Followed(trainer)
     trainer.checkpointer.load = followed.load
@@ -45,23 +45,26 @@ class _Followed:
         self._ends = False
 
     def train(self) -> None:
-        """Train as ever; what comes after the training is not run where a change ends it."""
+        """Train as usual; code after the training does not run if a change ends it."""
         self._train()
-        if self._ends:  # torch's @record around it has taken the end for a return
+        if self._ends:  # torch's @record around it treats the exit as a return
             raise SystemExit(0)
 
     def load(self, step: int = -1) -> bool:
-        """Load as ever, say where the training goes on, and be ready to be told of a change."""
+        """Load as usual, report where the training continues, and listen for planned changes."""
         is_loaded: bool = self._load(step)
         progress(step=self._trainer.step, total_steps=self._trainer.config.training.steps)
         if self._saves:
             self._boundary.open()
         else:
-            log.warning("the Trainer saves nothing: a change of workers loses its steps")
+            log.warning(
+                "the Trainer saves no checkpoints: a change of the job's workers loses the steps "
+                "so far"
+            )
         return is_loaded
 
     def save(self, curr_step: int, last_step: bool = False) -> bool:
-        """Save as ever, and where all ranks have agreed to."""
+        """Save as usual, and if all ranks have agreed to."""
         progress(step=curr_step)
         is_saved: bool = self._save(curr_step, last_step)
         if last_step:
@@ -83,7 +86,7 @@ class _Followed:
         return True
 
     def log(self, step: int, global_avg_loss: float, *others: object, **more: object) -> None:
-        """Log as ever, and tell the loss."""
+        """Log as usual, and report the loss."""
         self._log(step, global_avg_loss, *others, **more)
         progress(loss=global_avg_loss)
 

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer: progress, a save before each planned change, and where to go on.
+"""Hugging Face's Trainer: progress, a save before each planned change, and where to continue.
 
 trainer = Trainer(..., callbacks=[SpotrunCallback()])
 trainer.train(resume_from_checkpoint=newest_checkpoint(trainer.args.output_dir))
@@ -24,11 +24,11 @@ _PREFIX = "checkpoint-"
 _STATE = "trainer_state.json"
 """The last file that the Trainer writes into a checkpoint."""
 _UNFINISHED = "checkpoint-is-incomplete.txt"
-"""Lies beside it while the Trainer's own save on SIGTERM (enable_jit_checkpoint) is under way."""
+"""A file beside it while the Trainer's own save on SIGTERM (enable_jit_checkpoint) is under way."""
 
 
 class SpotrunCallback(TrainerCallback):
-    """Tells a TrainingJob how far the Trainer is, and saves before its workers change.
+    """Reports to a TrainingJob how far the Trainer is, and saves before its workers change.
 
     All ranks save after the same step, and end there. Outside of a TrainingJob it does nothing.
     """
@@ -42,7 +42,7 @@ class SpotrunCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Say where the training goes on, and be ready to be told of a change."""
+        """Report where the training continues, and listen for planned changes from now on."""
         progress(step=state.global_step, total_steps=state.max_steps)
         self._boundary.open()
 
@@ -50,7 +50,7 @@ class SpotrunCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> TrainerControl:
-        """Save, where all ranks have agreed to."""
+        """Save, if all ranks have agreed to."""
         progress(step=state.global_step, total_steps=state.max_steps)
         order = self._boundary.look()
         if order is not Order.GO_ON:
@@ -81,7 +81,7 @@ class SpotrunCallback(TrainerCallback):
         logs: Mapping[str, object] | None = None,
         **_: Any,
     ) -> None:
-        """Tell loss and metrics, those of an evaluation as well."""
+        """Report loss and metrics, those of an evaluation as well."""
         logged = (logs or {}).items()
         progress(metrics={name: value for name, value in logged if isinstance(value, int | float)})
 
@@ -89,14 +89,14 @@ class SpotrunCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        """Leave signals to the script again."""
+        """Give signals back to the script."""
         self._boundary.close()
 
 
 def newest_checkpoint(output_dir: str | Path) -> str | None:
     """Return the newest whole checkpoint of a Trainer's folder; None if there is none.
 
-    One that was cut off in the midst is passed over. Call it in all processes: the first decides.
+    An incomplete one is skipped. Call it in all processes: the first decides.
     """
     found = newest_whole(newest_first(Path(output_dir), _PREFIX), _is_whole)
     return str(found) if found is not None else None

@@ -1,6 +1,6 @@
-"""Checkpoints that are whole: a power cut, or the end of a process, leaves the last one in pieces.
+"""Checkpoints that are whole: a power cut, or the end of a process, leaves the last one incomplete.
 
-Judged by what is in the files, so it holds for checkpoints that were saved before anybody asked.
+The content of the files is checked, so this also works for checkpoints saved without spotrun.
 """
 
 import json
@@ -20,19 +20,19 @@ _ZIPPED = {".pt", ".pth", ".bin", ".ckpt"}
 """torch.save writes a zip archive, whose table of contents comes last."""
 _LENGTH_BYTES = 8
 _PATIENCE = timedelta(minutes=10)
-"""A first rank may have many large files to look at."""
+"""The first rank may have to check many large files."""
 _questions = count()
-"""Numbers of questions that are asked before there is a group of ranks; all processes ask the same
-in the same order."""
+"""Numbers of the questions that are asked before there is a group of ranks; all processes ask the
+same ones in the same order."""
 
 
 def newest_whole(
     candidates: Iterable[Path], is_whole: Callable[[Path], bool] | None = None
 ) -> Path | None:
-    """Return the first candidate that is whole; rank 0 looks, so that all ranks take the same.
+    """Return the first candidate that is whole; rank 0 checks, so that all ranks take the same.
 
-    `candidates` come newest first. Call it in all ranks, as often in each. Before their group is
-    there, they ask in the store of the job's agent; outside of a job, each looks for itself.
+    `candidates` come newest first. Call it equally often in all ranks. Before they have a group,
+    they ask through the store of the job's agent; outside of a job, each checks for itself.
     """
 
     def look() -> Path | None:
@@ -51,7 +51,7 @@ def made_by_all(
 ) -> Iterator[None]:
     """Let all ranks write into a draft, which gets the checkpoint's name when all have written."""
     if is_first:
-        shutil.rmtree(draft, ignore_errors=True)  # of somebody who was ended amid it
+        shutil.rmtree(draft, ignore_errors=True)  # of a process that was ended during its save
     wait_for_all()
     yield
     wait_for_all()
@@ -61,13 +61,13 @@ def made_by_all(
 
 
 def newest_first(folder: Path, prefix: str) -> list[Path]:
-    """Return what is called by a prefix and a number in a folder, the highest number first."""
+    """Return the entries of a folder named by a prefix and a number, the highest number first."""
     found = [one for one in folder.glob(f"{prefix}*") if one.name[len(prefix) :].isdecimal()]
     return sorted(found, key=lambda one: number_of(one, prefix), reverse=True)
 
 
 def number_of(checkpoint: Path, prefix: str) -> int:
-    """Return the number behind the prefix."""
+    """Return the number after the prefix."""
     return int(checkpoint.name.removeprefix(prefix))
 
 
@@ -78,7 +78,7 @@ def has_whole_files(path: Path) -> bool:
 
 
 def is_whole_file(file: Path) -> bool:
-    """Whether a file is as long as its own format says; True for formats that do not say it."""
+    """Whether a file has the length that its format states; True for formats that state none."""
     if file.suffix == ".safetensors":
         return _is_whole_safetensors(file)
     if file.suffix == ".json":
@@ -93,7 +93,7 @@ def _has_agent_store() -> bool:
 
 
 def _told_in_store(look: Callable[[], Path | None]) -> Path | None:
-    """Return what the first rank has found; a key is of one start of the processes."""
+    """Return what the first rank has found; a key belongs to one start of the processes."""
     env = os.environ
     store = TCPStore(env["MASTER_ADDR"], int(env["MASTER_PORT"]), timeout=_PATIENCE)
     names = ("TORCHELASTIC_RUN_ID", "SPOTRUN_WORLD_NUMBER", "TORCHELASTIC_RESTART_COUNT")

@@ -1,4 +1,4 @@
-"""The state to go on with. Pure: what each process has goes in, a plan for all comes out."""
+"""The state to continue with. Pure: what each process has goes in, a plan for all comes out."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ NONE = -1
 class Claim(NamedTuple):
     """The states that a process could begin with."""
 
-    loaded_step: int  # of its objects as they are: what it loaded from a file, else 0
+    loaded_step: int  # of its objects: the step that it loaded from a file, else 0
     kept_step: int = NONE  # of its worker's memory; NONE without one
     kept_bytes: int = 0
 
@@ -24,7 +24,7 @@ class Plan(NamedTuple):
 
 
 def agree(claims: Sequence[Claim]) -> Plan:
-    """Return the newest state that anybody has; of equally new ones, one that is loaded."""
+    """Return the newest state that any process has; of equally new ones, one that is loaded."""
     loaded = max(claim.loaded_step for claim in claims)
     kept = max(claim.kept_step for claim in claims)
     if loaded >= kept:

@@ -10,11 +10,11 @@ from torch import Tensor
 from spotrun_trainer.kept.agreement import Claim
 
 _PIECE_BYTES = 32 << 20
-"""The memory that a GPU has to spare for it."""
+"""The memory of a GPU that is used for it."""
 
 
 def check_group(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise ValueError if there is to be a process group and is none yet."""
+    """Raise ValueError if a process group is needed and there is none yet."""
     size = int(environment.get("WORLD_SIZE") or 1)
     if size > 1 and not dist.is_initialized():
         raise ValueError(
@@ -44,7 +44,7 @@ def all_claims(own: Claim) -> list[Claim]:
 
 
 def bytes_from(source: int, memory: Tensor, *, lacks: bool) -> Tensor:
-    """Return the bytes that one rank has, on those that lack them; all take part."""
+    """Return one rank's bytes on the ranks that lack them; all ranks take part."""
     device = _device()
     length = torch.tensor([len(memory)], dtype=torch.int64, device=device)
     dist.broadcast(length, source)
@@ -62,13 +62,13 @@ def bytes_from(source: int, memory: Tensor, *, lacks: bool) -> Tensor:
 
 
 def wait_for_all() -> None:
-    """Return once all processes have come here."""
+    """Return once all processes have called this."""
     if dist.is_initialized():
         dist.all_reduce(torch.zeros(1, device=_device()))
 
 
 def _device() -> torch.device:
-    """Return the CPU where the group takes its tensors, else this process's GPU."""
+    """Return the CPU if the group takes tensors there, else this process's GPU."""
     if "cpu:" in dist.get_backend_config() or dist.get_backend() == dist.Backend.GLOO:
         return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device())

@@ -48,17 +48,17 @@ class Kept:
         self._cost = _Cost(every)
         header = copy.header()
         if step and (header is None or header.step != step):
-            self._copy_state()  # it came from a peer or a file, and one more has it now
+            self._copy_state()  # it came from a peer or a file; now this worker has it as well
         self._draw_anew()
 
     @property
     def step(self) -> int:
-        """The steps that are done: the loop goes on with this one, counted from 0."""
+        """The steps that are done: the loop continues with this one, counted from 0."""
         return self._step
 
     @property
     def epoch(self) -> int:
-        """The epochs that are done, where the loop uses `epochs` and `batches`."""
+        """The epochs that are done, if the loop uses `epochs` and `batches`."""
         return self._position.epoch
 
     def save(self, step: int | None = None) -> None:
@@ -81,7 +81,7 @@ class Kept:
             self.save()
 
     def epochs(self, total: int) -> Iterator[int]:
-        """Yield the epochs that are left, counted from 0; a begun one comes first."""
+        """Yield the epochs that are left, counted from 0; one that has begun comes first."""
         while self._position.epoch < total:
             yield self._position.epoch
             self._position.end_epoch()
@@ -89,12 +89,13 @@ class Kept:
     def batches(self, loader: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of this epoch that are left, each one a step, and save after each.
 
-        Those that are done are loaded, and thrown away.
+        Batches that are done are loaded, and thrown away.
         """
         processes = exchange.world_size()
         self._position.resume(processes)
         skipped = self._position.skipped(processes)
-        # A loader that shuffles draws its order with the first batch: always from the same seed.
+        # A loader that shuffles draws its order at the first batch, so the seed is the same each
+        # time.
         self._draw_anew(epoch=self._position.epoch)
         left = iter(loader)
         for _ in islice(left, skipped):
@@ -122,7 +123,7 @@ class Kept:
 
 
 class _Cost:
-    """The share of the time that copying takes; said once, if it is high."""
+    """The share of the time that copying takes; it is logged once, if it is high."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -132,7 +133,7 @@ class _Cost:
         self._is_said = False
 
     def note(self, began: float, ended: float) -> None:
-        """Take in when a copy began and ended."""
+        """Note when a copy began and ended."""
         if self._is_said:
             return
         if self._last_end is not None:

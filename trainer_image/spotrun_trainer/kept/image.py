@@ -1,4 +1,4 @@
-"""A state as one run of bytes, and back: the length of a description, the description, the tensors.
+"""A state as one run of bytes, and back: a description's length, the description, the tensors.
 
 The description is JSON: each tensor's type, shape and place, and all values that are no tensors.
 """
@@ -34,10 +34,10 @@ class Writer:
         self._layout: Layout | None = None
         self._offsets: dict[str, int] = {}
         self._bytes = 0
-        self._table = ""  # JSON, for it stays the same from step to step
+        self._table = ""  # JSON, because it stays the same from step to step
 
     def image(self, extra: Mapping[str, Any]) -> "Image":
-        """Describe the state as it is now, with other values beside it."""
+        """Describe the state as it is now, together with other values."""
         flat = self._tracked.flatten()
         if flat.layout is not self._layout:
             self._place(flat.layout)
@@ -79,7 +79,7 @@ class Image:
         return memory
 
     def write(self, memory: Tensor) -> None:
-        """Copy it into so many bytes of memory; the state must not change meanwhile."""
+        """Copy it into memory of its size; the state must not change meanwhile."""
         head = _LENGTH.pack(len(self.description)) + self.description
         ctypes.memmove(memory.data_ptr(), head, len(head))
         tensors = memory[_aligned(len(head)) :]
@@ -90,7 +90,7 @@ class Image:
 def load(memory: Tensor, tracked: Tracked) -> dict[str, Any]:
     """Load a state into what is tracked; return the values beside it.
 
-    Raises ValueError if it does not fit, as where a script has changed.
+    Raises ValueError if it does not fit, as when the script has changed.
     """
     (length,) = _LENGTH.unpack(bytes(memory[: _LENGTH.size].tolist()))
     content = json.loads(ctypes.string_at(memory.data_ptr() + _LENGTH.size, length))
@@ -111,7 +111,7 @@ def load(memory: Tensor, tracked: Tracked) -> dict[str, Any]:
 
 def _copy(source: Tensor, room: Tensor) -> None:
     if source.device.type == "cpu" and source.is_contiguous() and not _is_lazy(source):
-        # In this thread alone: torch's own would spin for work beside the training's.
+        # In this thread alone: torch's own threads would spin and disturb the training.
         ctypes.memmove(room.data_ptr(), source.data_ptr(), source.nbytes)
     else:
         _elements(room, Spec.of(source)).copy_(source)

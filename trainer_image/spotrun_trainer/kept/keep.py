@@ -28,16 +28,16 @@ def keep(
     seed: int | None = None,
     **things: Stateful,
 ) -> Kept:
-    """Keep the state of these objects in memory across restarts, and load the newest one there is.
+    """Keep the state of these objects in memory across restarts, and load the newest one.
 
     things  objects with `state_dict` and `load_state_dict`, each under a name of its own. All that
-            the training goes on from has to be among them, and the same on all processes
+            the training continues from has to be among them, and the same on all processes
     step    the steps that were done in the checkpoint that the script has loaded into them; if
             another process, or the memory of a worker, has a newer state, that one is loaded
     epoch   the epochs that were done in it
-    every   copy the state after each so many steps: a loss without notice costs up to one less
+    every   the number of steps between two copies: a loss without notice costs one less at most
     seed    seed the random numbers of Python, torch and numpy at each step, from this, the step and
-            the rank: so a step that is made again draws what it would have drawn
+            the rank: so a step that is repeated draws the same numbers again
 
     All processes call it, once, after init_process_group. Outside of a TrainingJob, and where there
     is no room, nothing is kept, and the log says so.
@@ -52,7 +52,7 @@ def keep(
     for name, thing in things.items():
         tracked.add(name, thing)
     writer, copy = Writer(tracked), open_copy()
-    writer.image({})  # what cannot be kept is said now, not after the first step
+    writer.image({})  # raises now for what cannot be kept, not after the first step
     _has_kept = True
     step, position = _begin(writer, tracked, copy, Loaded(step, Position(epoch)))
     progress(step=step)
@@ -67,7 +67,7 @@ class Loaded(NamedTuple):
 
 
 def _begin(writer: Writer, tracked: Tracked, copy: NodeCopy, loaded: Loaded) -> Loaded:
-    """Load the state that all agree on; return where it goes on."""
+    """Load the state that all agree on; return the place at which it continues."""
     header = copy.header()
     own = Claim(loaded.step) if header is None else Claim(loaded.step, header.step, header.size)
     plan = agree(exchange.all_claims(own))
@@ -87,7 +87,7 @@ def _begin(writer: Writer, tracked: Tracked, copy: NodeCopy, loaded: Loaded) -> 
 
 
 def _memory(plan: Plan, writer: Writer, copy: NodeCopy, loaded: Loaded) -> Tensor:
-    """Return the bytes of the agreed state; none, where it has to come from another process."""
+    """Return the bytes of the agreed state; empty if it has to come from another process."""
     if exchange.rank() in plan.lacking:
         return torch.empty(0, dtype=torch.uint8)
     if plan.is_kept:
@@ -103,14 +103,14 @@ def _load(memory: Tensor, tracked: Tracked) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(
             f"{error}; it was kept in memory by an earlier start of this script: to begin without "
-            "it suspend the job, and resume it"
+            "it, suspend the job, and resume it"
         ) from error
 
 
 def _words(plan: Plan) -> str:
     where = "a worker's memory" if plan.is_kept else "a file"
     got = f"; {len(plan.lacking)} processes get it from rank {plan.source}" if plan.lacking else ""
-    return f"the training goes on at step {plan.step}, from {where}{got}"
+    return f"the training continues at step {plan.step}, from {where}{got}"
 
 
 def _check(*, step: int, epoch: int, every: int, things: Mapping[str, Stateful]) -> None:

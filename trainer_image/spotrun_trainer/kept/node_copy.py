@@ -1,4 +1,4 @@
-"""The copy of the state in this worker's memory, or none, where there is no room for it."""
+"""The copy of the state in this worker's memory; none if there is no room for it."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from spotrun_trainer.telemetry.container_usage import memory_left
 log = logging.getLogger(__name__)
 
 SPARE_BYTES = 256 << 20
-"""Left for the training: its own use goes up and down."""
+"""Left for the training, whose own use of memory varies."""
 
 
 class NodeCopy:
@@ -49,7 +49,7 @@ class NodeCopy:
         return newest[1].content()
 
     def write(self, step: int, image: Image) -> None:
-        """Write a state beside the one that is there; where there is no room, go without."""
+        """Write a state beside the existing one; without room for it, keep none from now on."""
         if self._slots is None:
             return
         missing = self._slots.missing(image.size)
@@ -69,7 +69,9 @@ class NodeCopy:
 
     def _go_without(self, why: str) -> None:
         self._slots = None
-        log.warning("the state is not kept in memory, the training goes on without: %s", why)
+        log.warning(
+            "the state is not kept in memory, and the training continues without that: %s", why
+        )
 
 
 def open_copy(environment: Mapping[str, str] = os.environ) -> NodeCopy:

@@ -1,4 +1,4 @@
-"""The position of a training in its data: epochs, and batches of the present one."""
+"""The position of a training in its data: epochs, and batches of the current one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from typing import Any
 class Position:
     """Epochs that are done, and batches of the next one, those of all processes together.
 
-    So it means the same samples at another number of processes, where a `DistributedSampler` deals
-    them out in turn and the batches of each process stay as large as they were.
+    So it means the same samples at another number of processes, if a `DistributedSampler` deals
+    them out in turn and the size of each process's batches stays the same.
     """
 
     epoch: int = 0
@@ -19,7 +19,7 @@ class Position:
     def skipped(self, processes: int) -> int:
         """Return how many batches each process has to skip.
 
-        Rounded down: where they cannot be dealt out evenly, a few samples are trained on again.
+        Rounded down: if they cannot be divided evenly, a few samples are trained on again.
         """
         return self.batches // processes
 
@@ -41,5 +41,5 @@ class Position:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Position":
-        """Return what was kept; the start, if nothing was."""
+        """Return the kept position; the start, if there is none."""
         return cls(int(kept.get("epoch", 0)), int(kept.get("batches", 0)))

@@ -31,7 +31,7 @@ class Slot:
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_RDWR)
-        # Not at the end of the process: a thread may still be writing.
+        # Not closed at the end of the process: a thread may still be writing.
         weakref.finalize(self, os.close, self._file).atexit = False
         self._memory: mmap.mmap | None = None
 
@@ -52,12 +52,13 @@ class Slot:
         return os.fstat(self._file).st_size
 
     def open(self, size: int) -> Tensor:
-        """Clear the header, and return room for so many bytes; raises OSError if there is none."""
+        """Clear the header, and return room for `size` bytes; raises OSError if there is none."""
         if self.reserved:
             os.pwrite(self._file, bytes(_HEADER.size + _SUM.size), 0)
         if self.reserved < HEADER_BYTES + size:
             self._memory = None
-            # At once: a page that is missing later would end the process without a word.
+            # Reserved at once: a page that is missing later would end the process without a
+            # message.
             os.posix_fallocate(self._file, 0, HEADER_BYTES + size)
         return self._content(size)
 
@@ -67,7 +68,7 @@ class Slot:
         os.pwrite(self._file, body + _SUM.pack(zlib.crc32(body)), 0)
 
     def content(self) -> Tensor:
-        """Return the bytes of a slot that is whole; they are not to be changed."""
+        """Return the bytes of a slot that is whole; they must not be changed."""
         header = self.header()
         assert header is not None, "it is whole"
         return self._content(header.size)
@@ -92,7 +93,7 @@ class Slots:
         return max(whole, key=lambda one: one[0].number, default=None)
 
     def missing(self, size: int) -> int:
-        """Return the bytes that two states of that size need beyond what is reserved."""
+        """Return the bytes that two states of `size` need beyond what is reserved."""
         return sum(max(HEADER_BYTES + size - slot.reserved, 0) for slot in self._slots)
 
     def begin(self, size: int) -> "Writing":

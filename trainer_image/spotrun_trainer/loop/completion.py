@@ -1,4 +1,4 @@
-"""The end of a process's training: complete with a durable last checkpoint, or left early."""
+"""The end of a process's training: complete with a durable last checkpoint, or ended early."""
 
 import time
 from collections.abc import Callable
@@ -22,9 +22,9 @@ AGAIN_SECONDS = 5.0
 def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any]]) -> None:
     """Save the last state of a training until it is durable, and report that it is complete."""
     if not are_weights_finite(context):
-        finish_in_time(context, saving)  # of an earlier step, which the next start goes on from
+        finish_in_time(context, saving)  # of an earlier step, from which the next start continues
         raise NotFiniteError(
-            "the weights are not finite, so nothing is saved: go on from the last checkpoint "
+            "the weights are not finite, so nothing is saved: continue from the last checkpoint "
             "with clip= or a lower learning rate"
         )
     until, again_at, is_durable = time.monotonic() + FINISH_SECONDS, 0.0, False
@@ -33,33 +33,34 @@ def complete(context: Context, saving: Saving, extra: Callable[[], dict[str, Any
             if time.monotonic() >= again_at:
                 saving.begin(extra())
                 is_durable = saving.finish(_LOOK_SECONDS)
-        except CheckpointError as error:  # a full disk may be enlarged, a server may come back
-            say("the last checkpoint is tried again")
+        except CheckpointError as error:  # a full disk may be enlarged, or a server may come back
+            say("the trainer tries to save the last checkpoint again")
             saving.failed(error)
             again_at = time.monotonic() + AGAIN_SECONDS
-        context.reporter.sign()  # there are no more steps, and this is no hang
-        context.check_world()  # a lost process does not write its part any more
+        context.reporter.sign()  # there are no more steps, but this is not a hang
+        context.check_world()  # a lost process will not write its part
         if not is_durable and time.monotonic() > until:
             raise TimeoutError(
                 "the training is complete, but its last checkpoint was not durable after "
-                f"{FINISH_SECONDS:.0f} s; start it again, and it goes on from the one before"
+                f"{FINISH_SECONDS:.0f} s; start it again, and it continues from the checkpoint "
+                "before"
             )
         time.sleep(0.0 if is_durable or time.monotonic() >= again_at else _LOOK_SECONDS)
     if context.group.rank == 0:
-        saving.count_stored()  # what is left behind goes on to cost
+        saving.count_stored()  # the remaining checkpoints continue to cost money
     saving.is_complete = True
-    context.console_log.flush(is_last=True)  # so that the last values are in the last report
+    context.console_log.flush(is_last=True)  # so that the last report contains the last values
     context.reporter.update(step=context.step, completed=True)
 
 
 def leave(context: Context, saving: Saving, why: str) -> NoReturn:
-    """End this process before the training is complete, with a save that is in flight."""
+    """End this process before the training is complete; first finish a save in flight."""
     finish_in_time(context, saving)
     context.leave(f"{why}; {saving.what_is_durable()}")
 
 
 def finish_in_time(context: Context, saving: Saving) -> None:
-    """Wait for the save in flight as long as there is time."""
+    """Wait for the save in flight while there is time."""
     interrupt = context.interrupt
     seconds = min(interrupt.seconds_left(), interrupt.grace_seconds) - MARGIN_SECONDS
     try:
@@ -69,10 +70,10 @@ def finish_in_time(context: Context, saving: Saving) -> None:
 
 
 def are_weights_finite(context: Context) -> bool:
-    """Whether the weights are finite, for all processes alike; logged if not."""
+    """Whether the weights are finite, with the same answer in all processes; logged if not."""
     optimizers = [one for one in context.things if isinstance(one, Optimizer)]
     are_finite = loss_guard.are_finite(state_sync.weights_of(optimizers))
-    if context.rank_info.shards > 1:  # the other processes hold other parts of them
+    if context.rank_info.shards > 1:  # the other processes hold other parts of the weights
         flag = torch.tensor([float(not are_finite)], dtype=torch.float64, device=context.device)
         context.group.all_reduce(flag).wait()
         are_finite = flag.item() == 0

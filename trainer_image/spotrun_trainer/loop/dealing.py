@@ -1,7 +1,7 @@
 """The dealing of a step's microbatches to copies of the model by their measured speeds.
 
-All processes compute the same numbers from the same measures, which came to them in one sum with
-the votes. So no sample is left out or used twice, and nothing is sent for this alone.
+All processes compute the same numbers from the same measurements, which they get in one sum with
+the votes. So no sample is left out or used twice, and no extra message is sent.
 """
 
 import heapq
@@ -17,16 +17,16 @@ from spotrun_trainer.telemetry.trace import Trace
 
 Balance = Literal["even", "measured"]
 GAIN = 0.05
-"""The part of a step's time that a change has to save. While each measure is within 2.5 % of the
-one that was decided by there is none: what was best then is within 5 % of the best."""
+"""The part of a step's time that a change must save. While each measurement is within 2.5 % of the
+one used for the last decision nothing changes: that decision is within 5 % of the best one."""
 EVERY_COMMITS = 5
-"""The commits from one decision to the next: half a window of measures."""
+"""The commits from one decision to the next: half a window of measurements."""
 MOST_SAID = 16
-"""The copies up to which a line of the log has the number of each."""
+"""Up to this many copies, a log line has the number of each."""
 
 
 def check_balance(balance: str) -> None:
-    """Raise ValueError for a value that there is none of."""
+    """Raise ValueError for an unknown value."""
     if balance not in get_args(Balance):
         raise ValueError(f'balance={balance!r}: give "even" or "measured"')
 
@@ -34,10 +34,10 @@ def check_balance(balance: str) -> None:
 def fastest(
     seconds: Sequence[float], microbatches: int, least: Sequence[int], most: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the numbers of microbatches, in these bounds, with which all are done soonest.
+    """Return the numbers of microbatches, in these bounds, with which all finish soonest.
 
-    `seconds` has each copy's time for one. The next microbatch goes to who is done with it first,
-    of equal ones to the first: so equal copies get what `deal` gives them.
+    `seconds` has each copy's time for one. The next microbatch goes to the copy that would finish
+    it first, and among equal copies to the first one: so equal copies get the same as with `deal`.
     """
     numbers = list(least)
     done = [
@@ -60,11 +60,11 @@ def slowest(numbers: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def deal_anew(present: Sequence[int], seconds: Sequence[float]) -> tuple[int, ...]:
-    """Return the numbers of microbatches for the next steps; the present ones unless it pays.
+    """Return the numbers of microbatches for the next steps; the present ones if no change pays.
 
     A copy whose time is not known, which is 0, counts as a typical one. No number more than doubles
-    or halves, so one wrong measure does little harm; and each copy keeps one microbatch at least,
-    or it would never be measured again.
+    or halves, so one wrong measurement does little harm; and each copy keeps at least one
+    microbatch, or it would never be measured again.
     """
     known = [each for each in seconds if each > 0]
     if not known or not all(present):
@@ -82,7 +82,7 @@ class Dealing:
 
     def __init__(self, trace: Trace = NO_TRACE) -> None:
         self._trace = trace
-        self._numbers: tuple[int, ...] = ()  # of each part of a copy, by copy; empty: evenly
+        self._numbers: tuple[int, ...] = ()  # for each part of a copy, by copy; empty: deal evenly
         self._copies = 1
         self._is_logged = False
         self._microbatches = 0  # for each part of all copies together
@@ -90,23 +90,23 @@ class Dealing:
         self._commits = 0  # of this world
 
     def enter(self, copies: int, *, is_logged: bool) -> None:
-        """Enter another world, whose processes know nothing of each other: deal evenly."""
+        """Enter another world, whose processes do not know each other's speeds: deal evenly."""
         self._copies, self._is_logged = copies, is_logged
         self._numbers, self._commits = (), 0
 
     def of_step(
         self, microbatches: int, idle: AbstractSet[int] = NOBODY, *, number: int = 1
     ) -> tuple[int, ...]:
-        """Return the numbers for a step of so many; empty: deal them evenly."""
+        """Return the numbers for a step with this many microbatches; empty: deal them evenly."""
         self._microbatches, self._step = microbatches, number
-        if sum(self._numbers) != microbatches:  # microbatches have got another size
+        if sum(self._numbers) != microbatches:  # microbatches have another size now
             self._numbers = ()
         return () if idle else self._numbers
 
     def note(self, seconds: Sequence[float]) -> None:
         """Decide, at some commits, by the seconds that each process takes for a sample.
 
-        All processes note the same at the same commit, wherever each is between two steps.
+        All processes note the same values at the same commit, wherever each is between two steps.
         """
         is_due = self._commits % EVERY_COMMITS == 0
         self._commits += 1
@@ -130,14 +130,14 @@ class Dealing:
 
 
 def described(numbers: Sequence[int], seconds: Sequence[float]) -> str:
-    """Return a few words on who gets how many, and how long each takes beside the fastest."""
+    """Return a short text: how many each copy gets, and its time relative to the fastest."""
     least = min((each for each in seconds if each > 0), default=1.0)
     times = [each / least for each in seconds]
     if len(numbers) > MOST_SAID:
         slow = max(range(len(times)), key=times.__getitem__)
         return (
-            f"from {min(numbers)} to {max(numbers)} each (copy {slow} is the slowest: it takes "
-            f"{times[slow]:.2f} times as long for one as the fastest)"
+            f"from {min(numbers)} to {max(numbers)} each (copy {slow} is the slowest: for one it "
+            f"takes {times[slow]:.2f} times as long as the fastest)"
         )
     said = ", ".join(f"{each:.2f}" if each else "not known" for each in times)
-    return f"{', '.join(map(str, numbers))} (time for one, by the fastest: {said})"
+    return f"{', '.join(map(str, numbers))} (time for one, relative to the fastest: {said})"

@@ -1,4 +1,4 @@
-"""The weights that a training begins with, where it goes on from no checkpoint of its own."""
+"""The weights that a training begins with, if it continues from no checkpoint of its own."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from spotrun_trainer.telemetry.console import say
 
 
 class MissingCheckpointError(ValueError):
-    """The checkpoint is gone that weights were to come from."""
+    """The checkpoint that should give the weights no longer exists."""
 
 
 def load_weights(
@@ -21,13 +21,13 @@ def load_weights(
 ) -> None:
     """Fill a module with the weights of a path; raises ValueError for what does not fit.
 
-    Where the module is tracked and there is a checkpoint to go on from, nothing is read: what is
-    in that replaces it.
+    If the module is tracked and there is a checkpoint to continue from, nothing is read, because
+    the checkpoint replaces the weights.
     """
     if (newest := _restored_from(context, module)) is not None:
         context.expected_checkpoint = newest
         if context.rank_info.rank == 0:
-            say(f"{path} is not read: the training goes on from {newest}")
+            say(f"{path} is not read: the training continues from {newest}")
         return
     try:
         loaded = load_into(module, open_source(path), prefix=prefix, strict=strict)
@@ -39,11 +39,11 @@ def load_weights(
 
 
 def check_nothing_is_missing(context: Context) -> None:
-    """Raise an error where weights were not read since a checkpoint had them, and it is gone."""
+    """Raise an error if weights were not read because a checkpoint had them, and it is gone now."""
     if context.expected_checkpoint:
         raise MissingCheckpointError(
-            f"run.load read nothing, for {context.expected_checkpoint} was in {context.place} to "
-            "go on from, and now it is gone: start again"
+            f"run.load read nothing, because {context.expected_checkpoint} was in {context.place} "
+            "to continue from, but now it is gone: start again"
         )
 
 
@@ -57,7 +57,7 @@ def _restored_from(context: Context, module: nn.Module) -> str | None:
     )
     if context.place is None or not is_tracked:
         return None
-    # Not the context's own: to make those all processes would have to meet.
+    # Not the context's own: creating those needs a meeting of all processes.
     named = context.rank_info.restore or Checkpoints(context.place, keep=1).newest()
     return named or context.begins_from or None
 
@@ -65,9 +65,9 @@ def _restored_from(context: Context, module: nn.Module) -> str | None:
 def _summary(path: Path, loaded: Loaded) -> str:
     parts = [f"{loaded.tensors} tensors loaded from {path}"]
     if loaded.prefix:
-        parts.append(f"names there begin with {loaded.prefix}")
+        parts.append(f"their names there begin with {loaded.prefix}")
     if loaded.missing:
-        parts.append(f"not there, and as they were: {some_of(loaded.missing)}")
+        parts.append(f"not found, and left unchanged: {some_of(loaded.missing)}")
     if loaded.unread:
-        parts.append(f"not read, for the model has none: {some_of(loaded.unread)}")
+        parts.append(f"not read, because the model has no such tensors: {some_of(loaded.unread)}")
     return "; ".join(parts)

@@ -85,10 +85,10 @@ class Loop:
             self._dealing.note if balance == "measured" else None,
             stopwatch=stopwatch_of(context.device),
         )
-        self._votes = StepVote()  # the votes of all, in the step that was done last
+        self._votes = StepVote()  # the votes of all processes in the last step that was done
         self._began = 0.0
         self._step_context: StepContext | None = None
-        self._gives_up = False  # a microbatch of the present step did not fit here
+        self._gives_up = False  # a microbatch of the current step did not fit into memory here
 
     @property
     def microbatch(self) -> int:
@@ -96,13 +96,13 @@ class Loop:
         return self._batch_size.of(self._context.group.share.size).microbatch
 
     def steps(self) -> Iterator[Step]:
-        """Yield all steps that are left; one that was discarded is repeated."""
+        """Yield all remaining steps; a discarded step is repeated."""
         try:
             self._saving.check_place()
             if self._context.rank_info.joins:
                 yield from self._rehearse()
             self.membership.enter()
-            # Until now there was nothing to lose, and SIGTERM ended the process by default.
+            # Until now there was nothing to lose, so SIGTERM ended the process at once.
             self._context.interrupt.listen()
             yield from self._steps_to_the_end()
         finally:
@@ -126,7 +126,7 @@ class Loop:
         except NotFiniteError:
             completion.finish_in_time(
                 self._context, self._saving
-            )  # of an earlier step, which the next start goes on from
+            )  # of an earlier step, from which the next start continues
             raise
 
     def discarded(self, error: Exception) -> None:
@@ -136,7 +136,7 @@ class Loop:
         elif isinstance(error, TooLargeError):
             self._shrink(error)
         elif isinstance(error, InterruptedStepError):
-            # Only if no phase of it was applied; and no process of several saves alone.
+            # Only if no phase of it was applied; one of several processes never saves alone.
             if (
                 not self.settled
                 and self._context.group.size == 1
@@ -148,19 +148,19 @@ class Loop:
             )
 
     def sum(self, values: Mapping[str, float | Tensor]) -> None:
-        """Add up numbers of a microbatch for the present step."""
+        """Add up numbers of a microbatch for the current step."""
         if self._step_context is None or self._step_context.sums is None:
             raise ValueError(
-                "run.sum belongs into the loop over a step's microbatches, `for batch in step`, of "
-                "which each is counted once; what an evaluation sums up its function returns, "
+                "call run.sum in the loop over a step's microbatches, `for batch in step`, which "
+                "counts each of them once; in an evaluation, return the sums from its function, "
                 '{"hits": (hits, None)}'
             )
         self._step_context.sums.add_numbers(values)
 
     def save_and_leave(self) -> None:
-        """Save, and end the process that has to, once all have learned of it outside a step.
+        """Save, and end the process that must end, after all have learned of it outside a step.
 
-        Under spotrun the others go on in the next world.
+        Under spotrun the others continue in the next world.
         """
         context = self._context
         votes = torch.tensor(
@@ -169,12 +169,12 @@ class Loop:
         context.group.all_reduce(votes).wait()
         self._votes = vote.decode(votes.tolist())
         self._act()
-        self._saving.before_change()  # the script may change it after the repeated evaluation
+        self._saving.before_change()  # the script may change state after the repeated evaluation
 
     # The events of a WorldObserver.
 
     def begin(self) -> None:
-        """Begin, or go on from a checkpoint: no process has any state."""
+        """Begin, or continue from a checkpoint: no process has any state."""
         context = self._context
         names = context.tracked.parameter_names()
         state_sync.check_stages(names, context.group, context.device)
@@ -197,11 +197,11 @@ class Loop:
                 tensors = context.tracked.flatten().tensors
                 state_sync.share(tensors, context.group.peers, context.device)
                 return
-        # Perhaps an earlier job's, as its orders were.
+        # It may belong to an earlier job, as its orders did.
         is_found = context.rank_info.restore is None and restored.is_durable
         if context.group.rank == 0:
             self._tell_restored(restored, is_named=is_found or not restored.is_durable)
-        others = {"stage": None} if restored.is_anothers else {}  # its stages are none of this job
+        others = {"stage": None} if restored.is_anothers else {}  # the stages are not this job's
         is_new = is_found or restored.is_anothers
         with naming(restored.where, is_anothers=restored.is_anothers):
             self._position.go_on(restored.extra | others | ({"orders": 0} if is_new else {}))
@@ -211,56 +211,56 @@ class Loop:
 
     def _tell_restored(self, restored: Restored, *, is_named: bool) -> None:
         checkpoints = self._context.checkpoints
-        where = f", which was in {restored.where}" if is_named else ""
+        where = f", found in {restored.where}" if is_named else ""
         ahead = checkpoints.preloaded_bytes if checkpoints is not None else 0
         had = f"; {ahead / 1e6:.0f} MB of it had been fetched before" if ahead else ""
-        say(f"going on from {restored.name}{where}{had}")
+        say(f"continuing from {restored.name}{where}{had}")
         self._context.trace.mark("restored", preloaded_bytes=ahead)
 
     def pack(self) -> dict[str, Any]:
-        """Return what a joining worker needs beside the tracked state."""
+        """Return what a joining worker needs in addition to the tracked state."""
         settled, stop = phase_results.pack(self.settled), self._votes.stop
         kept = self._saving.local.pack()
         return {**self._position.pack(), "settled": settled, "stop": stop, "kept": kept}
 
     def unpack(self, extra: dict[str, Any]) -> None:
-        """Go on from another process's `pack()`."""
+        """Continue from another process's `pack()`."""
         self._saving.before_change()  # a save of another state may be in flight
         self._position.go_on(extra)
         self._saving.local.unpack(extra.get("kept"))
         self.settled[:] = phase_results.unpack(extra["settled"], self._context.device)
         self._votes = StepVote(stop=extra["stop"])
         self._context.is_at_boundary = False
-        # The first step after this the others compute alone.
+        # The others compute the first step after this without the joining worker.
         samples = self._position.samples + self._batch_size.global_batch
         share = replace(self._context.group.share, idle=NOBODY)
         self._source.expect(self._batch_size.of(share.size).block(samples, share))
 
     def held(self) -> Held:
-        """Return what this process has computed of the step that comes next."""
+        """Return what this process has computed of the next step."""
         return NOTHING_HELD if self._step_context is None else self._step_context.held()
 
     def wait(self) -> None:
-        """Look after saves while waiting for a world: they may become durable."""
+        """Check saves while waiting for a world: they may become durable."""
         if self._context.interrupt.reason() is not None:
             completion.leave(
                 self._context, self._saving, "told to end while waiting for the next world"
             )
         self._saving.look_while_waiting()
         if self._step_context is not None and not self._step_context.is_rehearsal:
-            self._saving.keep_place_while_waiting()  # it has a state that goes on
+            self._saving.keep_place_while_waiting()  # this process has a state that will continue
 
     def met(self) -> None:
-        """Let the first process keep other trainings out, also while it takes or evaluates."""
+        """Let the first process keep other trainings out, also while it gets state or evaluates."""
         if self._context.rank_info.elastic:
             self._saving.keep_place()
         self._saving.local.meet()
 
     def arrived(self) -> None:
-        """Train on in a new group, with the same state."""
+        """Continue training in a new group, with the same state."""
         context = self._context
         self._votes = vote.without_plans(self._votes)
-        self._gives_up = False  # the step is dropped already, by all
+        self._gives_up = False  # all processes have dropped the step already
         self.settled[:] = map(phase_results.without_plans, self.settled)
         if context.group.rank == 0:
             self._batch_size.say_if_idle(context.group.peers.size)
@@ -280,7 +280,8 @@ class Loop:
         """Compute one microbatch while the others train, so that they need not wait later."""
         context = self._context
         world = context.world()
-        # A part of a model computes nothing before the processes with the other parts are there.
+        # A part of a model can compute nothing before the processes with the other parts have
+        # arrived.
         if context.rank_info.shards > 1:
             context.reporter.update(ready=True, in_process=True)
         elif world is not None and not world.switch:
@@ -322,7 +323,7 @@ class Loop:
         self._profiling.begin_step(self._context.step + 1, worker=worker, is_first=local_rank == 0)
 
     def _next_step(self, step_context: StepContext) -> Step:
-        """Return the step that comes next, cut for the present world."""
+        """Return the next step, divided for the current world."""
         batch = self._batch_size.of(step_context.group.share.size)
         if step_context.group.rank == 0:
             self._batch_size.say_if_new(batch)
@@ -340,7 +341,7 @@ class Loop:
         )
 
     def _shrink(self, error: TooLargeError) -> None:
-        """Go on in smaller microbatches, once all processes have dropped the step."""
+        """Continue with smaller microbatches, after all processes have dropped the step."""
         assert self._step_context is not None, "a step was begun"
         group = self._step_context.group
         self._gives_up = not error.is_agreed and group.size > 1
@@ -348,7 +349,7 @@ class Loop:
             self._batch_size.shrink(error.microbatch, is_logged=group.rank == 0)
 
     def _deal(self, group: Group) -> None:
-        """Say who computes what of the next step."""
+        """Decide which process computes which microbatches of the next step."""
         group.peers.idle = idle = self.membership.idle
         share, number = group.share, self._context.step + 1
         of_a_part = self._batch_size.of(share.size).microbatches // share.parts
@@ -390,11 +391,11 @@ class Loop:
         return step_context
 
     def _keeps(self, *, is_rehearsal: bool) -> bool:
-        """Whether microbatches that are computed are kept when the world breaks.
+        """Whether computed microbatches are kept when the world breaks.
 
-        Not in deterministic mode: others would add up other subtrees. Nor where several processes
-        hold a copy together: all of them would have to hold the same ones. Nor where one that runs
-        out of memory takes part in sums of a step that all will drop.
+        Not in deterministic mode: other processes would add up other subtrees. Not if several
+        processes hold a copy together: all of them would have to hold the same ones. Not if a
+        process that runs out of memory takes part in sums of a step that all will drop.
         """
         context = self._context
         is_plain = not context.deterministic and context.rank_info.shards == 1
@@ -406,7 +407,8 @@ class Loop:
         votes, context = self._votes, self._context
         self._report()
         self._saving.look(self.voter.step_seconds, votes)
-        # Non-finite numbers may come from the weights, which must not replace a good checkpoint.
+        # Non-finite numbers may come from the weights, and such weights must not replace a good
+        # checkpoint.
         is_finite = not self._position.streak.steps
         is_wanted = not votes.hopeless and (votes.leave or (votes.save and is_finite))
         is_wanted_locally = self._saving.local.is_wanted(votes) and is_finite

@@ -1,4 +1,4 @@
-"""The position of a training in its steps and data: what checkpoints hold beside the tensors."""
+"""The position of a training in its steps and data: what checkpoints hold besides the tensors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from spotrun_trainer.telemetry.console import say
 
 
 class Position:
-    """The position of a training; its step is the context's, which others read, too."""
+    """The position of a training; its step is in the context, where others read it, too."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Position:
         total: int | None,
         counts_in_stage: bool,
     ) -> None:
-        self.samples = 0  # of this stage
+        self.samples = 0  # used in this stage
         self.streak = Streak()
         self._context = context
         self._source = source
@@ -36,26 +36,26 @@ class Position:
         self._voter = voter
         self._stage = stage
         self._total = total
-        self._counts_in_stage = counts_in_stage  # `total`, which is one of epochs
+        self._counts_in_stage = counts_in_stage  # `total` was given as epochs
         self._given = given_options(context.tracked.things)  # before a checkpoint is loaded
 
     @property
     def last_step(self) -> int | None:
-        """The step that ends this stage; None: none does."""
+        """The step that ends this stage; None: no step does."""
         return self._stage.last_step(self._total, counts_here=self._counts_in_stage)
 
     def told(self) -> dict[str, int | None]:
-        """Return what the operator is told of it."""
+        """Return what the operator is told about it."""
         samples = self._stage.samples_before + self.samples
         return {"step": self._context.step, "total": self.last_step, "samples": samples}
 
     def begin(self) -> None:
         """Begin at the first step."""
         self._context.step = self.samples = 0
-        self._batch_size.limit = None  # one found in a rehearsal is this process's alone
+        self._batch_size.limit = None  # a limit from a rehearsal holds for this process only
 
     def pack(self) -> dict[str, Any]:
-        """Return what `go_on` goes on from, here or in another process."""
+        """Return what `go_on` continues from, here or in another process."""
         context = self._context
         return {
             "step": context.step,
@@ -70,7 +70,7 @@ class Position:
         }
 
     def go_on(self, packed: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from there."""
         context = self._context
         if context.deterministic:
             reproducibility.check(packed["platform"], reproducibility.facts(context.device))
@@ -85,11 +85,11 @@ class Position:
             self._begin_stage(packed["data"])
 
     def keep_new_options(self, packed: Mapping[str, Any]) -> None:
-        """Keep options that the script gives to its optimizers now, and gave otherwise then."""
+        """Keep optimizer options that the script has changed since the checkpoint."""
         apply_changes(self._context.tracked.things, packed.get("given", {}), self._given)
 
     def _begin_stage(self, data: object) -> None:
-        """Go on in the data of the stage before, or begin other data at its start."""
+        """Continue in the data of the previous stage, or begin other data at its start."""
         if self._context.group.rank == 0:
             say(self._stage.words)
         self._batch_size.limit = None  # it was found with other samples

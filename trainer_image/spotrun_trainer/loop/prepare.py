@@ -1,4 +1,4 @@
-"""A model as `run.prepare` gives it back: on its device, divided, and with less memory."""
+"""Preparing a model for `run.prepare`: on its device, divided, and with less memory."""
 
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ def prepared(
     checkpointing: Checkpointing | None,
     is_compiled: bool,
 ) -> M:
-    """Prepare a model, in the order that torch asks for."""
+    """Prepare a model, in the order that torch requires."""
     check_plain("the model", model, context.mesh)
     if is_planned():
         from spotrun_trainer.loop.memory.fakes import fake_module  # noqa: PLC0415 - takes long
@@ -45,10 +45,10 @@ def prepared(
 
 
 def needs_scaler(context: Context) -> bool:
-    """Whether float16 needs a scaler that is not there yet; raises where it could not work."""
+    """Whether float16 needs a scaler that does not exist yet; raises if it could not work."""
     if context.rank_info.stages > 1:
         raise ValueError(
-            'precision="fp16" is not there for the stages of a pipeline, whose schedule '
+            'precision="fp16" does not work with the stages of a pipeline, whose schedule '
             'computes gradients of losses that are not scaled: give "bf16"'
         )
     has_one = any(isinstance(one, OwnScaler) for one in context.things)

@@ -25,8 +25,8 @@ class Restored(NamedTuple):
 
     name: str
     extra: dict[str, Any]
-    where: str  # the checkpoints are
-    is_durable: bool = True  # else it is in the local tier, or another training's
+    where: str  # the place of the checkpoints
+    is_durable: bool = True  # False: it is in the local tier, or belongs to another training
     is_anothers: bool = False
 
 
@@ -39,19 +39,19 @@ def restore(
 ) -> Restored | None:
     """Load the checkpoint to start from; return None if there is none.
 
-    All load the same one: rank 0 proposes, and one that is damaged for any process is skipped.
+    All load the same one: rank 0 proposes it, and one that any process finds damaged is skipped.
     """
     candidates = _candidates(rank_info, checkpoints) if group.rank == 0 else iter(())
     restored, damaged = _first_whole(candidates, checkpoints, group, tracked, device)
-    if damaged is not None:  # a start from scratch would cost days, unexpectedly
+    if damaged is not None:  # an unexpected start from scratch could cost days
         raise DamagedCheckpointError(f"{damaged}; {_afresh(checkpoints.where)}") from damaged
     return restored
 
 
 def begin_from_another(context: Context) -> Restored | None:
-    """Load the checkpoint of another training, if this one is to begin from one; else ValueError.
+    """Load another training's checkpoint, if this one must begin from it; raises ValueError.
 
-    It is the one that is named, or the newest in the place that is named.
+    It is the named one, or the newest in the named place.
     """
     if not context.begins_from:
         return None
@@ -65,11 +65,11 @@ def begin_from_another(context: Context) -> Restored | None:
         iter(named), checkpoints, group, context.tracked, context.device, is_anothers=True
     )
     if restored is None:
-        why = str(damaged) if damaged is not None else "there is none"
+        why = str(damaged) if damaged is not None else "there is no such checkpoint"
         raise ValueError(
-            f"this training begins from {name or 'the newest checkpoint'} in {place}, and it "
-            f"cannot be loaded: {why}; name one that is there (spec.checkpoint.beginFrom, or "
-            "SPOTRUN_CHECKPOINT_FROM), or none to begin afresh"
+            f"this training begins from {name or 'the newest checkpoint'} in {place}, but it "
+            f"cannot be loaded: {why}; name one that exists (spec.checkpoint.beginFrom, or "
+            "SPOTRUN_CHECKPOINT_FROM), or none to begin from scratch"
         ) from damaged
     return restored._replace(is_durable=False, is_anothers=True)
 
@@ -83,7 +83,7 @@ def _first_whole(
     *,
     is_anothers: bool = False,
 ) -> tuple[Restored | None, DamagedCheckpointError | UnreadableCheckpointError | None]:
-    """Load the first one that is whole for all; else return why the newest one is not."""
+    """Load the first one that all find whole; otherwise return why the newest one is not."""
     damaged = None
     while name := group.text_from(0, next(candidates, ""), device=device):
         with naming(checkpoints.where, is_anothers=is_anothers):
@@ -94,10 +94,10 @@ def _first_whole(
         num_damaged, num_unreadable = said.tolist()
         if not num_damaged:
             return Restored(name, extra, checkpoints.where), None
-        if num_unreadable:  # it may be whole, and an older one loses work
+        if num_unreadable:  # it may be whole, and an older one would lose work
             raise damage or UnreadableCheckpointError(f"another rank could not read {name}")
-        damaged = damage or DamagedCheckpointError(f"{name} is damaged, as another rank found")
-        say(f"{damaged}; trying the one before")
+        damaged = damage or DamagedCheckpointError(f"{name} is damaged: another rank found that")
+        say(f"{damaged}; the trainer tries the one before")
     return None, damaged
 
 
@@ -107,7 +107,7 @@ def naming(folder: str, *, is_anothers: bool = False) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        way_out = f"{folder} is where this training begins from (spec.checkpoint.beginFrom)"
+        way_out = f"this training begins from {folder} (spec.checkpoint.beginFrom)"
         raise ValueError(f"{error}; {way_out if is_anothers else _afresh(folder)}") from error
 
 
@@ -118,16 +118,16 @@ def readers_of(group: Group, device: torch.device) -> Readers:
 
 def _afresh(folder: str) -> str:
     return (
-        f"to train afresh choose another place than {folder} (in a TrainingJob: give the job "
+        f"to train from scratch choose another place than {folder} (in a TrainingJob: give the job "
         "another name), or remove that folder"
     )
 
 
 def _candidates(rank_info: RankInfo, checkpoints: Checkpoints) -> Iterator[str]:
-    """Yield checkpoints, newest first, under spotrun beginning with the one that the world names.
+    """Yield checkpoints, newest first; under spotrun the one that the world names comes first.
 
-    If it names none, none was acknowledged yet: there may be those of an earlier job of that name,
-    or of a world that was lost before the operator heard of them.
+    If it names none, none was acknowledged yet: there may be checkpoints of an earlier job of that
+    name, or of a world that was lost before the operator got to know them.
     """
     if rank_info.restore is None:
         yield from checkpoints.complete()

@@ -15,9 +15,9 @@ from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.vote import CHECKSUM_BITS
 
 _CHUNK_BYTES = 64 * 2**20
-_SUMMED_AT_ONCE = 2**24  # numbers, of which the sum makes a copy with 8 bytes for each
-_SMALL = 2**14  # numbers; tensors of more are summed by themselves
-_TOGETHER = 2**8  # tensors, put end to end
+_SUMMED_AT_ONCE = 2**24  # numbers; a sum copies them, with 8 bytes for each
+_SMALL = 2**14  # numbers; larger tensors are summed separately
+_TOGETHER = 2**8  # small tensors that are put end to end
 _ROW = 2**10  # numbers of them in one sum
 _WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -32,8 +32,8 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
     group.all_reduce(total).wait()
     if total.item() != own * group.size:
         raise ValueError(
-            "the processes track different things: all of them have to build the same model, in "
-            "the same order and sizes, whatever their rank"
+            "the processes track different objects: all of them must build the same model, in the "
+            "same order and sizes, independent of their rank"
         )
     for part in parts(list(tensors.values()), _CHUNK_BYTES):
         flat = torch.cat([tensor.detach().flatten().to(device) for tensor in part])
@@ -63,8 +63,8 @@ def check_stages(names: Sequence[str], group: Group, device: torch.device) -> No
             raise ValueError(
                 f"two stages have a parameter called {twice[0]}. If these are two layers, keep "
                 "their names in the whole model: put layers into an nn.ModuleDict by numbers, and "
-                "let each stage delete those of others. If it is one weight that is used twice, "
-                "each stage would train its own: use it on one stage only"
+                "let each stage delete those of the others. If it is one weight that is used "
+                "twice, each stage would train its own copy: use it on one stage only"
             )
         seen.update(theirs)
 
@@ -85,7 +85,7 @@ def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: i
 
 
 def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
-    """Return all that optimizers update here, in their order."""
+    """Return all tensors that optimizers update here, in their order."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     return [local(weight) for group in groups for weight in group["params"]]
 
@@ -106,12 +106,12 @@ def _number_of(tensors: Iterable[Tensor]) -> int:
 
 
 def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
-    """Return sums over small tensors put end to end, for one sum for each would take long."""
+    """Return sums over small tensors put end to end, because a sum for each would take long."""
     with torch.no_grad():
         bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
     num_in_rows = bits.numel() // _ROW * _ROW
     rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
-    # So that swapped values show as well; odd, else the highest bit would be shifted out.
+    # Weights, so that swapped values show as well; odd, or the highest bit would be shifted out.
     places = torch.arange(1, 2 * _ROW, 2, device=bits.device)
     return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
 

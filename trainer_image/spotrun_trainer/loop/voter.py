@@ -18,11 +18,11 @@ class Voter:
 
     def __init__(self, context: Context, saving: Saving, stage: int = 0) -> None:
         self.is_stopping = False  # run.stop() was called
-        self.orders = context.orders()  # to save, that were obeyed or meant an earlier process
+        self.orders = context.orders()  # to save: obeyed, or meant for an earlier process
         self.step_seconds = 0.0  # of the last step
         self._compared_in = -1  # the world
         self._context = context
-        self._stage = stage  # the place of the stage that this process trains
+        self._stage = stage  # the index of the stage that this process trains
         self._saving = saving
 
     def vote(self) -> StepVote:
@@ -48,13 +48,13 @@ class Voter:
         )
 
     def _checksum(self) -> int:
-        """Return the checksum to compare in the present step; 0 if none.
+        """Return the checksum to compare in the current step; 0 if none.
 
-        It covers all weights when a world begins, then all of them in parts, once in
+        It covers all weights when a world begins, and later one part at a time, all within
         CHECKSUM_STEPS.
         """
         context, number = self._context, self._context.step + 1
-        # It is summed over all processes, so it is of no use where they hold different parts.
+        # It is summed over all processes, so it is useless if they hold different parts.
         if context.rank_info.shards > 1 or context.group.size == 1:
             return 0
         optimizers = [one for one in context.things if isinstance(one, Optimizer)]
@@ -68,7 +68,7 @@ class Voter:
         return 0 if rest else state_sync.checksum_of_weights(optimizers, turn % parts, parts)
 
     def check_time(self) -> None:
-        """Raise InterruptedStepError if this process has to end before a step could."""
+        """Raise InterruptedStepError if this process must end before a step can."""
         interrupt = self._context.interrupt
         if interrupt.reason() and interrupt.seconds_left() < self.step_seconds:
             raise InterruptedStepError(

@@ -1,4 +1,4 @@
-"""The blocks of a model: what is sharded, checkpointed or compiled one by one."""
+"""The blocks of a model: the modules that are sharded, checkpointed or compiled one by one."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,12 +8,12 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict)  # which cannot be called
 
 
 def blocks_of(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
-    """Yield the entries of lists of modules, of which models are sequences.
+    """Yield the entries of a model's lists of modules.
 
-    A list is an `nn.ModuleList`, or an `nn.ModuleDict` by numbers, as torchtitan's models have it:
-    who takes some layers out of it leaves the others their names. A list within an entry (the
-    experts of a layer, say) is a part of that: blocks do not overlap. Entries that are containers
-    themselves stand for what is in them. Each is yielded once.
+    A list is an `nn.ModuleList`, or an `nn.ModuleDict` by numbers, as in torchtitan's models, where
+    the other layers keep their names if some are removed. A list within an entry (such as the
+    experts of a layer) is a part of that entry: blocks do not overlap. Entries that are containers
+    themselves stand for their content. Each is yielded once.
     """
     seen = set[int]()
     for module in modules:

@@ -1,8 +1,8 @@
 """The collectives that torch asks a process group for, each begun on a backend of torch's own.
 
-A class that torch takes for a group gets them from here, and says in `_begin` on which backend they
-run, and what becomes of their errors. Without one of them torch would look for a backend of its own
-in the group, and find none.
+A class that torch uses as a group inherits them, and its `_begin` determines on which backend they
+run, and how their errors are handled. If one were missing, torch would look for its own backend in
+the group, and find none.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ class Collectives:
         )
 
     def scatter(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to give each process its own tensor of those that one has."""
+        """Begin to send each process its own one of the tensors that one process has."""
         return self._begin(
             lambda backend: backend.scatter(outputs, tensors, _with_work(options)), outputs
         )
@@ -69,7 +69,7 @@ class Collectives:
         )
 
     def reduce_scatter(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin to sum, and to give each process its own one of the sums."""
+        """Begin to sum, and to send each process its own one of the sums."""
         return self._begin(
             lambda backend: backend.reduce_scatter(outputs, tensors, _with_work(options)), outputs
         )
@@ -106,7 +106,7 @@ class Collectives:
     alltoall_base = all_to_all_single
 
     def allgather_into_tensor_coalesced(self, outputs: Any, tensors: Any, options: Any) -> Pending:  # noqa: ANN401
-        """Begin several of these, as torch's own layers on parts of a tensor ask for one."""
+        """Begin several of these; torch's own layers on parts of a tensor ask for one."""
         return self._each(
             lambda pair: self.all_gather_single(pair[0], pair[1], options),
             zip(outputs, tensors, strict=True),
@@ -137,7 +137,7 @@ def _all_to_all(backend: Any) -> Any:  # noqa: ANN401 - torch's, untyped
 
 
 def _with_work(options: Any) -> Any:  # noqa: ANN401 - torch's, untyped
-    """Ask for a work to wait for; NCCL returns none to those who do not."""
+    """Ask for a work to wait for; NCCL returns none otherwise."""
     if hasattr(options, "asyncOp"):
         options.asyncOp = True
     return options

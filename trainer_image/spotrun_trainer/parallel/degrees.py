@@ -10,9 +10,9 @@ class Parallel:
 
     shard   each holds a part of every tensor, and trains on samples of its own (FSDP2)
     tensor  these compute on the same samples together, each a part of every layer that the script
-            divides (`parallelize_module`); neighbours, for they exchange the most
+            divides (`parallelize_module`); neighbours, as they exchange the most
     pipeline  each has some of the layers, and hands its results on (`PipelineStage`); farthest
-            apart, for they exchange the least
+            apart, as they exchange the least
     """
 
     shard: int = 1
@@ -21,7 +21,7 @@ class Parallel:
 
     def __post_init__(self) -> None:
         if min(self.shard, self.tensor, self.pipeline) < 1:
-            raise ValueError(f"{self}: at least one process holds the model")
+            raise ValueError(f"{self}: at least one process must hold the model")
 
     @property
     def size(self) -> int:
@@ -52,11 +52,11 @@ class Parallel:
         return number // self.tensor % self.shard
 
     def has_loss(self, number: int) -> bool:
-        """Whether a process of a copy knows the loss, and is the first that knows this one."""
+        """Whether a process of a copy knows the loss, and is the first that knows it."""
         return self.stage_of(number) == self.pipeline - 1 and number % self.tensor == 0
 
     def axis(self, name: str, number: int) -> range:
-        """Return the processes of a copy that differ from one of them in a dimension alone."""
+        """Return the processes of a copy that differ from one of them in one dimension only."""
         inner = {"pp": self.of_stage, "shard": self.tensor, "tensor": 1}[name]
         count = self.dimensions.get(name, 1)
         first = number - number // inner % count * inner

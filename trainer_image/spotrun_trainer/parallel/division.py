@@ -1,8 +1,8 @@
 """The division of a tensor among processes: which part of the whole one of them holds.
 
-Pure values: torch's own (DTensor) are made and read in `parallel/local.py`. In a flat state a part
-is marked as `{"$part": [{"$tensor": path}, shape, by, offsets]}`: the shape of the whole, what each
-dimension of the mesh divides, and where in the whole this part begins.
+Pure values: torch's own (DTensor) are created and read in `parallel/local.py`. In a flat state a
+part is marked as `{"$part": [{"$tensor": path}, shape, by, offsets]}`: the shape of the whole, what
+each dimension of the mesh divides, and where in the whole this part begins.
 """
 
 import math
@@ -58,7 +58,7 @@ class Box:
 
 
 def are_tiles(boxes: Sequence[Box], whole: Box) -> bool:
-    """Whether boxes make up another one, each element once, as the cells of a grid."""
+    """Whether boxes cover another one, each element once, as the cells of a grid."""
     found = [box for box in boxes if box.numel]
     if not whole.numel:
         return not found
@@ -87,10 +87,10 @@ class Cut:
 
 
 def box_of(shape: tuple[int, ...], cuts: Sequence[Cut]) -> Box:
-    """Return the part of a tensor that is left of it, as FSDP2 and tensor parallelism cut it.
+    """Return the part of a tensor that these cuts leave, as FSDP2 and tensor parallelism cut it.
 
-    Cuts with a split factor come last, the innermost first: they divide what others have left, as
-    many as the factor says. Raises ValueError where it says otherwise.
+    Cuts with a split factor come last, the innermost first: they divide what other cuts have left,
+    whose number of parts is the factor. Raises ValueError for another factor.
     """
     box = Box.whole(shape)
     for cut in cuts:
@@ -101,7 +101,7 @@ def box_of(shape: tuple[int, ...], cuts: Sequence[Cut]) -> Box:
             before = math.prod(one.parts for one in cuts[index + 1 :] if one.dim == cut.dim)
             if cut.by[1] != before:
                 raise ValueError(
-                    f"a tensor of {[*shape]} is cut after {cut.by[1]} other parts, where its mesh "
+                    f"a tensor of {[*shape]} is cut after {cut.by[1]} other parts, but its mesh "
                     f"makes {before}: divide it with FSDP2 and tensor parallelism"
                 )
             box = box.chunk(cut.by[0], cut.part, cut.parts)
@@ -121,7 +121,7 @@ class Stretch:
 
 
 def stretches(wanted: Box, held: Box) -> Iterator[Stretch]:
-    """Yield the elements that two parts of a tensor have in common, in as few rows as can be."""
+    """Yield the elements that two parts of a tensor have in common, in as few rows as possible."""
     both = wanted.common(held)
     if not both.numel:
         return
@@ -134,7 +134,7 @@ def stretches(wanted: Box, held: Box) -> Iterator[Stretch]:
             break
     start, source = _place(wanted, both.offsets), _place(held, both.offsets)
     steps, source_steps = _strides(wanted.shape), _strides(held.shape)
-    # Rows that follow each other at one distance, a column of a matrix say, are one stretch.
+    # Rows at equal distances, such as a column of a matrix, are one stretch.
     outer, rows, step, source_step = inner, 1, 0, 0
     if outer:
         outer -= 1
@@ -163,7 +163,7 @@ class Division:
     box: Box
 
     def mark(self, path: str) -> dict[str, Any]:
-        """Return what stands for the tensor in a flat state."""
+        """Return the mark that replaces the tensor in a flat state."""
         offsets = [*self.box.offsets]
         return {"$part": [{"$tensor": path}, [*self.shape], self.by, offsets]}
 
@@ -176,7 +176,7 @@ def divisions_in(
 ) -> dict[str, Division]:
     """Return the parts that a flat state marks, by path; `shape_of` are the shapes of the parts.
 
-    Raises ValueError for a mark that is none. Marks without offsets are from before meshes had
+    Raises ValueError for an invalid mark. Marks without offsets are from before meshes had
     several dimensions: part `part` of `parts`.
     """
     found = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def shard(model: nn.Module, mesh: "DeviceMesh", dtype: torch.dtype | None = None) -> None:
     """Divide a model among the processes of a mesh: each block by itself, then all that is left.
 
-    With `dtype` it computes in that; parameters stay as they are, and gradients are added up in 32
+    With `dtype` it computes in that type; parameters keep theirs, and gradients are added up in 32
     bits.
     """
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: PLC0415 - long
@@ -45,18 +45,18 @@ _ACROSS_PARTS = {"Adafactor", "Muon"}
 
 
 def check_optimizers(things: Iterable[object]) -> None:
-    """Raise ValueError for an optimizer that a loss could interrupt after the commit."""
+    """Raise ValueError for an optimizer that a lost worker could interrupt after the commit."""
     for thing in things:
         if isinstance(thing, Optimizer) and type(thing).__name__ in _ACROSS_PARTS:
             raise ValueError(
-                f"{type(thing).__name__} computes with whole matrices, whose parts are in several "
-                "processes with parallel=, and would exchange them after a step is agreed on: use "
-                "an optimizer that works element by element, as AdamW or SGD"
+                f"{type(thing).__name__} computes with whole matrices; with parallel= their parts "
+                "are in several processes, which would exchange them after a step is agreed on: "
+                "use an optimizer that works element by element, such as AdamW or SGD"
             )
 
 
 def sum_gradients(things: Iterable[object]) -> None:
-    """Let torch add up the gradients of a copy's processes; they are divided once, by `update`."""
+    """Let torch add up the gradients of a copy's processes; `update` divides them once."""
     for part in sharded_parts(things):
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)
@@ -65,10 +65,11 @@ def sum_gradients(things: Iterable[object]) -> None:
 def forget_pass(parts: Sequence[Any]) -> None:
     """Let sharded parts forget a pass that an error has ended, with the gradients that it left.
 
-    A pipeline's schedule keeps those of its own microbatches in whole tensors up to its end.
+    A pipeline's schedule keeps the gradients of its own microbatches in whole tensors up to its
+    end.
     """
     for part in parts:
-        # Asked of the root of modules, once it has computed; torch 2.10 has no such call.
+        # The root of the modules knows it, once it has computed; torch 2.10 has no such call.
         is_root = part._get_fsdp_state()._is_root  # noqa: SLF001 - torch tells it nowhere else
         if is_root and hasattr(part, "reset_iter_state"):
             part.reset_iter_state()
@@ -76,10 +77,11 @@ def forget_pass(parts: Sequence[Any]) -> None:
 
 
 def drop_whole_tensors(parts: Iterable[Any]) -> None:
-    """Drop what forward passes without a backward leave: whole tensors, and notes of the passes.
+    """Drop what forward passes without a backward pass leave: whole tensors, and records of passes.
 
-    torch notes each forward pass, and fetches parts ahead by its notes in the next backward pass.
-    Then mates of which one has joined since would begin different collectives, and wait for ever.
+    torch records each forward pass, and fetches parts ahead by its records in the next backward
+    pass. If one of the mates has joined since, they would begin different collectives, and wait for
+    ever.
     """
     for part in parts:
         part.reshard()

@@ -1,10 +1,10 @@
-"""The votes by which the processes of a copy give a microbatch up together.
+"""The votes by which the processes of a copy drop a microbatch together.
 
-Where one of them runs out of memory amid a layer, its mates wait for it in a collective. So each
-collective among them begins with a vote: 0, or 1 in the last one, in which a process takes part
-after it ran out of memory, and leaves its pass. Who hears of it casts a last vote in all other
-groups of the copy (the dimensions of its mesh). So each process casts one last vote in each group,
-where the others cast theirs or vote as usual, and none of them waits for ever.
+If one of them runs out of memory within a layer, its mates wait for it in a collective. So each
+collective among them begins with a vote: 0 as usual, or 1 in the last vote, which a process casts
+after it ran out of memory, before it leaves its pass. A process that sees a 1 casts a last vote in
+all other groups of the copy (the dimensions of its mesh). So each process casts one last vote in
+each group, where the others cast theirs or vote as usual, and none of them waits for ever.
 """
 
 from collections.abc import Hashable, Sequence
@@ -33,22 +33,22 @@ class GivingUp:
 
     def __init__(self, groups: Sequence[Voters], device: torch.device | str) -> None:
         self.has_given_up = False
-        self.is_amid_collective = False  # one that failed here, which mates may wait in
+        self.is_amid_collective = False  # one that failed here, in which mates may wait
         self._groups = groups
-        # Made ahead: there is no memory for them when they are needed.
+        # Allocated in advance: there is no memory for them when they are needed.
         self._usual = {one: torch.zeros(1, device=device) for one in groups}
         self._last = {one: torch.ones(1, device=device) for one in groups}
         self._cast: dict[Voters, Sum | None] = {}
 
     def goes_on(self, group: Voters) -> bool:
-        """Vote in front of a collective; return whether all of the group take part in it."""
+        """Vote before a collective; return whether all processes of the group take part in it."""
         if self.has_given_up:
             return False
         vote = self._usual[group].zero_()
         group.all_reduce(vote).wait()
         if not vote.item():
             return True
-        self._cast[group] = None  # what was cast here was the last one
+        self._cast[group] = None  # the vote cast here was the last one
         self.give_up()
         return False
 
@@ -60,7 +60,7 @@ class GivingUp:
                 self._cast[group] = group.all_reduce(self._last[group].fill_(1))
 
     def begin_anew(self) -> None:
-        """Go on with votes, once all processes have dropped the step: each has cast its last."""
+        """Vote as usual again, once all have dropped the step, after their last votes."""
         self.give_up()
         for pending in self._cast.values():
             if pending is not None:

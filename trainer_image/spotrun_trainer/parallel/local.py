@@ -1,6 +1,6 @@
 """The part of a tensor that this process holds, of those that torch has divided (DTensor).
 
-torch's class is not imported here: that takes long, and most trainings do not use it.
+torch's class is not imported here: the import takes long, and most trainings do not use it.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from spotrun_trainer.parallel.division import Box, Cut, Division, box_of
 
 PLAIN_KINDS = frozenset({Tensor, Parameter})
-"""Known at once: thousands are asked about in a step."""
+"""Known without a check: a step asks about thousands of tensors."""
 
 
 def is_divided(tensor: object) -> bool:
@@ -33,7 +33,7 @@ def local(tensor: Tensor) -> Tensor:
     if not is_divided(tensor):
         return tensor
     divided: Any = tensor
-    with torch.no_grad():  # else autograd would note it
+    with torch.no_grad():  # else autograd would record it
         part: Tensor = divided.to_local()
     return part
 
@@ -45,10 +45,10 @@ def local_gradient(parameter: Tensor) -> Tensor | None:
 
 
 def summed_gradient(parameter: Tensor) -> Tensor | None:
-    """Return the gradient of a parameter, divided as that is.
+    """Return the gradient of a parameter, divided as the parameter is.
 
-    Where layers compute on parts of a sample, each process of these has a summand of it: then this
-    is a collective of theirs.
+    If layers compute on parts of a sample, each of their processes has a summand of it: then this
+    call is a collective among them.
     """
     gradient = parameter.grad
     if gradient is None or not (is_divided(gradient) and is_divided(parameter)):
@@ -75,8 +75,8 @@ def holders(tensor: Tensor, size: int) -> int:
 def division_of(tensor: Tensor) -> Division:
     """Return the part of a divided tensor that this process holds.
 
-    Raises ValueError where it is cut otherwise than FSDP2 and tensor parallelism do. (torch's own
-    `compute_local_shape_and_global_offset` is wrong about uneven parts that both of them cut.)
+    Raises ValueError if it is cut in another way than FSDP2 and tensor parallelism do. (torch's own
+    `compute_local_shape_and_global_offset` is wrong for uneven parts that both of them cut.)
     """
     whole: Any = tensor
     mesh, shape = whole.device_mesh, tuple(whole.shape)
@@ -86,15 +86,16 @@ def division_of(tensor: Tensor) -> Division:
     held = tuple(own.shape)
     if held != box.shape and (own.numel() or box.numel):  # without elements: of any shape
         raise ValueError(
-            f"a tensor of {[*shape]}, divided by {by}, has {[*held]} in this process, where FSDP2 "
-            f"and tensor parallelism would leave {[*box.shape]}: divide it with these"
+            f"a tensor of {[*shape]}, divided by {by}, has the part {[*held]} in this process, but "
+            f"FSDP2 and tensor parallelism would leave {[*box.shape]}: divide it with these"
         )
     return Division(shape, by, Box(box.offsets, held))
 
 
 def _divided_by(placement: Any) -> int | list[int] | None:  # noqa: ANN401 - torch's
-    """Return the dimension that is divided, after how many others were cut from it; None: none."""
-    # FSDP2 cuts first what tensor parallelism has cut already: torch calls that strided.
+    """Return the divided dimension, with the number of parts cut from it before; None: none."""
+    # FSDP2's dimension comes first, though it cuts what tensor parallelism has cut: torch calls
+    # that strided.
     if (factor := getattr(placement, "split_factor", None)) is not None:
         return [placement.dim, factor]
     return placement.dim if placement.is_shard() else None

@@ -1,4 +1,4 @@
-"""Models whose layers are dealt to stages: torch's own schedules, made anew in each world."""
+"""Models whose layers are dealt to stages: torch's own schedules, created again in each world."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ class Schedules:
     """The schedules of one world.
 
     In its first step a schedule lets the stages tell each other the shapes that they exchange. So
-    all of a copy make a new one in each world, where some of them may be new.
+    all processes of a copy make a new one in each world, where some of them may be new.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Schedules:
     def of(self, make: Make, world: object, samples: int = 0) -> PipelineSchedule:
         """Return the schedule that a script's function makes, once in a world.
 
-        One for evaluations is of batches of so many `samples`, and computes no losses.
+        One for evaluations takes batches of `samples` samples, and computes no losses.
         """
         if world is not self._world:
             self._world = world
@@ -52,7 +52,7 @@ class Schedules:
                     "gradients of the step's earlier batches again: make it with "
                     "scale_grads=False and a loss_fn that returns a sum"
                 )
-            if samples:  # as its `eval` does, but without the loss that it wants a target for
+            if samples:  # as its `eval` does, but without a loss, which would need a target
                 schedule._loss_fn, schedule._has_backward = None, False  # noqa: SLF001
             self._made[make, samples] = schedule
         return self._made[make, samples]
@@ -88,9 +88,9 @@ def _without_results(schedule: PipelineSchedule) -> dict[str, bool]:
 
 
 class InStages:
-    """The model of an evaluation, called as a whole one is: all stages take the same batches.
+    """The model of an evaluation, called like a whole model: all stages take the same batches.
 
-    The last stage returns the result; others end the call, and the function that calls, there.
+    The last stage returns the result; on others the call ends the function that makes it.
     """
 
     def __init__(self, schedule: PipelineSchedule, samples: int, stage: int, stages: int) -> None:
@@ -102,7 +102,7 @@ class InStages:
         self._is_called = False
 
     def measured(self, function: Callable[[Any, Any], R], batch: object) -> R | None:
-        """Return what a function of model and batch does on the last stage, None on others."""
+        """Return a function's result for model and batch on the last stage, None on others."""
         self._is_called = False
         try:
             found = function(self, batch)
@@ -115,7 +115,8 @@ class InStages:
         if self._is_called:
             raise ValueError(
                 "run.evaluate called a model in stages twice for one batch: only the last stage "
-                "knows the first result, so let one call return all that is wanted"
+                "knows the first result, so call the model once, and let it return all that you "
+                "need"
             )
         self._is_called = True
         count = next(len(one) for one in tree_leaves(inputs) if isinstance(one, Tensor))

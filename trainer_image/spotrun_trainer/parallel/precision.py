@@ -13,7 +13,7 @@ _DTYPES = {None: None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def dtype_of(precision: str | None) -> torch.dtype | None:
-    """Return the dtype to compute in; None: as the model is. Raises ValueError for others."""
+    """Return the dtype to compute in; None: the model's own. Raises ValueError for others."""
     if precision not in _DTYPES:
         raise ValueError(f'precision={precision!r}: give "bf16" or "fp16", or leave it out')
     return _DTYPES[precision]

@@ -1,4 +1,4 @@
-"""Addresses as the operator and agents write them: `host:port`, or `[v6]:port`."""
+"""Addresses, as the operator and the agents write them: `host:port`, or `[v6]:port`."""
 
 
 def split_address(text: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The device that a process computes on, and the way of a batch to it."""
+"""The device that a process computes on, and the copy of a batch to it."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def default_device(local_rank: int) -> torch.device:
-    """Return a GPU of this worker for each of its processes, or the CPU."""
+    """Return a GPU for a worker's process, shared if there are too few, or the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", local_rank % torch.cuda.device_count())
@@ -19,7 +19,7 @@ def default_device(local_rank: int) -> torch.device:
 def name_of_gpu(device: torch.device) -> str | None:
     """Return a name that no other GPU on any machine has; None for the CPU.
 
-    Where NCCL is told to let processes share a GPU, each of them has a name of its own.
+    If NCCL is told to let processes share a GPU, each process returns a name of its own.
     """
     if device.type != "cuda":
         return None
@@ -38,7 +38,7 @@ def memory_of(device: torch.device) -> int | None:
 def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a dataset makes
     """Return a batch with its tensors on a device, also those in tuples, lists and mappings."""
     if device.type == "cpu":
-        return batch  # where it was loaded
+        return batch  # it stays where it was loaded
     if isinstance(batch, Tensor):
         return batch.to(device, non_blocking=True)
     if isinstance(batch, Mapping):
@@ -53,7 +53,7 @@ def moved(batch: Any, device: torch.device) -> Any:  # noqa: ANN401 - whatever a
 def put(numbers: Sequence[float], device: torch.device) -> Tensor:
     """Return numbers of the host in double precision on a device, without a wait for a GPU.
 
-    A copy from memory that is not pinned ends only when the GPU has done all that it was given.
+    A copy from memory that is not pinned ends only when the GPU has done all its queued work.
     """
     on_host = torch.tensor(numbers, dtype=torch.float64)
     if device.type != "cuda":

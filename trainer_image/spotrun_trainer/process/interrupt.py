@@ -1,4 +1,4 @@
-"""The interrupt of a process: SIGTERM, or a time after which it must not go on.
+"""The interrupt of a process: SIGTERM, or a time after which it must not continue.
 
 The handler only notes the signal; the loop looks at it where it can act.
 """
@@ -12,7 +12,7 @@ from typing import Literal
 Reason = Literal["departed", "preempted"]
 Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
-GRACE_SECONDS = 30.0  # what Kubernetes gives unless told otherwise
+GRACE_SECONDS = 30.0  # Kubernetes' default
 
 
 class InterruptedStepError(Exception):
@@ -20,7 +20,7 @@ class InterruptedStepError(Exception):
 
 
 class Interrupt:
-    """Whether, why and until when this process has to end.
+    """Whether, why and by when this process has to end.
 
     `stop_at` tells the time (seconds since the epoch) after which to depart, None if there is none.
     """

@@ -10,11 +10,11 @@ and the orders, in one file, so that they change together. `progress.json` (trai
 A script that saves whenever `orders.checkpoint` in world.json has grown says `"savesOnOrder": true`
 from its start: the operator orders a checkpoint before a change that was planned, and waits for it.
 It may say in `"checkpointOrders"` which number it had read when it began to save `"checkpoint"`:
-then a checkpoint that was begun before an order is not taken for the one that was ordered.
-Every other script is told by SIGTERM, and is given the pod's grace period to save.
+then a checkpoint that began before an order does not count as the ordered one.
+Every other script gets a SIGTERM, and has the pod's grace period to save.
 
 Where a worker has several processes under `Run`, the others write `progress-R.json`, and the first
-says how many there are: the agent counts the worker as being where the last of them is.
+says how many there are: for the agent the worker is as far as the last of them.
 
 All are replaced by renaming, so a reader sees a whole file or the one before. Standard library
 only: this is imported before torch is.
@@ -69,7 +69,7 @@ class ProgressFile:
             first = self._read(0)
             return of_worker(first, [self._read(rank) for rank in range(1, first.processes)])
         except (OSError, ValueError) as error:
-            if str(error) != self._refused:  # once for an error, not with every step
+            if str(error) != self._refused:  # once per error, not at every step
                 self._refused = str(error)
                 log.warning("%s cannot be parsed and is ignored: %s", PROGRESS_FILE, error)
             return TrainerProgress()

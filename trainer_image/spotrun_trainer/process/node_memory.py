@@ -1,8 +1,8 @@
 """Memory of a worker that outlives its training processes: two files that only its agent holds.
 
-They are in memory alone, have no name in any folder, and end with the agent: a pod that goes away
-leaves nothing behind, and a lost node's state is lost. They count as memory of the container that
-writes to them, and the size of /dev/shm does not limit them.
+They are only in memory, have no name in any folder, and end with the agent: a pod that goes away
+leaves nothing behind, and the state of a lost node is lost. They count as memory of the container
+that writes to them, and the size of /dev/shm does not limit them.
 """
 
 import os
@@ -17,7 +17,7 @@ VARIABLE = "SPOTRUN_KEPT"
 def offer_memory(environment: MutableMapping[str, str]) -> None:
     """Open the files, empty, for all processes that are started with this environment.
 
-    Where the kernel does not allow it there are none: `keep` says so.
+    If the kernel does not allow it there are none, and `keep` says so.
     """
     _close(environment.pop(VARIABLE, ""))
     with suppress(OSError, AttributeError):  # AttributeError: there are none outside of Linux
@@ -27,7 +27,7 @@ def offer_memory(environment: MutableMapping[str, str]) -> None:
 
 
 def _close(offered: str) -> None:
-    """Close the files of an agent that this process was before; those of others are not ours."""
+    """Close the files of an agent that this process was before, and no files of others."""
     for name in offered.split(":"):
         file = name.removeprefix(f"/proc/{os.getpid()}/fd/")
         with suppress(OSError):

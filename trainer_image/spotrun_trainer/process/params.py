@@ -1,4 +1,4 @@
-"""The parameters of this training, as a search for good ones has chosen them."""
+"""The parameters of this training, as a search has chosen them."""
 
 import json
 import os
@@ -22,14 +22,14 @@ class Params(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
             raise KeyError(
-                f"there is no parameter {name!r}: this training has "
+                f"there is no parameter {name!r}: this training has the parameters "
                 f"{', '.join(map(repr, self._values)) or 'none'}; give params() a default for one "
                 "that only some trials have"
             )
         return self._values[name]
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a Value, of the type that it has
-        if name.startswith("__"):  # for copy and pickle to ask
+        if name.startswith("__"):  # asked for by copy and pickle
             raise AttributeError(name)
         try:
             return self[name]
@@ -52,7 +52,7 @@ class Params(Mapping[str, Any]):
 def params(defaults: Mapping[str, Value] | None = None, /, **more: Value) -> Params:
     """Return the parameters of this trial: `params(lr=1e-3, layers=2)`.
 
-    In a trial of a TuningJob they are the trial's; elsewhere, as on a laptop, the defaults. A
+    In a trial of a TuningJob they are the trial's; elsewhere, such as on a laptop, the defaults. A
     parameter that has a default must be of its type: an int where the default is one, and a float
     also where the trial has a whole number.
     """
@@ -82,7 +82,7 @@ def _read(text: str) -> dict[str, Value]:
     )
     if not is_flat:
         raise ValueError(
-            f"{ENV} is a JSON object of numbers, texts and booleans by name, such as "
+            f"{ENV} must be a JSON object of numbers, texts and booleans by name, such as "
             f'{{"lr": 0.001}}, not {text[:80]!r}'
         )
     return dict(content)
@@ -94,6 +94,6 @@ def _typed(name: str, value: Value, default: Value) -> Value:
     if type(value) is not type(default):
         raise ValueError(
             f"the parameter {name} is {value!r} in this trial, but its default {default!r} is of "
-            f"type {type(default).__name__}: let both be of one type"
+            f"type {type(default).__name__}: give both the same type"
         )
     return value

@@ -1,4 +1,4 @@
-"""A process that ends with the one that started it, however that ends."""
+"""A process that ends when its parent does, whatever ends the parent."""
 
 import ctypes
 import signal
@@ -7,5 +7,5 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends."""
+    """Let Linux kill this process when the thread that started it ends."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

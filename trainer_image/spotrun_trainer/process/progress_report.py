@@ -1,4 +1,4 @@
-"""The report of a training process to the agent of its worker: the content of `progress.json`.
+"""The report of a training process to its worker's agent: the content of `progress.json`.
 
 Any program may have written the file, so each value is checked as it is read. Standard library
 only: this is imported before torch is.
@@ -13,9 +13,9 @@ from typing import Any, Literal, cast, get_args
 from spotrun import wire
 
 FILE_BYTES = 65_536
-"""The largest file that is read: it has no certificates, and tracebacks are cut."""
+"""The largest file that is read: it contains no certificates, and tracebacks are cut."""
 _FAILURE_CHARACTERS = 4_096
-_MOST_PROCESSES = 1_024  # of a worker; each is a file to look at
+_MOST_PROCESSES = 1_024  # of a worker; each has a file to check
 _CHECKPOINT = re.compile(r"step-\d{1,16}\.g\d{1,10}")
 
 Exiting = Literal["departed", "preempted"]
@@ -31,7 +31,7 @@ class TrainerProgress:
     ready: bool = False  # warm: it could enter a world now without a restart
     in_process: bool = False  # it can change worlds without a restart
     saves_on_order: bool = False  # it saves when `orders.checkpoint` in world.json has grown
-    needs_boundary: bool = False  # but not after its world has broken
+    needs_boundary: bool = False  # in process only between steps, not after its world has broken
     broken: int = 0  # the world whose group broke under it: it waits for the next world
     step: int = 0
     total: int | None = None
@@ -42,28 +42,28 @@ class TrainerProgress:
     data: float | None = None
     communicate: float | None = None
     microbatches: int | None = None  # of a step, of all processes together
-    # Of gradients that processes add up in a step; compressed, of an all-reduce that sends as much.
+    # Of gradients that processes sum in a step; if compressed, of an all-reduce that sends as much.
     sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, where the dataset says
-    checkpoint_seconds: float | None = None  # of this world, in which saving held steps up
+    checkpoint_seconds: float | None = None  # of this world, in which saves delayed steps
     metrics: tuple[wire.Metric, ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
     checkpoint_orders: int | None = None  # `orders.checkpoint` when it was begun
-    kept: str | None = None  # the newest step that the local tier has whole, by name
-    restored: str | None = None  # what training went on from, if its world did not name it
+    kept: str | None = None  # the newest step that is complete in the local tier, by name
+    restored: str | None = None  # what training continued from, if its world did not name it
     store: wire.StoreUse | None = None  # requests and bytes in this world, of this process
-    save_seconds: float | None = None  # of training, that the last save has cost
+    save_seconds: float | None = None  # of training time that the last save cost
     save_failure: str | None = None  # why saves fail since the last one that succeeded
     completed: bool = False  # training complete and the final checkpoint durable
     utilization: wire.Utilization = field(default_factory=wire.Utilization)
     failure: str | None = None  # a cut traceback, written before the process ends
-    exiting: Exiting | None = None  # it ends on purpose and is no failure
+    exiting: Exiting | None = None  # it ends on purpose, which is not a failure
     processes: int = 1  # of this worker that report, each in a file of its own
     left: int = field(default=0, compare=False)  # computed: the newest that all have left
 
 
 def of_worker(first: TrainerProgress, others: Sequence[TrainerProgress]) -> TrainerProgress:
-    """Combine the reports of a worker's processes: the worker is where the last of them is."""
+    """Combine the reports of a worker's processes: the worker is as far as the last of them."""
     every = (first, *others)
     return replace(
         first,
@@ -181,7 +181,7 @@ def _number(content: Mapping[str, Any], key: str, *, most: float) -> float | Non
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= most:  # which NaN is not, either
+    if not is_number or not 0 <= value <= most:  # which excludes NaN, too
         raise ValueError(f"{key} is a number from 0 to {most:g}, not {_shown(value)}")
     return float(value)
 

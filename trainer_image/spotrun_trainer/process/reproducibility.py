@@ -21,8 +21,8 @@ def check(saved: Mapping[str, Any] | None, here: Mapping[str, Any]) -> None:
     """Raise ValueError unless a checkpoint was made under the same conditions."""
     if saved is None:
         raise ValueError(
-            "deterministic=True cannot go on from a checkpoint that was made without it: the same "
-            "bits would not come out; start anew, or go on without it"
+            "deterministic=True cannot continue from a checkpoint that was made without it, "
+            "because the bits would differ: start a new training, or continue without it"
         )
     differing = [
         f"{name} was {saved.get(name)} and is {value}"
@@ -31,6 +31,6 @@ def check(saved: Mapping[str, Any] | None, here: Mapping[str, Any]) -> None:
     ]
     if differing:
         raise ValueError(
-            f"deterministic=True cannot go on from this checkpoint: {', '.join(differing)}; go on "
-            "under the same conditions, or without it"
+            f"deterministic=True cannot continue from this checkpoint: {', '.join(differing)}; "
+            "continue under the same conditions, or without it"
         )

@@ -1,7 +1,7 @@
 """Random numbers that are a function of (seed, step, microbatch), not of the process or time.
 
-So dropout is the same at every world size, a step that is repeated draws what it drew before, and
-there is nothing to put into a checkpoint.
+So dropout is the same at every world size, a repeated step draws the same numbers again, and a
+checkpoint need not contain any state of them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def seed_all(*parts: int) -> None:
     """Seed the generators of Python, of torch, and of numpy if the program uses it."""
     key = key_of(*parts)
     random.seed(key)
-    # Not torch.manual_seed: where CUDA is not in use yet that takes 170 us and remembers each call.
+    # Not torch.manual_seed: before CUDA is in use that takes 170 us and stores each call.
     torch.default_generator.manual_seed(key)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(key)

@@ -1,4 +1,4 @@
-"""The stage of this training that its processes are in, as the agent says in their environment."""
+"""The stage that this training's processes are in: the agent sets it in their environment."""
 
 import json
 import os
@@ -30,6 +30,6 @@ def stage_of(env: Mapping[str, str] = os.environ) -> Stage | None:
         return Stage(str(content["name"]), int(content.get("index", 0)), until_step)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
-            f'{ENV} is a JSON object such as {{"name": "warmup", "index": 0, "untilStep": 100}}, '
-            f"not {text[:80]!r}"
+            f'{ENV} must be a JSON object such as {{"name": "warmup", "index": 0, '
+            f'"untilStep": 100}}, not {text[:80]!r}'
         ) from error

@@ -1,11 +1,11 @@
 """Threads that call torch, and end before the interpreter does.
 
-Python (before 3.14) unwinds the stack of a thread that wants to go on while the main thread
-finalizes the interpreter. Where a call into torch returns there, or a tensor is let go of, C++
-cannot be unwound, and aborts the process (torch 2.15), although it had done all its work.
+Python (before 3.14) unwinds the stack of a thread that wants to continue while the main thread
+finalizes the interpreter. If a call into torch returns there, or a tensor is released, C++ cannot
+be unwound, and aborts the process (torch 2.15), although it had done all its work.
 
-gloo's own threads are such threads, too: they let go of a collective's Python objects a moment
-after the collective is done, and a script may end in this moment.
+gloo's own threads are such threads, too: they release a collective's Python objects a moment after
+the collective is done, and a script may end at this moment.
 """
 
 import atexit
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 EXIT_SECONDS = 2.0
-"""A thread that takes longer hangs, and hardly returns in the moment the process ends."""
+"""A thread that takes longer hangs, and is unlikely to return just when the process ends."""
 _LOOK_SECONDS = 0.001
 _GLOO_NAME = "Name:\tpt_gloo_runloop"  # as /proc says it
 _ASLEEP = "State:\tS (sleeping)"
@@ -38,7 +38,7 @@ def start(
     end: Callable[[], None] = lambda: None,
     seconds: float = EXIT_SECONDS,
 ) -> threading.Thread:
-    """Start a thread; when the process ends, `end` is called, and the thread is awaited so long."""
+    """Start a thread; at the process's end `end` is called, and the thread has `seconds`."""
     for thread in list(_endings):
         if not thread.is_alive():
             _endings.pop(thread, None)
@@ -50,7 +50,7 @@ def start(
 
 @atexit.register
 def _end_all() -> None:
-    # A fork of this process has none of them, and their locks may be held for ever.
+    # A fork of this process has none of the threads, and their locks may be held for ever.
     alive = [(thread, ending) for thread, ending in _endings.items() if thread.is_alive()]
     for _, ending in alive:
         ending.end()
@@ -61,7 +61,7 @@ def _end_all() -> None:
 
 @cache
 def await_gloo_at_exit() -> None:
-    """Wait, when the process ends, until gloo's threads have let go of what they used."""
+    """Wait, when the process ends, until gloo's threads have released what they used."""
     atexit.register(_await_gloo)
 
 
@@ -69,7 +69,7 @@ def _await_gloo() -> None:
     until = time.monotonic() + EXIT_SECONDS
     before = _gloo_threads()
     while before and time.monotonic() < until:
-        # This lets go of the interpreter's lock: a thread that waits for it is woken.
+        # This releases the interpreter's lock, and so wakes a thread that waits for it.
         time.sleep(_LOOK_SECONDS)
         now = _gloo_threads()
         if now == before and all(one.is_asleep for one in now.values()):
@@ -80,7 +80,8 @@ def _await_gloo() -> None:
 class _State(NamedTuple):
     is_asleep: bool
     switches: tuple[str, ...]
-    """The lines that say how often it has left its processor: one that slept on has not."""
+    """The lines that say how often the thread left its processor: one that kept sleeping did
+    not."""
 
 
 def _gloo_threads() -> dict[str, _State]:

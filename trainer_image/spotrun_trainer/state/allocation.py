@@ -1,4 +1,4 @@
-"""Room for the tensors of a state that is to be loaded and that nothing holds yet."""
+"""Room for the tensors of a state that will be loaded and that no object holds yet."""
 
 import os
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from spotrun_trainer.state.flatten import DTYPES, Spec
 
 
 def check_room(specs: Mapping[str, Spec]) -> None:
-    """Raise ValueError for more memory than there is, which Linux grants, and kills for later."""
+    """Raise ValueError for more memory than there is: Linux grants it, and kills later."""
     sizes = {name: spec.numel * spec.itemsize for name, spec in specs.items()}
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if (claimed := sum(sizes.values())) > there:
         name = max(sizes, key=sizes.__getitem__)
         raise ValueError(
             f"{name} would be {specs[name].title()}, and there is no room: {claimed / 2**30:.0f} "
-            f"GiB are asked for in all, the machine has {there / 2**30:.0f}"
+            f"GiB are asked for in all, and the machine has {there / 2**30:.0f} GiB"
         )
 
 

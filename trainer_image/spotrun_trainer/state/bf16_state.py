@@ -1,7 +1,7 @@
 """Optimizers that keep their moments in bfloat16 between two steps, and compute in 32 bits.
 
-Rounding to the nearest number would spoil an average that moves by a thousandth a step: that is
-less than half of bfloat16's resolution, so it would stand still. So numbers are rounded up or down
+Rounding to the nearest number would break an average that changes by a thousandth per step: that is
+less than half of bfloat16's resolution, so it would never change. So numbers are rounded up or down
 at random, and are right on average. The draws follow from the seed of the step, and are the same in
 all processes that hold the same part.
 """
@@ -22,8 +22,9 @@ _DROPPED_BITS = 16
 def bf16_state(optimizer: AnyOptimizer) -> AnyOptimizer:
     """Let an optimizer keep its state in bfloat16 between two steps, and return it.
 
-    That takes half the memory while microbatches are computed, and in checkpoints. Within a step
-    the state is there in 32 bits. It is for the steps of a `Run`, which has a seed for each.
+    That takes half the memory while microbatches are computed, and in checkpoints. While the
+    optimizer steps, the state is in 32 bits. Use it in the steps of a `Run`, which has a seed for
+    each.
     """
     optimizer.register_step_pre_hook(_widen)
     optimizer.register_step_post_hook(_narrow)
@@ -40,7 +41,7 @@ def _widen(optimizer: Optimizer, *_: object) -> None:
 def _narrow(optimizer: Optimizer, *_: object) -> None:
     generators: dict[torch.device, torch.Generator] = {}
     for state, name, value in _tensors(optimizer):
-        if value.dtype is torch.float32 and value.numel() > 1:  # others count steps
+        if value.dtype is torch.float32 and value.numel() > 1:  # others are step counters
             part = local(value)
             if part.device not in generators:
                 generator = torch.Generator(part.device)
@@ -49,7 +50,7 @@ def _narrow(optimizer: Optimizer, *_: object) -> None:
 
 
 def rounded(value: Tensor, generator: torch.Generator) -> Tensor:
-    """Round 32 bits to bfloat16, up or down with the odds of the distances."""
+    """Round 32 bits to bfloat16, up or down at random, the nearer number more often."""
     bits = value.contiguous().view(torch.int32)
     noise = torch.empty_like(bits).random_(0, 2**_DROPPED_BITS, generator=generator)
     kept = noise.add_(bits).bitwise_and_(-(2**_DROPPED_BITS))

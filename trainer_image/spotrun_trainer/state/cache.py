@@ -1,4 +1,4 @@
-"""A cache of a state's layout, valid while its tensors stay: thousands take time to examine."""
+"""A cache of a state's layout, valid while its tensors stay: to examine thousands takes time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter, eq
@@ -11,9 +11,9 @@ _FACTS: Sequence[Callable[[Tensor], object]] = (
     *(Tensor.data_ptr, Tensor.size, Tensor.is_contiguous),
     *(attrgetter("dtype"), attrgetter("device")),
 )
-"""The facts that a layout is made of. Each may change of a tensor object that stays: `.data` can be
-set, and methods such as `t_` and `resize_` work in place. Strides, which take longer, follow from
-the size of those that are contiguous."""
+"""The facts that determine a layout. Each may change while the tensor object stays the same:
+`.data` can be set, and methods such as `t_` and `resize_` work in place. Strides, which take longer
+to read, follow from the size if a tensor is contiguous."""
 
 
 class LastFlat:
@@ -32,7 +32,7 @@ class LastFlat:
         return self._layout is None
 
     def complete(self, flat: Flat) -> bool:
-        """Give a state the last one's layout if its tensors are alike; return whether they are."""
+        """Give a state the last one's layout if the tensors are alike; return whether they are."""
         if self._layout is None or list(flat.tensors) != self._names:
             return False
         try:
@@ -40,7 +40,7 @@ class LastFlat:
             # for a quarter of a second.
             is_like = all(map(eq, _facts(flat.tensors.values()), self._facts))
             is_like = is_like and _strides(flat, self._strides) == self._strides
-        except RuntimeError:  # one is not dense now; flattening refuses it
+        except RuntimeError:  # a tensor is not dense now; flattening refuses it
             return False
         if is_like:
             flat.layout, flat.volatile = self._layout, self._volatile

@@ -1,8 +1,8 @@
-"""The values that an optimizer takes over from the stage before, and those that its script changes.
+"""The values that an optimizer keeps from the stage before, and those that its script changes.
 
-A checkpoint has all of an optimizer and of its schedule. In a new stage they go on as they were,
-but for what the script says differently than it said in the stage before: another learning rate
-takes the schedule with it, at the place where that is.
+A checkpoint has all of an optimizer and of its schedule. In a new stage they continue unchanged,
+except for values that the script sets differently than in the stage before: another learning rate
+scales the schedule, which continues at its place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-_RATE, _FIRST_RATE = "lr", "initial_lr"  # a schedule has changed the first of them already
+_RATE, _FIRST_RATE = "lr", "initial_lr"  # a schedule changes the first of them
 
 Given = dict[str, list[dict[str, Any]]]
 """The options of each optimizer's groups, by the name under which it is tracked."""
@@ -28,7 +28,7 @@ def given_options(things: Mapping[str, object]) -> Given:
 
 
 def apply_changes(things: Mapping[str, object], before: Given, now: Given) -> None:
-    """Apply what the script says differently now to what came from the checkpoint."""
+    """Apply the values that the script has changed to those from the checkpoint."""
     for name, thing in things.items():
         if not isinstance(thing, Optimizer):
             continue

@@ -1,8 +1,8 @@
 """A training state as one flat tree: tensors by name, and everything else as JSON.
 
-Nothing here can execute anything: what is no number, string, bool, None, list, tuple, dict or
-tensor is refused when it is flattened, so a state can be read back without unpickling (by
-`unflatten`). JSON knows neither tuples nor keys that are no strings, so these are marked by objects
+Nothing here can execute code: a value that is not a number, string, bool, None, list, tuple, dict
+or tensor is refused when it is flattened, so a state can be read back without unpickling (by
+`unflatten`). JSON has neither tuples nor keys that are not strings, so these are marked by objects
 with a single key that begins with "$"; dicts that have such a key themselves are marked as well.
 """
 
@@ -34,7 +34,7 @@ DTYPES = {
     )
 }
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_PLAIN = {type(None), bool, int, str}  # what JSON has and reads back as it was
+_PLAIN = {type(None), bool, int, str}  # the types that JSON reads back unchanged
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Layout:
         first: dict[tuple[object, ...], str] = {}
         aliases = {}
         for name, tensor in tensors.items():
-            strides = None if tensor.is_contiguous() else tensor.stride()  # of size 1: anything
+            strides = None if tensor.is_contiguous() else tensor.stride()  # of size 1: any
             view = (tensor.data_ptr(), tensor.dtype, tensor.shape, strides, tensor.device)
             if tensor.numel() and (known := first.setdefault(view, name)) != name:
                 aliases[name] = known
@@ -96,7 +96,7 @@ class Layout:
 class Flat:
     """The live tensors, not copies of them, and the values around them.
 
-    One of them may require gradients, as a tensor of one's own object.
+    One of them may require gradients, such as a tensor of a script's own object.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -221,8 +221,8 @@ class _Flattener:
 def _keys_and_tensors(content: Mapping[Any, Any]) -> tuple[object, Iterable[Tensor]] | None:
     """Return the keys and tensors of a dict of tensors, of such dicts, or of plain ones; else None.
 
-    Thousands of these are in a state, and hardly change: so nothing is done here one by one. Plain
-    values, as the versions of a module's parts, are among the keys, with their types.
+    A state has thousands of these, and they hardly change: so nothing is done here one by one.
+    Plain values, such as the versions of a module's parts, are among the keys, with their types.
     """
     inner = content.values()
     keys: list[object] = [list(content), list(map(type, content))]
@@ -251,19 +251,19 @@ def _scalar(value: object) -> JSON:
 
 
 def _below(path: str, key: object) -> str:
-    # As JSON pointers do, or {"a": {"b": t}} and {"a/b": t} would share a name.
+    # Escaped as in JSON pointers: else {"a": {"b": t}} and {"a/b": t} would share a name.
     return f"{path}/" + str(key).replace("~", "~0").replace("/", "~1")
 
 
 def _unfit(tensor: Tensor) -> str | None:
     if type(tensor) not in PLAIN_KINDS:
-        return f"it is a {_name(type(tensor))}, and only plain tensors are saved yet"
+        return f"it is a {_name(type(tensor))}, and only plain tensors can be saved"
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         return "it is not dense: keep it as a dense tensor"
     if tensor.is_meta:
         return "it is on the meta device and has no content yet"
     if tensor.dtype not in DTYPES.values():
-        return f"its type {tensor.dtype} is not known here: convert it"
+        return f"spotrun does not know its type {tensor.dtype}: convert it"
     return None
 
 

@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 def undo_casts(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
     """Undo what torch's optimizers do to loaded state.
 
-    They cast tensors to their parameter's type, float32 moments of bfloat16 weights too, and take
-    strings for sequences of values to cast.
+    They cast tensors to their parameter's type, even float32 moments of bfloat16 weights, and treat
+    strings as sequences of values to cast.
     """
     keys = (key for group in saved["param_groups"] for key in group["params"])
     live = (parameter for group in optimizer.param_groups for parameter in group["params"])

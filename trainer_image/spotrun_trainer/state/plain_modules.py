@@ -1,9 +1,9 @@
 """The tensors of modules, read without `state_dict()`, which takes milliseconds for thousands.
 
-What a module saves follows from the names in its tree, unless a class, a hook or an instance has a
-say in it. So everything that it follows from is compared with what it was when `state_dict()` was
-called last, and while it is equal, the tensors are taken from where they are. Each comparison is
-made for all modules at once: a loop over them would take most of the time that is saved.
+What a module saves follows from the names in its tree, unless a class, a hook or an instance
+changes it. So everything that it follows from is compared with its value at the last call of
+`state_dict()`, and while it is equal, the tensors are read directly. Each comparison is made for
+all modules at once: a loop over them would take most of the time that is saved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _METHODS = (
     *("state_dict", "_save_to_state_dict", "get_extra_state", "__getattribute__"),
     *("parameters", "named_parameters", "_named_members", "modules", "named_modules"),
 )
-"""A class or an instance with one of these of its own is asked itself."""
+"""If a class or an instance overrides one of these, its `state_dict()` is called."""
 _DICTS = ("_modules", "_parameters", "_buffers")
 _HOOKS = ("_state_dict_pre_hooks", "_state_dict_hooks")
 _TRANSIENT = "_non_persistent_buffers_set"
@@ -49,7 +49,7 @@ class PlainModule:
         return cls(tree.facts, tree.num_modules, is_saved)
 
     def tensors(self, module: nn.Module) -> list[Tensor] | None:
-        """Return those of its `state_dict()`, in that order; None if its tree is another now."""
+        """Return the tensors of its `state_dict()`, in that order; None if its tree has changed."""
         tree = _tree(module, most=self.num_modules)
         if tree is None or tree.facts != self.facts:
             return None
@@ -65,7 +65,7 @@ class _Tree:
 
 
 def _tree(root: nn.Module, *, most: int | None = None) -> _Tree | None:
-    """Return all that the state follows from; None if something else has a say in it."""
+    """Return all that the state follows from; None if it depends on something else."""
     modules = _modules(root, most)
     attributes = list(map(vars, modules))
     kinds, versions = list(map(type, modules)), list(map(attrgetter("_version"), modules))
@@ -110,7 +110,7 @@ def _is_plain_class(kind: type) -> bool:
 
 
 def _are_plain(attributes: Sequence[dict[str, Any]]) -> bool:
-    """Whether modules with these attributes have dicts as all have, no hooks, no own methods."""
+    """Whether modules with these attributes have the usual dicts, no hooks, and no own methods."""
     try:
         dicts = chain.from_iterable(map(itemgetter(*_DICTS), attributes))
         if set(map(type, dicts)) != {dict}:

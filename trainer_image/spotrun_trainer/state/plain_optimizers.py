@@ -1,7 +1,7 @@
-"""The tensors of optimizers, read without `state_dict()`, where nothing but torch makes that.
+"""The tensors of optimizers, read without `state_dict()`, where only torch defines that.
 
-As for modules, all that the names in it follow from is compared with what it was before. Learning
-rates and the like are returned anew each time.
+As for modules, all that the names in it follow from is compared with its earlier value. Learning
+rates and the like are read again each time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class PlainOptimizer:
 
 
 def _facts(optimizer: Optimizer) -> tuple[Sequence[object], list[Tensor]] | None:
-    """Return all that the names follow from, and the tensors; None where others have a say."""
+    """Return all that the names follow from, and the tensors; None if they depend on more."""
     attributes, kind = vars(optimizer), type(optimizer)
     has_own = kind.state_dict is not Optimizer.state_dict or "state_dict" in attributes
     if has_own or any(attributes.get(hooks, True) for hooks in _HOOKS):
@@ -67,8 +67,8 @@ def _facts(optimizer: Optimizer) -> tuple[Sequence[object], list[Tensor]] | None
     tensors = list(chain.from_iterable(map(dict.values, inner)))
     if not set(map(type, keys)) <= {str} or not set(map(type, tensors)) <= {Tensor}:
         return None
-    # A parameter's number follows from its place among these, so an identity that another object
-    # has had before is none the worse.
+    # A parameter's number follows from its place among these, so it does no harm if another object
+    # had the same identity before.
     identities = list(map(id, state)), list(map(id, chain.from_iterable(parameters)))
     return (*identities, list(map(len, parameters)), list(map(len, inner)), keys), tensors
 

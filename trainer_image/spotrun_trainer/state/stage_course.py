@@ -1,4 +1,4 @@
-"""The stage of a training in its checkpoints: where it began, and what of the last one goes on."""
+"""The stage of a training in its checkpoints: where it began, and what it keeps of the last one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ class StageCourse:
     def __init__(self, stage: Stage | None, things: Mapping[str, object]) -> None:
         """Note what the script has given to its optimizers, before a checkpoint is loaded."""
         self.index = stage.index if stage is not None else 0
-        self.samples_before = 0  # of the stages before, whose data was other data
+        self.samples_before = 0  # of the stages before, which had other data
         self._stage = stage
         self._things = things
         self._began = 0
@@ -33,7 +33,7 @@ class StageCourse:
         }
 
     def go_on(self, extra: Mapping[str, Any]) -> bool:
-        """Go on from a checkpoint, or from a peer; return whether this begins the stage."""
+        """Continue from a checkpoint, or from a peer; return whether this begins the stage."""
         if self._stage is None:
             return False
         before = extra.get("stage") or {}

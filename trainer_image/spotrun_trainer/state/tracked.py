@@ -1,7 +1,7 @@
 """The state of a training: the objects given to `run.track`, as one tree and back.
 
-Loading goes into the tensors that are there, so parameters keep their identity, and all that hold
-one (an optimizer, a compiled graph, a bucket of gradients) stay valid. For that a load has two
+Loading writes into the existing tensors, so parameters keep their identity, and all objects that
+hold one (an optimizer, a compiled graph, a bucket of gradients) stay valid. For that a load has two
 steps: `landing` returns the tensors that the content goes into, and `load` gives the objects their
 state once it has arrived.
 """
@@ -37,17 +37,17 @@ class Stateful(Protocol):
     """An object that can be tracked: a module, optimizer, schedule, scaler, or your own class."""
 
     def state_dict(self) -> Any:  # noqa: ANN401  # torch's are typed so
-        """Return everything that is needed to go on from here."""
+        """Return everything that is needed to continue from here."""
 
     def load_state_dict(self, state_dict: Any) -> Any:  # noqa: ANN401
-        """Go on from a state."""
+        """Continue from a state."""
 
 
 @dataclass(frozen=True)
 class _Module:
     """A module's state as it was flattened last."""
 
-    plain: PlainModule | None  # None: only itself can say what it saves
+    plain: PlainModule | None  # None: only the module itself can say what it saves
     paths: Sequence[str]
     values: JSON
     settled: Sequence[int]
@@ -66,7 +66,7 @@ class Tracked:
     """The objects that make up a training, by name."""
 
     def __init__(self, mesh: object = None) -> None:
-        """Start with none; `mesh` are the processes that torch divides their tensors among."""
+        """Start with no objects; torch divides their tensors among the processes of `mesh`."""
         self._mesh = mesh
         self._things: dict[str, Stateful] = {}
         self._branches: dict[str, Branch] = {}
@@ -77,7 +77,9 @@ class Tracked:
     def add(self, name: str, thing: Stateful) -> None:
         """Track an object under a name that no other has."""
         if not name.isidentifier():
-            raise ValueError(f"{name!r} cannot name what is tracked: use a word like `model`")
+            raise ValueError(
+                f"{name!r} cannot be the name of a tracked object: use a word like `model`"
+            )
         if name in self._things:
             raise ValueError(f"{name} is tracked already: give each object a name of its own")
         for method in ("state_dict", "load_state_dict"):
@@ -160,7 +162,7 @@ class Tracked:
         return flatten(state, name, flat.tensors, self._branches)
 
     def is_weight(self, path: str, volatile: frozenset[str]) -> bool:
-        """Whether a tensor is a parameter or an optimizer's state, which all processes have alike.
+        """Whether a tensor is a parameter or an optimizer's state, equal in all processes.
 
         `volatile` are those of the state as it is now.
         """
@@ -197,7 +199,8 @@ class Tracked:
         found = {path: known[path] for path in shapes if path in known}
         if others := [path for path, one in found.items() if one.shape != shapes[path]]:
             differing = [
-                f"{path} is {[*shapes[path]]} there, {[*found[path].shape]} here" for path in others
+                f"{path} is {[*shapes[path]]} in the saved state, {[*found[path].shape]} here"
+                for path in others
             ]
             raise ValueError(f"the state does not fit what is tracked: {some_of(differing)}")
         return found
@@ -256,7 +259,8 @@ class Tracked:
                 undo_casts(thing, state)
 
     def _misfits(self, saved: Mapping[str, Spec], live: Mapping[str, Spec]) -> Iterator[str]:
-        # What optimizers and others hold comes and goes; a module's tensors are all there, always.
+        # Optimizers and other objects may have more or fewer tensors; a module always has all of
+        # its own.
         fixed = tuple(
             f"{name}/" for name, thing in self._things.items() if isinstance(thing, Module)
         )
@@ -269,7 +273,8 @@ class Tracked:
         if others := [name for name in sorted(saved) if saved[name] != live.get(name, saved[name])]:
             yield some_of(
                 [
-                    f"{name} is {saved[name].title()} there, {live[name].title()} here"
+                    f"{name} is {saved[name].title()} in the saved state, {live[name].title()} in "
+                    "this script"
                     for name in others
                 ]
             )
@@ -293,15 +298,15 @@ def _volatile(name: str, thing: Stateful, flat: Flat) -> set[str]:
 
 
 def _settled(module: Module) -> list[int]:
-    """Return the addresses of the parameters: what is there changes in an update only."""
+    """Return the addresses of the parameters: their content changes in an update only."""
     return [local(parameter).data_ptr() for parameter in module.parameters()]
 
 
 def _differing(what: str, saved: set[str], live: set[str]) -> Iterator[str]:
     if missing := live - saved:
-        yield f"{what} missing there: {some_of(sorted(missing))}"
+        yield f"{what} missing in the saved state: {some_of(sorted(missing))}"
     if extra := saved - live:
-        yield f"{what} unknown here: {some_of(sorted(extra))}"
+        yield f"{what} unknown to this script: {some_of(sorted(extra))}"
 
 
 def some_of(names: Sequence[str]) -> str:

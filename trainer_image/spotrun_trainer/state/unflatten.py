@@ -1,7 +1,7 @@
 """A state as it was before it was flattened: a tree of tensors and values, from its JSON.
 
 Only what `flatten` writes is read: each mark has one function that makes its value, and none of
-them runs what the content names.
+them runs anything that the content names.
 """
 
 from collections import Counter, OrderedDict
@@ -44,7 +44,7 @@ def _unflatten(value: JSON, tensors: Mapping[str, Tensor], marks: _Marks, depth:
             raise ValueError(f"its values name a tensor {str(inner)[:80]!r} that it does not have")
         return tensors[inner]
     if mark not in marks:
-        raise ValueError(f"its values have a mark {mark[:20]!r} that is not known here")
+        raise ValueError(f"its values have a mark {mark[:20]!r} that spotrun does not know")
     content = _content(mark, inner, tensors, marks, depth + 1)
     try:
         return marks[mark](content)
@@ -58,7 +58,7 @@ def _content(
     if mark != "$dict":
         return _unflatten(inner, tensors, marks, depth)
     if not isinstance(inner, list) or any(not _is_pair(pair) for pair in inner):
-        raise ValueError("its values have a $dict that is no list of pairs")
+        raise ValueError("its values have a $dict that is not a list of pairs")
     return [_unflatten(pair, tensors, marks, depth + 1) for pair in inner]
 
 

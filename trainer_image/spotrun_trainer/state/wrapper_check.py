@@ -10,7 +10,7 @@ from spotrun_trainer.parallel.mesh import is_within
 from spotrun_trainer.state.instances import derived_from, instances_of
 
 _WRAPPERS = {"DistributedDataParallel", "FullyShardedDataParallel"}
-"""Wrappers by name, for importing the second takes a quarter of a second."""
+"""Wrappers by name, because importing the second takes a quarter of a second."""
 
 
 def check_plain(name: str, thing: object, mesh: object = None) -> None:
@@ -36,7 +36,7 @@ def check_plain(name: str, thing: object, mesh: object = None) -> None:
 
 def check_unwrapped(things: Iterable[object]) -> None:
     """Raise ValueError if a tracked module was put into a wrapper elsewhere."""
-    if not distributed.is_initialized():  # no wrapper is made without
+    if not distributed.is_initialized():  # no wrapper can be made before
         return
     modules = [thing for thing in things if isinstance(thing, nn.Module)]
     tracked = {id(part) for module in modules for part in module.modules()}
@@ -55,8 +55,7 @@ def _wrapper(kind: type) -> str:
 
 def _refusal(name: str, kind: str) -> str:
     return (
-        f"{name} is wrapped in {kind}, which sums gradients over the processes that were there "
-        "when it was made, and step.update does so over those that are there now: leave the "
-        "wrapper and init_process_group out, write model = run.prepare(model), and give that to "
-        "run.track(...)"
+        f"{name} is wrapped in {kind}, which sums gradients over the processes that existed when "
+        "it was made, but step.update sums them over the present ones: remove the wrapper and "
+        "init_process_group, write model = run.prepare(model), and give that to run.track(...)"
     )

@@ -1,9 +1,9 @@
 """Modules' buffers (a BatchNorm's statistics) in a step that several processes compute.
 
-Every microbatch starts from the values that the step began with, and the step changes them by the
-mean of its microbatches' changes, or by another rule that the script names. So they are the same at
-every world size, and a discarded step changes nothing. Most buffers never change; checking those
-costs a comparison of version numbers.
+Every microbatch starts from the values at the beginning of the step, and the step changes them by
+the mean of its microbatches' changes, or by another rule that the script names. So they are the
+same at every world size, and a discarded step changes nothing. Most buffers never change; checking
+those costs a comparison of version numbers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.state.tracked import Rule
 
 Changes = dict[int, Tensor]
-"""The changes by the buffer's number, in float64."""
+"""The changes, by the buffer's number, in float64."""
 
 _COUNTS_FORWARDS = "num_batches_tracked"  # of torch's batch norm: grows by one in each step
 _OF_BATCH_NORM = {"running_mean", "running_var", _COUNTS_FORWARDS}
-"""The names that together are batch norm's statistics: each microbatch moves them a part of the way
-from the step's beginning, so they have a mean, and no sum."""
+"""The names of batch norm's statistics: each microbatch moves them a part of the way from the
+step's beginning, so their changes have a mean, but no sum."""
 
 
 @dataclass(slots=True)
@@ -33,11 +33,11 @@ class _Slot:
     tensor: Tensor
     copy: Tensor
     version: int
-    rule: Rule | None  # None: the script named none
+    rule: Rule | None  # None: the script named no rule
 
     @property
     def has_no_mean(self) -> bool:
-        """Whether a mean of changes makes no sense, as of counters and of positions in a queue."""
+        """Whether a mean of changes makes no sense, as for counters and positions in a queue."""
         is_counter = not self.copy.is_floating_point() and self.name != _COUNTS_FORWARDS
         return self.rule is None and is_counter
 
@@ -68,7 +68,7 @@ class Buffers:
     """The buffers of some modules."""
 
     def __init__(self, modules: Iterable[nn.Module], rules: Mapping[int, Rule] = {}) -> None:
-        """Watch the buffers of modules, each with the rule that is given for its id."""
+        """Watch the buffers of modules, each with the rule given for its id."""
         self.agreed: list[int] = []  # buffers that change, as all processes have agreed
         self._is_agreed = False
         self._slots: list[_Slot] = []
@@ -95,7 +95,7 @@ class Buffers:
     def agree(self, group: Group, changed: Collection[int], microbatches: int) -> None:
         """Agree with all processes on the buffers that change, unless that is known.
 
-        Raises ValueError, in all of them, for one that changes and has no mean.
+        Raises ValueError in all of them for a buffer that changes and has no mean.
         """
         if self._is_agreed:
             return
@@ -111,22 +111,22 @@ class Buffers:
             if microbatches > 1 and slot.has_no_mean:
                 raise ValueError(
                     f"the buffer {slot.name} holds whole numbers and changes in microbatches, "
-                    "which all begin with the same value: say what a step makes of that, "
-                    'run.track(model=model, buffers="sum") for counters, "last" to take over what '
-                    'the last one leaves, or "mean"'
+                    "which all begin with the same value: say how a step combines them, "
+                    'run.track(model=model, buffers="sum") for counters, "last" to keep '
+                    'the value after the last one, or "mean"'
                 )
 
     def forget_agreement(self) -> None:
-        """Agree again at the next step, for another buffer has changed in some process."""
+        """Agree again at the next step, because another buffer has changed in some process."""
         self._is_agreed = False
 
     def keep(self) -> None:
-        """Make the present values the ones that microbatches start from."""
+        """Let microbatches start from the current values."""
         for number in self._changed():
             self._slots[number].keep()
 
     def take_changes(self, *, is_last: bool = True) -> Changes:
-        """Return the changes that count, and restore the values from before."""
+        """Return the changes that count, and restore the earlier values."""
         changes = {}
         for number in self._changed():
             slot = self._slots[number]
@@ -182,5 +182,5 @@ def _owners(
             _, known = parts.get(id(part), (part, None))
             parts[id(part)] = part, rule or known
     for part, rule in parts.values():
-        if part._buffers:  # noqa: SLF001 - to see that one was replaced
+        if part._buffers:  # noqa: SLF001 - to see if one was replaced
             yield part._buffers, rule  # noqa: SLF001

@@ -1,8 +1,8 @@
 """Sums over processes in the order of a tree: the same bits at every world size.
 
 Each process sends the roots of its subtrees, cut into one chunk per process; the owner of a chunk
-adds them up in order, and all chunks are gathered. With one subtree per process that is the volume
-of a ring all-reduce.
+adds them up in order, and all chunks are gathered. With one subtree per process this sends as many
+bytes as a ring all-reduce.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class TreeGradients:
         self._leaves = leaves
         self._parts = [Bucket(part) for part in split(parameters, bucket_bytes)]
         self.parameters = [one for bucket in self._parts for one in bucket.parameters]
-        self.buckets: Sequence[Bucket] = ()  # none can be sent before the backward ends
+        self.buckets: Sequence[Bucket] = ()  # no bucket can be sent before the backward ends
         self._missing = 0
         self.drop()
 

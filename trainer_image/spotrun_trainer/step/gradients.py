@@ -1,9 +1,9 @@
 """The gradients of one optimizer: accumulated in fp32, summed over all processes.
 
-Three implementations of one protocol, `Gradients`. `LocalGradients`, for one process, leaves them
-where autograd puts them. `BucketedGradients` adds them into flat tensors and sums those over the
-group while the last backward still runs. `deterministic_reduce.TreeGradients` sums them in an order
-that makes the bits equal at every world size.
+The protocol `Gradients` has three implementations. `LocalGradients`, for one process, leaves
+gradients where autograd puts them. `BucketedGradients` adds them into flat tensors and sums those
+over the group while the last backward still runs. `deterministic_reduce.TreeGradients` sums them in
+an order that makes the bits equal at every world size.
 """
 
 import functools
@@ -37,7 +37,7 @@ class Gradients(Protocol):
 
     @property
     def can_keep(self) -> bool:
-        """Whether the sum of whole microbatches outlives a world that breaks."""
+        """Whether the sum of complete microbatches can be kept when the world breaks."""
 
     @property
     def buckets(self) -> Sequence[Bucket]:
@@ -62,7 +62,7 @@ class Gradients(Protocol):
         """Return the bytes of an all-reduce over so many processes that sends as much."""
 
     def keep(self) -> bool:
-        """Go back to what was summed here before the world broke; return whether that is there.
+        """Go back to what was summed here before the world broke; return whether that exists.
 
         A microbatch that was not taken over is dropped.
         """
@@ -71,7 +71,7 @@ class Gradients(Protocol):
         """Drop the gradients."""
 
     def follow(self, group: Group) -> bool:
-        """Sum over this group from now on; return False if another class fits it better."""
+        """Sum over this group from now on; return False if another class fits the group better."""
 
     def close(self) -> None:
         """Remove all hooks: another implementation takes over."""
@@ -80,7 +80,7 @@ class Gradients(Protocol):
 class LocalGradients:
     """The gradients of a single process in full precision: just `parameter.grad`."""
 
-    can_keep = False  # autograd may have added some of a microbatch
+    can_keep = False  # autograd may have added a part of a microbatch
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -103,10 +103,10 @@ class LocalGradients:
             self._is_dense = True
 
     def reduce(self) -> int:
-        """Return 0: missing ones do not matter.
+        """Return 0: missing gradients do not matter.
 
-        What processes that share a layer add up they add up here: after the commit, a loss amid it
-        would leave some without a step that others have applied.
+        Processes that share a layer add up its gradients here: if they did it after the commit, a
+        loss during it would leave some without a step that others have applied.
         """
         for parameter in self.parameters:
             if is_divided(parameter):
@@ -143,8 +143,8 @@ class LocalGradients:
 class BucketedGradients:
     """Flat sums, reduced over the group in a fixed order.
 
-    In the last backward of a phase a bucket is sent as soon as it is complete and those before it
-    were sent. That requires exactly one backward per microbatch, which the first step shows.
+    In the last backward of a phase a bucket is sent as soon as it is complete and the previous ones
+    are sent. That requires exactly one backward per microbatch, which the first step shows.
     """
 
     can_keep = True
@@ -159,11 +159,11 @@ class BucketedGradients:
         ]
         self.parameters = [one for bucket in self.buckets for one in bucket.parameters]
         self._has_one_backward: bool | None = None
-        self._has_one_graph = True  # each microbatch, so it shows which parameters are used
-        self._graph = _NO_GRAPH  # that gradients came from in the present microbatch
+        self._has_one_graph = True  # each microbatch has one, so it shows which parameters are used
+        self._graph = _NO_GRAPH  # the graph of the gradients in the current microbatch
         self._has_taken = False
         self._is_last = False  # the next backward is the step's last
-        self._is_left_in_grad = False  # what that has computed, until its sum is there
+        self._is_left_in_grad = False  # its gradients stay there until their sum is complete
         self._hooks: list[RemovableHandle] = []
         self.follow(reducer.group)
 
@@ -196,16 +196,16 @@ class BucketedGradients:
         return sums_of(self.buckets, some_missing=some_missing)
 
     def note_applied(self, *, some_missing: bool) -> None:
-        """Keep what was left out of the sums for the next ones."""
+        """Keep what the sums left out, for the next sums."""
         for bucket in self.buckets:
             bucket.keep_rest(some_missing=some_missing)
 
     def sync_bytes(self, size: int) -> int:
-        """Return those of all buckets."""
+        """Return the bytes of all buckets."""
         return sum(bucket.sync_bytes(size) for bucket in self.buckets)
 
     def keep(self) -> bool:
-        """Go back to before buckets were sent, but for those that are summed."""
+        """Go back to the state before buckets were sent, except for those that are summed."""
         is_whole = self._is_left_in_grad
         self._begin_anew()
         kept = [bucket.keep(is_whole=is_whole) for bucket in self.buckets]
@@ -219,8 +219,8 @@ class BucketedGradients:
             bucket.drop()
 
     def follow(self, group: Group) -> bool:
-        """Use another group with the same flat tensors; with one process they are of no use."""
-        # Where torch divides parameters it adds gradients up itself, within a backward.
+        """Use another group with the same flat tensors; with one process these are not useful."""
+        # If torch divides parameters it adds gradients up itself, within a backward.
         if group.size > 1 and not self._hooks and not any(map(is_divided, self.parameters)):
             self._hooks = [
                 parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
@@ -229,7 +229,7 @@ class BucketedGradients:
                 for bucket in self.buckets
                 for parameter in bucket.parameters
             ]
-        # With compression also who is alone goes on: what it left out before is applied then.
+        # With compression a single process continues too: what it left out before is applied then.
         is_kept = self._reducer.compression is not None
         return is_kept or not LocalGradients.fits(self.parameters, group)
 
@@ -250,7 +250,7 @@ class BucketedGradients:
         if bucket.work is not None:
             raise ValueError(
                 "the last microbatch of this step went through backward twice, which none before "
-                "did, and its first gradients are on their way: add the losses up, and call "
+                "did, and its first gradients are already being sent: add the losses up, and call "
                 "step.backward once"
             )
         bucket.arrived += 1
@@ -263,7 +263,7 @@ class BucketedGradients:
     def _enter_graph(self, graph: int) -> None:
         """Note the first gradient of a backward.
 
-        Where a microbatch has several backwards (checkpointing with use_reentrant=True nests them),
+        If a microbatch has several backwards (checkpointing with use_reentrant=True nests them),
         none of them shows what the others will compute.
         """
         self._has_one_graph &= self._graph == _NO_GRAPH
@@ -278,16 +278,16 @@ class BucketedGradients:
 
 
 def sums_of(buckets: Sequence[Bucket], *, some_missing: bool) -> list[Tensor | None]:
-    """Return sums by parameter; marks are fetched, at once, only if some gradients are missing."""
+    """Return sums by parameter; marks are fetched, together, only if some gradients are missing."""
     views = [view for bucket in buckets for view in bucket.views]
-    if not some_missing or not views:  # none if all parameters of the optimizer are frozen
+    if not some_missing or not views:  # no views if all parameters of the optimizer are frozen
         return list(views)
     marks = torch.cat([bucket.marks.to(buckets[0].marks) for bucket in buckets]).tolist()
     return [view if mark else None for view, mark in zip(views, marks, strict=True)]
 
 
 def plain_bytes(parameters: Sequence[nn.Parameter]) -> int:
-    """Return the bytes of the sums of their gradients."""
+    """Return the bytes of the sums of the parameters' gradients."""
     return sum(local(one).numel() * accumulation_dtype(one).itemsize for one in parameters)
 
 

@@ -1,10 +1,11 @@
 """Updates of a process by itself within a step (local SGD, DiLoCo: Douillard et al. 2023).
 
-A process takes inner steps on its own microbatches. At the end of the step how far its weights have
-moved is its gradient, for the outer optimizer; and they go back to where the step began. So all
-that is tracked is the same in all processes whenever they meet, commit, save, or send it.
+A process takes inner steps on its own microbatches. At the end of the step, the distance that its
+weights have moved is its gradient for the outer optimizer, and the weights go back to their values
+at the start of the step. So all tracked state is the same in all processes whenever they meet,
+commit, save, or send it.
 
-The inner optimizer's state is each process's own, and changes with a step or not at all.
+Each process has its own state of the inner optimizer, which changes only with an applied step.
 """
 
 from copy import deepcopy
@@ -26,14 +27,14 @@ class InnerSteps:
         self._before: list[tuple[nn.Parameter, Tensor]] = []  # weights
 
     def update(self, optimizer: Optimizer, weight: float | Tensor, clip: float | None) -> None:
-        """Take one, by the gradients of losses that have so much weight together."""
+        """Take an inner step, by the gradients of losses with this total weight."""
         if self._optimizer is None:
             self._optimizer, self._state = optimizer, deepcopy(optimizer.state_dict())
             self._before = [(one, one.detach().clone()) for one in _parameters(optimizer)]
         if self._optimizer is not optimizer:
             raise ValueError(
-                "step.inner_update got two optimizers in one step: one inner optimizer has all "
-                "parameters, in groups where they differ"
+                "step.inner_update got two optimizers in one step: give one inner optimizer all "
+                "parameters, in groups if they need different options"
             )
         parameters = _parameters(optimizer)
         gradients = [one.grad for one in parameters if one.grad is not None]
@@ -49,7 +50,7 @@ class InnerSteps:
         self.count += 1
 
     def hand_over(self, weight: float | Tensor) -> None:
-        """Set how far weights have moved, times the weight, as gradients, and move them back."""
+        """Set how far weights have moved, times `weight`, as gradients, and move weights back."""
         with torch.no_grad():
             for parameter, before in self._before:
                 parameter.grad = (before - parameter).mul_(weight)

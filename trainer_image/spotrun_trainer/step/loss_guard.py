@@ -1,7 +1,7 @@
 """The check before a step is applied: a loss that is not finite would ruin the weights for good.
 
-The checks use only the step's sums, which all processes have alike. So all of them skip a step, or
-none does.
+The checks use only the step's sums, which are the same in all processes. So all of them skip a
+step, or none does.
 """
 
 import math
@@ -17,10 +17,10 @@ from spotrun_trainer.telemetry.console import say
 
 MOST_IN_A_ROW = 25
 """Single batches may have a loss that is not finite, and a GradScaler that begins with 2^16 finds
-its scale within as many steps; after so many the model is ruined."""
+its scale within this many steps; after more such steps in a row the model is ruined."""
 
-_ASKED_AT_ONCE = 2**22  # numbers, of which isfinite makes copies
-_LOOKED_AT = 16  # operations: a scaled loss may be divided, or added to another
+_ASKED_AT_ONCE = 2**22  # numbers; isfinite copies them
+_LOOKED_AT = 16  # operations: a scaled loss may be divided, or added to another loss
 
 
 class NotFiniteError(Exception):
@@ -28,7 +28,7 @@ class NotFiniteError(Exception):
 
 
 def are_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers in the tensors are finite; each device is waited for once."""
+    """Whether all numbers in the tensors are finite; waits once for each device."""
     found: dict[torch.device, list[Tensor]] = {}
     for tensor in tensors:
         pieces = torch.split(tensor.detach().flatten(), _ASKED_AT_ONCE)
@@ -39,7 +39,7 @@ def are_finite(tensors: Iterable[Tensor]) -> bool:
 def why_not_by_sums(loss: float, weight: float) -> str:
     """Return why a step with this loss is not applied; an empty text if it is."""
     if weight == 0:
-        return "its losses have a weight of 0 together"
+        return "the weights of its losses add up to 0"
     return "" if math.isfinite(loss) else f"its loss is {loss}"
 
 
@@ -49,7 +49,7 @@ def why_not_by_norm(norm: float) -> str:
 
 
 def is_of_numbers(why: str) -> bool:
-    """Whether a number was not finite; a step without weight is merely empty."""
+    """Whether a number was not finite; a step without weight is only empty."""
     return bool(why) and not why.startswith("its losses")
 
 
@@ -57,7 +57,7 @@ class Scaler:
     """torch's GradScaler, for gradients that are summed over all processes."""
 
     def __init__(self, scaler: GradScaler, *, is_own: bool = False) -> None:
-        """Wrap a scaler: `run.prepare`'s own one, or one of the script."""
+        """Wrap a scaler: the one of `run.prepare`, or one of the script."""
         self._scaler = scaler
         self.is_own = is_own
 
@@ -71,17 +71,17 @@ class Scaler:
         return float(self._scaler.get_scale())
 
     def scaled(self, loss: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a loss unscaled and scaled, from either of the two."""
+        """Return a loss unscaled and scaled, given either of the two."""
         if not self._scaler.is_enabled():
             return loss.detach(), loss
-        scale: Any = self._scaler._scale  # noqa: SLF001 - whether it was multiplied by just that
+        scale: Any = self._scaler._scale  # noqa: SLF001 - was the loss multiplied by exactly that?
         if scale is not None:
             if _multiplies_by(loss.grad_fn, scale):
                 return loss.detach() / scale, loss
             if any(_multiplies_by(one, scale) for one in _last_nodes(loss)):
                 raise ValueError(
-                    "step.backward got a loss that was computed from a scaled one: give it the "
-                    "loss as it is, or scaler.scale(loss) itself"
+                    "step.backward got a loss that was computed from a scaled loss: give it the "
+                    "unscaled loss, or scaler.scale(loss) itself"
                 )
         return loss.detach(), self._scaler.scale(loss)
 
@@ -105,7 +105,7 @@ def _multiplies_by(node: object, scale: Tensor) -> bool:
 
 
 def _last_nodes(loss: Tensor) -> list[Any]:
-    """Return the last few operations that a loss was computed by."""
+    """Return the last few operations that computed a loss."""
     nodes: list[Any] = [loss.grad_fn]
     for node in nodes:
         before = (one for one, _ in getattr(node, "next_functions", ()) if one is not None)
@@ -114,7 +114,7 @@ def _last_nodes(loss: Tensor) -> list[Any]:
 
 
 class Streak:
-    """The latest steps in a row that had a number that was not finite."""
+    """The latest steps in a row with a number that was not finite."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -127,13 +127,13 @@ class Streak:
         if self.steps == MOST_IN_A_ROW:
             raise NotFiniteError(
                 f"{self.steps} steps in a row, up to step {step}, were skipped ({skipped[0]}). "
-                "Nothing of them was applied or saved: go on from the last checkpoint with clip= "
+                "None of them was applied or saved: continue from the last checkpoint with clip= "
                 "or a lower learning rate, or without the samples that cause it"
             )
 
 
 class OwnScaler(GradScaler):
-    """The scaler that `run.prepare` makes for float16: a script does not know of it."""
+    """The scaler that `run.prepare` makes for float16: the script does not know it."""
 
 
 def scaler_in(things: Iterable[object]) -> Scaler | None:
@@ -144,19 +144,19 @@ def scaler_in(things: Iterable[object]) -> Scaler | None:
             isinstance(one, OwnScaler) for one in found
         )
         raise ValueError(
-            f"two GradScalers are tracked{own}: one scales the losses of all optimizers"
+            f"two GradScalers are tracked{own}: use one for the losses of all optimizers"
         )
     return Scaler(found[0], is_own=isinstance(found[0], OwnScaler)) if found else None
 
 
 def check_scaler(own: Scaler | None, given: GradScaler | None, *, is_in_parts: bool) -> None:
-    """Raise ValueError if an update got no scaler though one is tracked, or another one."""
+    """Raise ValueError if an update got no scaler although one is tracked, or a different one."""
     if own is None and given is None:
         return
     if given is None and own is not None and not own.is_own:
         raise ValueError(
-            "a GradScaler is tracked, and gradients are scaled by it: leave scaler.step(...) and "
-            "scaler.update() out, and call step.update(..., scaler=scaler)"
+            "a GradScaler is tracked, and gradients are scaled by it: remove scaler.step(...) and "
+            "scaler.update(), and call step.update(..., scaler=scaler)"
         )
     if given is not None and (own is None or not own.is_of(given)):
         raise ValueError(
@@ -165,7 +165,7 @@ def check_scaler(own: Scaler | None, given: GradScaler | None, *, is_in_parts: b
         )
     if is_in_parts:
         raise ValueError(
-            "a scaler has to see whether the whole gradient is finite, and a process has that of "
-            "its part of the model only: train in bfloat16 where Run(shards=...) is above 1, or "
-            "with the stages of a pipeline"
+            "a scaler must see whether the whole gradient is finite, but a process has the "
+            "gradient of its part of the model only: train in bfloat16 if Run(shards=...) is "
+            "above 1, or with the stages of a pipeline"
         )

@@ -24,7 +24,7 @@ from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
 from spotrun_trainer.step.vote import StepVote
 
-_OUTSIDE = -1  # outside of microbatches draws are the same on every rank
+_OUTSIDE = -1  # outside microbatches random draws are the same on every rank
 
 
 class RehearsedError(Exception):
@@ -32,7 +32,7 @@ class RehearsedError(Exception):
 
 
 class Schedule(Protocol):
-    """A learning rate schedule, as torch has them."""
+    """A learning rate schedule as in torch."""
 
     def step(self) -> object:
         """Take one step."""
@@ -52,8 +52,8 @@ class Phase:
     """One phase: microbatches, gradients, commit, update.
 
     Nothing is applied before the commit has returned: by then every process has all sums, so either
-    all of them apply the step, or the world has broken and it is repeated. A phase that was applied
-    before the world broke in a later one has its outcome already, and nothing to compute.
+    all of them apply the step, or the world has broken and the step is repeated. If the world
+    breaks in a later phase, an applied phase has its outcome already, and computes nothing.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Phase:
         gives_up: bool = False,
         is_kept: bool = False,
     ) -> None:
-        """Begin a phase; `is_kept` says that what is computed of it outlives the world."""
+        """Begin a phase; `is_kept` says that computed microbatches are kept if the world breaks."""
         self._context = context
         self._is_settled = outcome is not None
         self.outcome = outcome
@@ -82,7 +82,7 @@ class Phase:
             self._sums = [self._partial.sums]
         else:
             self._sums = [] if context.deterministic else [self._new_sums()]
-        self._present: Sums | None = None  # of the microbatch that is computed
+        self._present: Sums | None = None  # of the microbatch that is being computed
         self._since_inner: float | Tensor = 0.0  # weight of losses
         self._is_begun = False
         self._is_through = False
@@ -91,7 +91,7 @@ class Phase:
         """Yield the microbatches of this process, on its device."""
         if self._is_begun:
             raise ValueError(
-                "the microbatches of a step are gone through once: to train two models on them, "
+                "a step gives its microbatches only once: to train two models on them, "
                 'use `with step.phase("name"):` for each'
             )
         self._is_begun = True
@@ -133,8 +133,8 @@ class Phase:
             )
         if weight is None:
             raise ValueError(
-                "step.backward needs weight=, the number of things that the loss is a sum of "
-                "(targets, tokens), or mean_of=, that which it is the mean of"
+                "step.backward needs weight=, the number of things (targets, tokens) whose losses "
+                "it sums, or mean_of=, the number over which it is the mean"
             )
         if loss.numel() != 1:
             raise ValueError(
@@ -152,11 +152,11 @@ class Phase:
         scaled.backward()  # type: ignore[no-untyped-call]
 
     def inner_update(self, optimizer: Optimizer, clip: float | None) -> None:
-        """Update by this process's gradients alone, until `update` sums up what came of it."""
+        """Update by this process's gradients alone; `update` later sums up the results."""
         context = self._context
         if context.inner.count == 0:
             check_inner(context, optimizer)
-            context.finish_giving()  # what is tracked changes: nobody may read it any more
+            context.finish_giving()  # the tracked state changes, so no process may read it any more
             context.before_change()
         context.inner.update(optimizer, self._since_inner, clip)
         self._since_inner = 0.0
@@ -173,13 +173,13 @@ class Phase:
         if group.plan.pipeline == 1:
             raise ValueError(
                 "step.pipeline needs Run(parallel=Parallel(pipeline=...)) with 2 stages or more: "
-                "where one process has all layers call step.backward"
+                "if one process has all layers, call step.backward"
             )
         stage = group.plan.stage_of(group.number)
         is_first, is_last = stage == 0, stage == group.plan.pipeline - 1
         schedule = context.schedules.of(make, group)
         loss = compute(schedule, inputs, target, is_first=is_first, is_last=is_last)
-        group.check()  # a broken world's numbers are of no use
+        group.check()  # the numbers of a broken world are useless
         self._summing.add(loss.to(context.device), weight)
 
     def update(
@@ -195,12 +195,12 @@ class Phase:
             return self.outcome
         self._check_through()
         context = self._context
-        context.group.check()  # the last microbatch may be of a broken world
+        context.group.check()  # the last microbatch may come from a broken world
         group = context.group
         if clip is not None and group.is_divided_by_script:
             raise ValueError(
-                "clip= needs the norm of the whole gradient, and a process has that of its part of "
-                "the model only: leave clip out where Run(shards=...) is above 1"
+                "clip= needs the norm of the whole gradient, but a process has the gradient of "
+                "its part of the model only: leave clip out if Run(shards=...) is above 1"
             )
         check_schedules(schedules)
         check_tracked(context, optimizers, schedules)
@@ -220,7 +220,7 @@ class Phase:
             context.partial = context.resumption = None  # all apply it, or all drop it
         votes = committed.votes
         if votes.too_large:
-            context.buffers.forget_agreement()  # some have computed nothing that would change any
+            context.buffers.forget_agreement()  # some have computed nothing that changes a buffer
             context.begin_anew()
             raise TooLargeError(context.batch.microbatch, is_agreed=True)
         context.before_change()
@@ -243,7 +243,9 @@ class Phase:
     def loss(self) -> Tensor:
         """The global mean; `float(loss)` waits for it."""
         if self.outcome is None:
-            raise ValueError("step.loss is known after step.update(...): it is a sum over all")
+            raise ValueError(
+                "step.loss is known after step.update(...): it is a sum over all processes"
+            )
         return self.outcome.totals[0] / self.outcome.totals[1]
 
     @property
@@ -256,7 +258,9 @@ class Phase:
     def sums(self) -> dict[str, Tensor]:
         """The script's own numbers, each summed over all microbatches."""
         if self.outcome is None:
-            raise ValueError("step.sums is known after step.update(...): they are sums over all")
+            raise ValueError(
+                "step.sums is known after step.update(...): they are sums over all processes"
+            )
         names = self._context.sum_names
         return dict(zip(names, self.outcome.totals[2 : 2 + len(names)].unbind(), strict=True))
 
@@ -278,8 +282,8 @@ class Phase:
         """Raise ValueError if it was not updated."""
         if self.outcome is None:
             raise ValueError(
-                f"{what} ended without step.update(...): every process has to update in every "
-                "step, also where it was dealt no microbatches, for all agree there"
+                f"{what} ended without step.update(...): every process must call it in every step, "
+                "even if it was dealt no microbatches, because all processes agree there"
             )
 
     def _new_sums(self) -> Sums:
@@ -287,7 +291,7 @@ class Phase:
 
     @property
     def _summing(self) -> Sums:
-        """The sums of the present microbatch, or those of all behind the last one."""
+        """The sums of the current microbatch; after the last one, those of all."""
         return self._present or self._sums[-1]
 
     def _take(self, microbatch: int) -> None:
@@ -301,7 +305,7 @@ class Phase:
         self._present = None
 
     def _hand_over(self, gradients: Sequence[Gradients]) -> None:
-        """Take what inner steps have come to for this process's gradient."""
+        """Use the result of the inner steps as this process's gradient."""
         context = self._context
         if context.inner.count == 0:
             return
@@ -317,7 +321,7 @@ class Phase:
     def _conclude(
         self, gradients: Sequence[Gradients], *, is_applied: bool, some_missing: bool
     ) -> None:
-        """Keep what the step leaves to the next one in this process alone, or undo it."""
+        """Keep what the step leaves to the next one in this process only, or undo it."""
         if not is_applied:
             self._context.inner.set_back()
             return
@@ -333,6 +337,7 @@ class Phase:
             )
         if not self._is_through:
             raise ValueError(
-                "step.update came before the step's microbatches were gone through: leave the loop "
-                "`for batch in step` by its end, never by break, or the sums are of another batch"
+                "step.update was called before the end of the step's microbatches: let the loop "
+                "`for batch in step` run to its end, without break, or the sums are of another "
+                "batch"
             )

@@ -1,4 +1,4 @@
-"""Outcomes of phases that outlive a world, within a step that is repeated."""
+"""Outcomes of phases that remain valid in the next world, within a step that is repeated."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace

@@ -38,7 +38,7 @@ class StepObserver(Protocol):
 
     @property
     def settled(self) -> list[Outcome]:
-        """The outcomes of the present step's applied phases, which a step appends to."""
+        """The outcomes of the current step's applied phases; a step appends to them."""
 
     def done(self, votes: StepVote) -> None:
         """Called once all processes have applied the step."""
@@ -63,9 +63,9 @@ class Step:
         gives_up: bool = False,
         resumption: Resumption | None = None,
     ) -> None:
-        """Make a step; one that gives up computes nothing, and has all processes drop it.
+        """Make a step; one that gives up computes nothing, and makes all processes drop it.
 
-        `resumption` is this process's part of one that goes on after the world broke.
+        `resumption` is this process's part of a step that continues after the world broke.
         """
         self.number = number  # the first is 1
         self._context = context
@@ -73,9 +73,9 @@ class Step:
         self._samples = samples  # used before this step
         self._gives_up = gives_up
         self._resumption = resumption
-        self._given = list(observer.settled)  # what was applied before the world broke
+        self._given = list(observer.settled)  # outcomes applied before the world broke
         self._phases: list[Phase] = []
-        self._kept: list[Any] | None = None  # batches, for phases that go through them again
+        self._kept: list[Any] | None = None  # batches, for phases that use them again
         self._is_left = False
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class Step:
             self._observer.done(sum_votes([outcome.votes for outcome in self._observer.settled]))
             return False
         if isinstance(error, Exception) and not isinstance(error, _DISCARDING):
-            # Numbers of a broken world are of no use.
+            # Numbers of a broken world are useless.
             error = self._context.lost() or self._too_large(error)
         goes_on = isinstance(error, (PeerLostError, WorldChangedError))
         self._context.discard(goes_on=goes_on)
@@ -144,9 +144,10 @@ class Step:
     def inner_update(self, optimizer: Optimizer, *, clip: float | None = None) -> None:
         """Update this process's weights by itself, after `backward`; the others do the same.
 
-        `step.update` then goes back to where the step began, and takes the mean of how far each has
-        come for the gradient of an outer optimizer. That one is tracked, and this one is not: its
-        state belongs to the process. A microbatch is the batch of an inner step.
+        `step.update` then goes back to the weights at the start of the step, and uses the mean
+        distance that the processes have moved as the gradient of an outer optimizer. Track that
+        one, but not this one: its state belongs to the process. A microbatch is the batch of an
+        inner step.
         """
         self._current().inner_update(optimizer, clip)
 
@@ -159,7 +160,7 @@ class Step:
     ) -> None:
         """Sum gradients over all processes, commit, clip them to the norm `clip`, and step.
 
-        A gradient is the sum of all losses' gradients divided by the sum of all weights. Where the
+        A gradient is the sum of all losses' gradients divided by the sum of all weights. If the
         loss or a gradient is not finite, or there is no weight, all skip the step (`skipped`).
         """
         schedules = schedule if isinstance(schedule, tuple) else (schedule,)
@@ -168,7 +169,7 @@ class Step:
         if len(self._phases) > len(self._given):
             self._observer.settled.append(outcome)
         if self._context.group is not group and self._kept is not None:
-            # The rest is divided anew, and this phase's batches will not be loaded again.
+            # The rest is divided again, and this phase's batches will not be loaded again.
             raise WorldChangedError
 
     @property
@@ -202,7 +203,8 @@ class Step:
         if self._kept is None:
             if self._phases:
                 raise ValueError(
-                    f"the phase {name} began after the step's own loop: put that into a phase too"
+                    f"the phase {name} began after the step's own loop: put that loop into a phase "
+                    "too"
                 )
             self._kept = []
         self._phases.append(self._open())
@@ -210,10 +212,10 @@ class Step:
         self._phases[-1].check_updated(f"phase {name} of step {self.number}")
 
     def _too_large(self, error: Exception) -> Exception:
-        """Return what an error of the script means for the step: a smaller microbatch may fit."""
+        """Return the error that a script's error means for a step: a smaller microbatch may fit."""
         context = self._context
         batch, is_amid_microbatch = context.batch, context.sums is not None
-        # By another process of this copy: then numbers are of no use.
+        # Another process of this copy gave up: then numbers are useless.
         is_given_up = is_amid_microbatch and context.is_given_up
         if not is_out_of_memory(error) and not is_given_up:
             return error
@@ -238,7 +240,7 @@ class Step:
             # Raised in every step, not only in the first one after a worker was lost.
             raise ValueError(
                 f"{what} was read after `with step:` had ended: read it inside, after "
-                "step.update(...); a step that is dropped, for a worker was lost, has none"
+                "step.update(...); a step that is dropped because a worker was lost has none"
             )
         return self._current()
 

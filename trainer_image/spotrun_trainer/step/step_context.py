@@ -57,8 +57,8 @@ class StepContext:
     vote: Callable[[], StepVote]  # this process's vote at the end of a step
     commit: Callable[[Tensor], None]  # sums over all, or raises WorldChangedError
     before_change: Callable[[], None]  # returns when the tracked state may change
-    finish_giving: Callable[[], None] = lambda: None  # returns when none reads it
-    has_addresses: bool = True  # of tensors; those of a plan have no content either
+    finish_giving: Callable[[], None] = lambda: None  # returns when no process reads it
+    has_addresses: bool = True  # of tensors; those of a plan have no addresses and no content
     is_rehearsal: bool = False  # nothing is applied, and no other process takes part
     scaler: Scaler | None = None  # of losses, in fp16
     compression: Compression | None = None  # of the sums over copies
@@ -68,17 +68,17 @@ class StepContext:
     schedules: Schedules = field(default_factory=Schedules)  # of a pipeline
     speeds: Speeds = field(default_factory=Speeds)  # by which microbatches may be dealt
     sum_names: Sequence[str] = ()  # of the script's own sums
-    sums: Sums | None = None  # of the microbatch that is computed; None between them
+    sums: Sums | None = None  # of the microbatch being computed; None between microbatches
     inner: InnerSteps = field(default_factory=InnerSteps)
-    keeps: bool = False  # what this process has computed of a step, when the world breaks
-    partial: Partial | None = None  # of the step that is computed, if it is kept
-    resumption: Resumption | None = None  # of the present step, if it goes on
+    keeps: bool = False  # computed parts of a step are kept when the world breaks
+    partial: Partial | None = None  # of the step being computed, if it is kept
+    resumption: Resumption | None = None  # of the current step, if it continues an earlier try
     optimizers: list[Optimizer] = field(default_factory=list)  # the tracked ones
-    checked: set[int] = field(default_factory=set)  # what a step was given, and is tracked
+    checked: set[int] = field(default_factory=set)  # ids of a step's objects that are tracked
     _gradients: dict[int, Gradients] = field(default_factory=dict)
-    # By the number of a phase: the optimizers it updated in all steps of this world.
+    # By phase number: the optimizers that the phase updated in all steps of this world.
     _updated: dict[int, set[int]] = field(default_factory=dict)
-    _expected: Sequence[Gradients] = ()  # to be summed in the present phase
+    _expected: Sequence[Gradients] = ()  # to be summed in the current phase
     _place: dict[int, int] = field(default_factory=dict)  # of a parameter, as modules register them
 
     def __post_init__(self) -> None:
@@ -97,9 +97,9 @@ class StepContext:
 
     @property
     def looks_at_gradients(self) -> bool:
-        """Whether to compute the gradient's norm where it is needed only to see if it is finite.
+        """Whether to compute the gradient's norm if it only shows whether the gradient is finite.
 
-        A scaler depends on it; and a GPU computes it in no time, which a CPU does not.
+        A scaler depends on it; and computing it is cheap on a GPU, but not on a CPU.
         """
         return self.scaler is not None or self.device.type != "cpu"
 
@@ -113,7 +113,7 @@ class StepContext:
         return sum(gradients.sync_bytes(size) for gradients in self._gradients.values())
 
     def held_bytes(self) -> dict[str, int]:
-        """Return what this process holds between two microbatches, by what it is for."""
+        """Return the bytes that this process holds between two microbatches, by their use."""
         modules = [one for one in self.things if isinstance(one, nn.Module)]
         weights = {id(one): one for module in modules for one in module.parameters()}
         states = [state for one in self.optimizers for state in one.state.values()]
@@ -137,8 +137,8 @@ class StepContext:
         """Enter another group; gradients follow it with the next step."""
         self.group = group
         self.buffers.keep()  # a joining worker received these with the state
-        self.buffers.forget_agreement()  # joining workers have no part in it
-        self._updated.clear()  # nor in this
+        self.buffers.forget_agreement()  # joining workers have not agreed to it
+        self._updated.clear()  # nor do they have these
 
     @property
     def is_given_up(self) -> bool:
@@ -148,37 +148,37 @@ class StepContext:
 
     @property
     def can_give_up(self) -> bool:
-        """Whether the others of this copy, if any, hear of it."""
+        """Whether the other processes of this copy, if any, learn of it."""
         votes = self._votes()
         return votes is None or not votes.is_amid_collective
 
     def give_up(self) -> None:
-        """Have this copy drop the step, and take part in the sums that the others wait for."""
+        """Make this copy drop the step, and take part in the sums that the others wait for."""
         if (votes := self._votes()) is not None:
             votes.give_up()
         self.finish_sums()
 
     def check_fits(self) -> None:
-        """Raise TooLargeError where a microbatch did not fit into another process of this copy."""
+        """Raise TooLargeError if a microbatch did not fit into another process of this copy."""
         if self.is_given_up:
             self.give_up()
             raise TooLargeError(self.batch.microbatch, is_agreed=False)
 
     def begin_anew(self) -> None:
-        """Forget that the step was given up, once all have dropped it."""
+        """Forget that the step was given up, after all have dropped it."""
         replica = self.group.replica
         try:
             if (votes := self._votes()) is not None:
                 votes.begin_anew()
         except PeerLostError as error:
             assert replica is not None, "it has votes"
-            replica.lost = error  # all have agreed on the step: it is raised in the next one
+            replica.lost = error  # all have agreed on the step: the error is raised in the next one
 
     def _votes(self) -> GivingUp | None:
         return None if self.group.replica is None else self.group.replica.giving_up
 
     def lost(self) -> PeerLostError | None:
-        """Return the loss of a peer amid a microbatch, where it could not be raised."""
+        """Return the loss of a peer during a microbatch, when it could not be raised."""
         return self.group.replica.lost if self.group.replica is not None else None
 
     def check(self) -> None:
@@ -187,10 +187,10 @@ class StepContext:
         self.group.check()
 
     def begin_phase(self, phase: int, *, are_sent: bool = False) -> None:
-        """Begin a phase, whose last backward is to overlap the sums of the gradients it ends with.
+        """Begin a phase, whose last backward overlaps with the sums of its final gradients.
 
-        All processes have to expect the same, also those that compute nothing. A single optimizer
-        is always updated; of several, the steps before show which are. `are_sent` says that
+        All processes must expect the same sums, also those that compute nothing. A single optimizer
+        is always updated; with several, earlier steps show which are. `are_sent` says that
         `finish_sums` has sent these already.
         """
         known = self._updated.get(phase, set[int]()) if len(self._gradients) > 1 else None
@@ -219,7 +219,7 @@ class StepContext:
             one.expect_last()
 
     def reduce(self, phase: int, optimizers: Sequence[Optimizer]) -> int:
-        """Sum the gradients of these; return how many parameters got none here."""
+        """Sum the gradients of these optimizers; return how many parameters got none here."""
         updated = {id(one) for one in optimizers}
         self._updated[phase] = updated & self._updated.get(phase, updated)
         return sum(self.gradients(one).reduce() for one in optimizers)
@@ -230,14 +230,14 @@ class StepContext:
             gradients.drop()
 
     def begin(self, step: int, resumption: Resumption | None = None) -> None:
-        """Begin a step with the present buffers, and random numbers of its own.
+        """Begin a step with the current buffers, and its own random numbers.
 
-        Gradients from before it (a sanity check, a search for a learning rate) are dropped, but for
-        those of a step that goes on.
+        Earlier gradients (from a sanity check, or a search for a learning rate) are dropped, except
+        those of a step that continues.
         """
         goes_on = resumption is not None and resumption.keeps
         if goes_on and not self._are_same_parameters():
-            # The others rely on what this process holds, and it has no place for these gradients.
+            # The others rely on what this process holds, but it has no buckets for these gradients.
             goes_on = False
             if self.group.size > 1:
                 self.group.cut()
@@ -249,12 +249,12 @@ class StepContext:
             self._follow_parameters()
             self.drop_gradients()
         for optimizer in self.optimizers:
-            clear(all_of(optimizer))  # it would apply also that of a parameter that is frozen
+            clear(all_of(optimizer))  # it would apply a frozen parameter's gradient, too
         self.buffers.keep()
         seed_all(self.seed, step)
 
     def begin_partial(self) -> Partial | None:
-        """Return what this process has of the step: what it has kept, or nothing yet.
+        """Return this process's part of the step: what it has kept, or an empty part.
 
         None if it keeps nothing.
         """
@@ -264,7 +264,7 @@ class StepContext:
         return self.partial
 
     def held(self) -> Held:
-        """Return what this process holds of a step, when the world has broken."""
+        """Return what this process holds of a step after the world has broken."""
         partial, order = self.partial, self._reducer.order
         if partial is None or not partial.numbers or self.inner.count:
             return NOTHING_HELD
@@ -272,17 +272,17 @@ class StepContext:
         buckets = (*summed, False).index(False)
         all_buckets = [bucket for one in self.all_gradients() for bucket in one.buckets]
         if sum(bucket.is_summed for bucket in all_buckets) != buckets:
-            return NOTHING_HELD  # in no order that all processes have in common
+            return NOTHING_HELD  # not in an order that all processes share
         return Held(partial.microbatches, ranges_of(partial.numbers), buckets)
 
     def drop_whole_tensors(self) -> None:
-        """Drop what a forward pass without a backward leaves, before the parts change."""
+        """Drop the tensors of a forward pass without a backward, before the parts change."""
         fsdp.drop_whole_tensors(self.sharded_parts)
 
     def discard(self, *, goes_on: bool = False) -> None:
         """Undo the changes of a step that is not applied.
 
-        Where it `goes_on` in another world, the microbatches that are whole are kept.
+        If it `goes_on` in another world, complete microbatches are kept.
         """
         is_kept = goes_on and self.partial is not None and not self.inner.count
         self.inner.set_back()
@@ -295,7 +295,7 @@ class StepContext:
             self.drop_gradients()
 
     def _are_same_parameters(self) -> bool:
-        """Whether none was frozen or added between two tries of a step."""
+        """Whether no parameter was frozen or added between two tries of a step."""
         return all(
             {id(one) for one in parameters_of(optimizer)}
             == {id(one) for one in self.gradients(optimizer).parameters}
@@ -311,8 +311,8 @@ class StepContext:
             ids = {id(parameter) for parameter in parameters}
             if not owned.isdisjoint(ids):
                 raise ValueError(
-                    "two optimizers share a parameter: a gradient can be used by one of them only; "
-                    "the optimizer of step.inner_update is not tracked"
+                    "two optimizers share a parameter: only one of them can use a gradient; do "
+                    "not track the optimizer of step.inner_update"
                 )
             owned |= ids
             known = self._gradients.get(id(optimizer))
@@ -327,9 +327,9 @@ class StepContext:
         if self.group.share.parts > 1 and not all(map(is_sharded, parameters)):
             raise ValueError(
                 "an optimizer updates parameters that torch has not divided among the processes of "
-                "a copy, whose gradients would not be added up: with parallel= call "
-                "run.prepare(model, shard=True), or fully_shard(model, mesh=run.mesh) on the whole "
-                "model after its blocks, and make the optimizer then"
+                "a copy, so their gradients would not be added up: with parallel= call "
+                "run.prepare(model, shard=True), or fully_shard(model, mesh=run.mesh) on the "
+                "whole model after its blocks, and make the optimizer after that"
             )
         if self.deterministic:
             return TreeGradients(parameters, peers, self.batch.microbatches)

@@ -1,4 +1,4 @@
-"""The sums of a step beside gradients: loss, weight, the script's numbers, and buffers."""
+"""The sums of a step other than gradients: loss, weight, the script's numbers, and buffers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from spotrun_trainer.step.buffers import Buffers, Changes
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise for names of the script's own sums that are not distinct."""
+    """Raise an error if names of the script's own sums are not distinct."""
     if isinstance(names, str):
         raise TypeError(f'sums="{names}" is one text: give a list of names, sums=["{names}"]')
     if twice := sorted({name for name in names if list(names).count(name) > 1}):
@@ -40,7 +40,7 @@ class Sums:
             if name not in self._numbers:
                 raise ValueError(
                     f"run.sum got {name}, which run.steps does not know: give it "
-                    f'run.steps(..., sums=["{name}"]), for all processes add up the same'
+                    f'run.steps(..., sums=["{name}"]), so that all processes add up the same'
                 )
             self._numbers[name] = self._numbers[name] + self._single(value)
 
@@ -51,7 +51,7 @@ class Sums:
             self._changes[number] = change if before is None else before + change
 
     def add_sums(self, other: "Sums") -> None:
-        """Add those over other microbatches."""
+        """Add the sums over other microbatches."""
         self.add(other._loss, other._weight)  # noqa: SLF001 - of its own class
         self.add_numbers(other._numbers)  # noqa: SLF001
         self.add_changes(other._changes)  # noqa: SLF001
@@ -72,7 +72,7 @@ class Sums:
         return torch.cat([torch.stack(single), *buffers.flatten(self._changes)])
 
     def _single(self, value: float | Tensor) -> Tensor:
-        """Return a number on the device, where it is on the host or there already."""
+        """Return a number on the device, given one on the host or on the device."""
         if not isinstance(value, Tensor):
             return put([value], self._loss.device).squeeze()
         return value.detach().to(self._loss.device, torch.float64).reshape(())

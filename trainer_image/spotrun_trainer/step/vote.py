@@ -1,8 +1,8 @@
 """The processes' votes at the commit of a step, as numbers in one small sum over all.
 
-A step is applied only after this sum has returned. Because all processes get the same numbers they
-decide the same: save now, leave, stop. A vote is a 0 or a 1, so the sum is positive if any process
-cast it; counts add up.
+A step is applied only after this sum has returned. All processes get the same numbers, so they take
+the same decision: save now, leave, stop. A vote is a 0 or a 1, so the sum is positive if any
+process cast it; counts add up.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ class StepVote:
 
     save: int = 0  # write a checkpoint at the end of this step
     leave: int = 0  # this process ends after this step: SIGTERM, or its time is over
-    hopeless: int = 0  # it ends so soon that a checkpoint would not be durable in time
+    hopeless: int = 0  # it ends too soon for a checkpoint to be durable in time
     local: int = 0  # save in the local tier at the end of this step
-    local_busy: int = 0  # the last save there is not done, on this process
-    local_failed: int = 0  # it has failed, on this process
-    stop: int = 0  # the training is to end here: run.stop()
-    change: int = 0  # another world is to be entered together after this step
+    local_busy: int = 0  # the last save there is not done on this process
+    local_failed: int = 0  # the last save there has failed on this process
+    stop: int = 0  # the training must end here: run.stop()
+    change: int = 0  # all enter another world together after this step
     too_large: int = 0  # a microbatch did not fit into memory: nothing is applied
     missing: int = 0  # parameters that got no gradient
-    unknown: int = 0  # buffers that changed and were not agreed on
+    unknown: int = 0  # buffers that changed without an agreement
     durable: int = 0  # the checkpoint that was begun last is complete
-    unsaved: int = 0  # this process could not write its part of it
-    checksum: int = 0  # of the state; 0 where it is not compared
+    unsaved: int = 0  # this process could not write its part of that checkpoint
+    checksum: int = 0  # of the state; 0 if it is not compared
 
 
 SIZE = len(fields(StepVote))
@@ -83,6 +83,6 @@ def check_equal(outcome: StepVote, own: StepVote, size: int) -> None:
         raise DivergedError(
             "the processes no longer hold the same weights, bit by bit, or use other learning "
             "rates: something changed them differently, such as a change to a parameter outside "
-            "step.update, a schedule that steps elsewhere than in step.update, or another model of "
-            "accelerator; go on from the last checkpoint without it"
+            "step.update, a schedule that steps outside step.update, or another model of "
+            "accelerator; continue from the last checkpoint without it"
         )

@@ -11,7 +11,8 @@ _ENDPOINTS = {
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
-"""The variables that name another server than the cloud's own: one within the cluster, a test's."""
+"""The variables that name another server than the cloud's own: such as one in the cluster, or a
+test's."""
 
 
 class Address(NamedTuple):
@@ -24,7 +25,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Address":
-        """Read an address; raises ValueError with what it should look like."""
+        """Read an address; raises ValueError that says how to write one."""
         scheme, _, rest = text.partition("://")
         account, rest = rest.split("/", 1) if scheme == "az" and "/" in rest else ("", rest)
         bucket, _, prefix = rest.partition("/")
@@ -32,7 +33,7 @@ class Address(NamedTuple):
         is_complete = bool(bucket) and (bool(account) or scheme != "az")
         if not is_complete or {".", ".."} & {*parts} or _has_more(account + bucket, text):
             raise ValueError(
-                f"{without_secrets(text)} is no place in an object store: write "
+                f"{without_secrets(text)} is not the address of a place in an object store: write "
                 "s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix; "
                 "credentials come from the environment, or from the identity of the pod"
             )
@@ -44,7 +45,7 @@ class Address(NamedTuple):
 
 
 def _has_more(names: str, text: str) -> bool:
-    """Whether credentials, a query or a fragment are in it; a secret key may have slashes."""
+    """Whether it contains credentials, a query or a fragment; a secret key may have slashes."""
     return bool(set("@:") & set(names) or set("?#") & set(text))
 
 

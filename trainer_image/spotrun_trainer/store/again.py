@@ -1,4 +1,4 @@
-"""Requests that have to be made again, beyond those that obstore makes again itself."""
+"""Requests that have to be repeated, beyond those that obstore repeats by itself."""
 
 import random
 import time
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def again(ask: Callable[[], T], where: str) -> T:
-    """Return what a request gives, made again where its answer is cut off.
+    """Return the result of a request, which is repeated if its answer is cut off.
 
-    It must be one that may be made twice. Whatever else passes obstore tries again by itself.
+    It must be a request that may be made twice. Other passing errors obstore retries by itself.
     """
     for pause in _PAUSES:
         with suppress(CutOffError), as_os_error(where):

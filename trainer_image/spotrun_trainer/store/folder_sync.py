@@ -1,4 +1,4 @@
-"""The sync of a folder: what was made, renamed or removed in it outlasts a power loss."""
+"""The sync of a folder: what was created, renamed or removed in it survives a power loss."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where its file system can."""
+    """Make the names in a folder durable, if its file system can."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

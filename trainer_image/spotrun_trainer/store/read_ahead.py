@@ -12,7 +12,7 @@ from spotrun_trainer.process import threads
 PIECE_BYTES = 8 << 20
 """A piece is large enough that the time to its first byte does not matter."""
 GAP_BYTES = 1 << 20
-"""The largest gap that is fetched along: it takes no longer than a request of its own."""
+"""The largest gap that is fetched too: that takes no longer than another request."""
 WORKERS = 8
 WINDOW = 16
 """The pieces in memory take at most 128 MiB; each is fetched while those before it are hashed."""
@@ -52,7 +52,7 @@ class ReadAhead:
         self._starts = [start for start, _ in self._bounds]
         self._changed = threading.Condition()  # guards what follows
         self._pieces = dict[int, _Piece]()  # that are fetched, or being fetched
-        self._reading = 0  # those before it are not needed any more
+        self._reading = 0  # pieces before it are not needed any more
         self._next = 0  # to be fetched
         self._window = WINDOW  # pieces in memory
         self._closing = False
@@ -60,13 +60,13 @@ class ReadAhead:
 
     @property
     def fetched_bytes(self) -> int:
-        """Return the bytes that lie ready."""
+        """Return the number of bytes that are fetched."""
         with self._changed:
             pieces = list(self._pieces.values())
         return sum(len(one.content) for one in pieces if one.content is not None)
 
     def begin(self, most_bytes: int) -> None:
-        """Begin to fetch before the first read, about so many bytes."""
+        """Begin to fetch before the first read, about `most_bytes`."""
         self._window = -(-most_bytes // PIECE_BYTES)
         self._begin(0)
 
@@ -91,7 +91,7 @@ class ReadAhead:
         """Return what is there from an offset on, as far as its piece goes."""
         index = bisect_right(self._starts, offset) - 1
         if index < self._reading or offset >= self._bounds[index][1]:
-            stop = offset + min(size, PIECE_BYTES)  # nobody said that it would be read
+            stop = offset + min(size, PIECE_BYTES)  # this read was not announced
             return memoryview(self._fetch(offset, stop)).cast("B")
         return self._piece(index)[offset - self._starts[index] :]
 

@@ -1,7 +1,7 @@
 """The errors of object stores, as the OSError that a file system would raise.
 
-What obstore raises is the answer of the store as a whole, with the request's signature in it: of
-that only the code is kept, and never put into a log.
+An error of obstore contains the store's whole answer, with the request's signature in it: only the
+code is kept of it, and the rest is never logged.
 """
 
 import errno
@@ -22,7 +22,7 @@ _ABSENT = {"", "NoSuchKey", "BlobNotFound"}
 saved."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"(?:status code: |\(code: )(\d+)")  # the latter of one in a bulk of Azure's
-_OUT_OF_RANGE = ("Invalid range", "Wanted range starting at")  # obstore's own words, without a 416
+_OUT_OF_RANGE = ("Invalid range", "Wanted range starting at")  # obstore's own text, without a 416
 _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 
 _SENTENCES = {
@@ -56,12 +56,12 @@ class DeniedError(PermissionError):
 
 
 class CutOffError(OSError):
-    """An answer did not come to its end; what was asked for may be done."""
+    """An answer was cut off; the store may have done what was asked for."""
 
 
 @contextmanager
 def as_os_error(where: str) -> Iterator[None]:
-    """Raise what obstore raises as OSError, with a sentence of a line."""
+    """Raise obstore's errors as OSError, with a message of one line."""
     try:
         yield
     except AlreadyExistsError as error:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 NICER = 10
-"""Sending yields to training by as much as the thread that saves does."""
+"""Threads that send have a nice value higher by this, as the thread that saves: training goes
+first."""
 
 _UNSIGNED = "AWS_UNSIGNED_PAYLOAD"
 """The content need not be hashed for the signature where TLS protects it: that takes as long as the
@@ -34,7 +35,8 @@ BESIDE: "RetryConfig" = {
         "base": 2,
     },
 }
-"""Only the next checkpoint waits for a save, so it is patient; the pauses grow, each by chance."""
+"""Only the next checkpoint waits for a save, so it retries long; the pauses grow, and are
+random."""
 QUICKLY: "RetryConfig" = {
     "max_retries": 3,
     "retry_timeout": timedelta(seconds=5),
@@ -76,12 +78,12 @@ def _client(address: Address) -> "ClientConfig":
         "timeout": timedelta(seconds=120),  # a part at 140 kB/s
     }
     if _is_plain(address.scheme):
-        options["allow_http"] = True  # it says so itself, as MinIO within a cluster does
+        options["allow_http"] = True  # an address with http:// says so, as for MinIO in a cluster
     return options
 
 
 def _start_transfer_threads() -> None:
-    """Have obstore start its threads with a low priority: they inherit that of who starts them."""
+    """Let obstore start its threads with a low priority, which they inherit from their starter."""
     global _is_prepared  # noqa: PLW0603 - obstore has one runtime for the process
     with _prepared:
         if not _is_prepared and sys.platform == "linux":

@@ -22,7 +22,7 @@ class Level:
 
 
 def paths(proc_cgroup: str) -> dict[str, str]:
-    """Return a process's cgroup by controller, from /proc/self/cgroup; "" is the one of v2."""
+    """Return a process's cgroup by controller, from /proc/self/cgroup; "" is the path for v2."""
     found = {}
     for line in proc_cgroup.splitlines():
         _, controllers, path = line.split(":", 2)

@@ -10,7 +10,7 @@ from spotrun.wire import Metric
 from spotrun_trainer.telemetry.metrics import Metrics
 from spotrun_trainer.telemetry.trackers.recorder import Recorder
 
-LINE_SECONDS = 0.5  # quick steps are not all printed; the last one is
+LINE_SECONDS = 0.5  # of quick steps not all are printed; the last one is
 
 Value = float | int | str | Tensor
 
@@ -23,8 +23,9 @@ def say(sentence: str) -> None:
 class ConsoleLog:
     """Collects a step's values and prints them when the step is over.
 
-    Values are fetched from the device then, when they have long been computed. A line is left out
-    if another came shortly before and had values of the same names, unless it is to be kept.
+    Values are fetched from the device at that time, when they have long been computed. A line is
+    left out if another one with values of the same names came shortly before, unless it must be
+    kept.
     """
 
     def __init__(
@@ -54,12 +55,12 @@ class ConsoleLog:
         self.last.update(values)
 
     def keep_line(self, step: int) -> None:
-        """Print the line of this step, if it has values, however soon it comes after another."""
+        """Print the line of this step, if it has values, even if it comes soon after another."""
         self._turn_to(step)
         self._is_kept = True
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the newest numbers of steps that are done, but of the last one: it may compute."""
+        """Return the newest numbers of done steps, except the last one: it may still compute."""
         if self._step < self.steps_done:
             self._note_metrics()
         return self._metrics.reported()
@@ -82,7 +83,7 @@ class ConsoleLog:
 
     def _turn_to(self, step: int) -> None:
         if step != self._step:
-            if step > self._step:  # else it was dropped, and comes again
+            if step > self._step:  # else the step was dropped, and comes again
                 self._note_metrics()
                 self._record()
             self.flush()

@@ -33,8 +33,8 @@ class Sample:
 class Usage:
     """The worker's CPU and memory; `pid` is its topmost process.
 
-    The tightest limit of its cgroups counts; without any, its processes against the whole machine
-    (the CPUs it may run on), where memory that they share counts for each of them.
+    The tightest limit of its cgroups counts; without a limit, its processes are compared with the
+    whole machine (the CPUs it may run on), and memory that they share counts for each of them.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Usage:
     def _cpu_spent(
         self, levels: Iterable[Level], processes: Iterable[list[str]]
     ) -> list[tuple[float, float]]:
-        """Return CPU seconds so far, and the CPUs they are of, for each cgroup with a limit."""
+        """Return the CPU seconds so far, and the number of CPUs, for each cgroup with a limit."""
         cpus = float(self._cpus())
         limited = [
             (level.cpu_seconds, min(level.cpu_limit, cpus))

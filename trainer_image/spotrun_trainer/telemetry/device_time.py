@@ -1,12 +1,12 @@
-"""The time that a GPU was idle in a span: the host's own time measures something else.
+"""The time that a GPU was idle in a span: the host's time does not measure that.
 
-A host that waits for the end of an all-reduce waits for the backward pass before it as well; one
-that waits for data may do so while the device still computes. Two events in the device's stream
-tell: between "all that was enqueued before the span is done" and "the span is over" it had nothing
-of its own to do. The rest of the span is compute.
+A host that waits for the end of an all-reduce waits for the backward pass before it as well; a host
+that waits for data may do so while the device still computes. So two events are put into the
+device's stream: between "all that was enqueued before the span is done" and "the span is over" it
+had nothing to compute. The rest of the span is compute.
 
-What this does to a real GPU's figures has not been measured: it was written where there was none,
-and its tests play the events.
+This has not been measured on a real GPU: it was written on a machine without one, and its tests
+simulate the events.
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ class DeviceTime:
 
 
 def device_time(device: torch.device) -> DeviceTime | None:
-    """Return one for a GPU; None where the host computes, for whose time needs no correction."""
+    """Return one for a GPU; None if the host computes, whose time needs no correction."""
     record = recorder_of(device)
     return None if record is None else DeviceTime(record)
 

@@ -16,7 +16,7 @@ from spotrun_trainer.telemetry.out_of_memory import advice_on, is_out_of_memory
 from spotrun_trainer.telemetry.reporter import Reporter
 
 NOTE_CHARACTERS = 1_000
-"""The part of a report's message that is left beside the rank and the exit code."""
+"""The characters of a report's message that remain beside the rank and the exit code."""
 _SAYING_CHARACTERS = 700
 _CAUSE_CHARACTERS = 150
 _LIBRARIES = ("site-packages", "dist-packages")
@@ -27,8 +27,8 @@ _OURS = Path(__file__).parents[1]
 def install_failure_note(reporter: Reporter) -> None:
     """Report the exception that ends this process, from now on; the traceback is still printed.
 
-    A process that is killed leaves no note. Processes that this one forks leave none either: their
-    important errors are raised here.
+    A process that is killed leaves no note. Nor do processes that this one forks: their important
+    errors are raised again in this one.
     """
     before, pid = sys.excepthook, os.getpid()
 
@@ -43,12 +43,13 @@ def install_failure_note(reporter: Reporter) -> None:
 
 
 def failure_note(error: BaseException) -> str:
-    """Return what happened, then where, from the innermost call on; library calls are folded.
+    """Return what happened, then where, from the innermost call on; library calls are summarized.
 
-    The exception comes first, for its reader has a column of `kubectl get` before the whole text.
+    The exception comes first, because a reader sees a column of `kubectl get` before the whole
+    text.
     """
     said, advice = _said(error), advice_on(error) if is_out_of_memory(error) else ""
-    if advice:  # which is to be read whole
+    if advice:  # which must not be cut
         said = _cut_inside(said.replace(f"\n{advice}", ""), _SAYING_CHARACTERS // 2)
     said = _cut_inside(said, _SAYING_CHARACTERS)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -89,7 +90,7 @@ def _owner(frame: FrameSummary) -> str | None:
 
 def _shown(frame: FrameSummary) -> str:
     path = Path(frame.filename)
-    with suppress(ValueError, OSError):  # elsewhere, or the working directory was removed
+    with suppress(ValueError, OSError):  # a file elsewhere, or no working directory
         path = path.relative_to(Path.cwd())
     name = "/".join(path.parts[-2:])
     return f"  at {name}:{frame.lineno} in {frame.name}: {_cut_inside(frame.line or '', 100)}"

@@ -1,7 +1,8 @@
 """The time of a training loop by activity: every nanosecond belongs to exactly one.
 
 Time in no span is "start" until the first step is done (imports, building, compiling) and "compute"
-after that: a loop's own code. A span inside another one takes its time away from the outer one.
+after that: a loop's own code. The time of a span inside another one does not count for the outer
+one.
 """
 
 import time
@@ -20,13 +21,13 @@ Activity = Literal[
 ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
 NO_TRACE = Trace(None)
 WINDOW_STEPS = 20
-"""The steps from which the operator takes the throughput at a world's size."""
+"""The number of steps from which the operator computes the throughput at a world's size."""
 _EXPOSED: tuple[Activity, ...] = ("data", "communicate")
 _SECOND = 1_000_000_000
 
 
 class StepTimes(NamedTuple):
-    """The seconds of a step by activity; `aside` is outside of steps, such as evaluation."""
+    """The seconds of a step by activity; `aside` is time outside of steps, such as evaluation."""
 
     compute: float
     data: float  # waited for data
@@ -35,7 +36,7 @@ class StepTimes(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The length of the step, without what was done aside."""
+        """The length of the step, without the time aside."""
         return self.compute + self.data + self.communicate
 
 
@@ -82,11 +83,11 @@ class Meter:
         self._saved_before = 0  # nanoseconds, in other worlds
 
     def span(self, activity: Activity) -> "Span":
-        """Return a context manager: `with meter.span("data"):` counts its block as that."""
+        """Return a context manager: `with meter.span("data"):` counts its block so."""
         return self._spans[activity]
 
     def enter_world(self) -> None:
-        """Leave the next step out of the recent ones, for the first in a new world is unusual."""
+        """Leave the next step out of the recent ones: the first one in a new world is unusual."""
         self._is_in_new_world = True
         self._saved_before = self._ledger.nanoseconds["checkpoint"]
 
@@ -120,7 +121,7 @@ class Meter:
         whole = sum(step.seconds for step in self._steps)
         if not whole:
             return None
-        # Shares by sums, not medians: half a second's wait in every tenth step is a wait.
+        # Shares of sums, not of medians: a wait of half a second in every tenth step must count.
         compute, data, communicate = (
             sum(part) / whole for part in list(zip(*self._steps, strict=True))[:3]
         )
@@ -129,7 +130,7 @@ class Meter:
 
     @property
     def saving_seconds(self) -> float:
-        """The seconds that saves, once over, have held up the loop in this world."""
+        """The seconds by which saves that are over have delayed the loop in this world."""
         return (self._ledger.nanoseconds["checkpoint"] - self._saved_before) / _SECOND
 
     def _make(self, activity: Activity) -> "Span":
@@ -174,7 +175,7 @@ class _Ledger:
 
 
 class Span:
-    """Counts as one activity what is done inside it; used again and again, also inside itself."""
+    """Counts the time inside it as one activity; it is reused, also inside itself."""
 
     __slots__ = ("_activity", "_ledger")
 

@@ -17,16 +17,16 @@ class Metrics:
         self._refused = set[str]()  # names of values that were no numbers
 
     def take(self, values: Mapping[str, SupportsFloat], step: int) -> None:
-        """Take in values of a step."""
+        """Take values of a step."""
         for name, value in values.items():
-            # Without what it was computed from, which would stay in memory as long.
+            # Detached from its graph, which would stay in memory as long.
             plain = value.detach() if hasattr(value, "detach") else value
             self._values[name] = (plain, step)
 
     def reported(self) -> tuple[Metric, ...]:
         """Return as many as are reported, as numbers.
 
-        What is no number is left out; the log says so, once a name.
+        A value that is not a number is left out; the log says so, once per name.
         """
         numbers: dict[str, Metric] = {}
         for name, (value, step) in self._values.items():
@@ -38,8 +38,10 @@ class Metrics:
     def _number(self, name: str, value: SupportsFloat) -> float | None:
         try:
             return metric_value(float(value))
-        except Exception as error:  # whatever a script's own type raises
+        except Exception as error:  # a script's own type may raise anything
             if str(name) not in self._refused:
                 self._refused.add(str(name))
-                log.warning("the metric %r is not reported, as it is no number: %s", name, error)
+                log.warning(
+                    "the metric %r is not reported, because it is not a number: %s", name, error
+                )
             return None

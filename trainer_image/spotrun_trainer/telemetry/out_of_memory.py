@@ -1,4 +1,4 @@
-"""Errors of memory that ran out, of a GPU's or of the CPU's allocator, and what to try then."""
+"""Errors because memory ran out, on a GPU or in the CPU's allocator, and what to try then."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _SAID = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-"""The words of torch's plain RuntimeErrors: for the CPU, and where a library wanted the memory."""
+"""The texts of torch's plain RuntimeErrors: for the CPU, and for memory that a library wanted."""
 _ADVICE = "advice on memory"
 _TRY = (
     'run.prepare(model, checkpointing="full") or precision="bf16", Parallel(shard=...); '
@@ -18,7 +18,7 @@ _TRY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out where an operation of torch wanted some."""
+    """Whether an error says that memory ran out in an operation of torch."""
     if type(error).__name__ == _TYPE:
         return True
     return isinstance(error, RuntimeError) and any(said in str(error) for said in _SAID)
@@ -27,7 +27,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def explain(
     error: BaseException, *, held: Mapping[str, int], capacity: int | None, batch: tuple[int, int]
 ) -> None:
-    """Add to an error what the process holds in bytes, by name, and what to try.
+    """Add to an error how many bytes the process holds, by name, and what to try.
 
     `batch` is the number of samples in a step and in a microbatch. The note is printed with the
     traceback (not by Python 3.10, which prints none).

@@ -1,8 +1,8 @@
 """A profile on request: torch's profiler over a few steps of one process.
 
-The order comes with the operator's answers, as one for a checkpoint does. What happens is said in
-the log, in lines that begin with `profile` and the name of the order; the trace is written beside
-the checkpoints, by a thread. Without an order a step costs the look into the last answer.
+The order comes with the operator's answers, as one for a checkpoint does. What happens is logged,
+in lines that begin with `profile` and the name of the order; a thread writes the trace beside the
+checkpoints. Without an order a step only checks the last answer.
 """
 
 import gzip
@@ -20,7 +20,7 @@ from spotrun_trainer.telemetry.console import say
 
 MOST_ROWS = 15
 CLOSE_SECONDS = 30.0
-"""The trace of many steps takes so long to write; a process that ends waits for it."""
+"""Writing the trace of many steps takes this long; a process that ends waits for it."""
 _NAME_CHARACTERS = 48
 
 Keep = Callable[[str, bytes], str]
@@ -44,7 +44,7 @@ class Profiling:
         device: torch.device,
         tell: Callable[[str], object] = say,
     ) -> None:
-        """Take `wanted` for the newest order; one that is there by now is not for this process."""
+        """`wanted` returns the newest order; one that exists already is not for this process."""
         self._wanted = wanted
         self._keep = keep
         self._device = device
@@ -67,7 +67,7 @@ class Profiling:
             self._begin(order, number)
 
     def close(self, last: int) -> None:
-        """End a recording after the last step there is, and wait until it is written."""
+        """End a recording after the last step, and wait until it is written."""
         if self._recording is not None:
             self._end(last)
         if self._writing is not None:
@@ -80,7 +80,7 @@ class Profiling:
         try:
             profiler = profile(activities=activities)
             profiler.start()
-        except Exception as error:  # as where the script profiles itself: the training goes on
+        except Exception as error:  # such as in a script that profiles itself
             self._fail(order, error)
             return
         last = number + order.steps - 1
@@ -106,7 +106,9 @@ class Profiling:
                 self._say(order, line)
             name = f"profile-step-{recording.first}-to-{last}-rank-{order.rank}.json.gz"
             if self._keep is None:
-                self._say(order, "the job has no place for checkpoints: the trace is not kept")
+                self._say(
+                    order, "the trace is not kept, because the job has no place for checkpoints"
+                )
             else:
                 content = trace(recording.profiler)
                 where = self._keep(name, content)
@@ -132,7 +134,7 @@ def trace(profiler: Any) -> bytes:  # noqa: ANN401 - torch's has no types
 
 
 def table(profiler: Any, *, is_cuda: bool) -> Iterator[str]:  # noqa: ANN401
-    """Yield the operators that take most time by themselves, the first one first."""
+    """Yield the operators with the most time of their own, in descending order."""
     where = "GPU" if is_cuda else "CPU"
 
     def own(one: Any) -> float:  # noqa: ANN401

@@ -30,8 +30,9 @@ _OF_EACH = frozenset({"world_number", "entering", "ready", "in_process", "broken
 class Reporter:
     """Reports for the whole worker in its first process; in others only their world.
 
-    `measured` gives fields that are always known, and is asked only when something is written. So
-    is `store`, with the number of the world: each process tells what it asked of the object store.
+    `measured` returns fields that are always known, and is called only when something is written.
+    So is `store`, with the number of the world: each process reports its requests to the object
+    store.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Reporter:
         self._lock = threading.Lock()  # a thread that saves reports, too
 
     def update(self, **changes: Any) -> None:  # noqa: ANN401 - the fields of TrainerProgress
-        """Change the report; never raises, for a full disk must not end a training."""
+        """Change the report; never raises, because a full disk must not end a training."""
         if self._directory is None:
             return
         if self._local_rank:
@@ -97,7 +98,7 @@ class Reporter:
             write_progress(directory, self._progress, self._local_rank)
         except (OSError, ValueError) as error:
             if not self._has_failed:
-                log.warning("progress cannot be reported; the training goes on: %s", error)
+                log.warning("progress cannot be reported; the training continues: %s", error)
             self._has_failed = True
         else:
             self._has_failed = False

@@ -1,8 +1,8 @@
-"""The seconds that a process takes for a sample, which it tells the others with its votes.
+"""The seconds that a process takes for a sample, which it sends to the others with its votes.
 
-What is timed is the loop over a step's microbatches, with its waits for data: what a step costs
-once, as the update, is the same for everybody. On a GPU two events in its stream are timed, for the
-host runs ahead of it.
+The loop over a step's microbatches is timed, with its waits for data: work that a step does once,
+such as the update, takes the same time everywhere. On a GPU two events in its stream are timed,
+because the host runs ahead of it.
 """
 
 import time
@@ -16,9 +16,9 @@ import torch
 from spotrun_trainer.telemetry.device_time import recorder_of
 
 WINDOW_STEPS = 10
-"""The steps that a measure is the median of: up to four slow ones in a row do not move it."""
+"""The steps whose median is the measure: up to four slow ones in a row do not change it."""
 LEAST_STEPS = 3
-"""The steps without which there is no measure."""
+"""The number of steps that a measure needs at least."""
 
 
 class Stopwatch(Protocol):
@@ -75,7 +75,7 @@ class Speeds:
         *,
         stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`tell` gets those of all, by rank; None: nothing is measured."""
+        """`tell` is called with those of all, by rank; None: nothing is measured."""
         self._tell = tell
         self._stopwatch = stopwatch or HostStopwatch()
         self._rank, self._size = 0, 1
@@ -98,7 +98,7 @@ class Speeds:
         self._stopwatch.start()
 
     def stop(self, samples: int) -> None:
-        """End it, after so many samples."""
+        """End it, after this many samples."""
         if self._tell is not None and samples:
             self._present.append((self._stopwatch.stop(), samples))
 
@@ -108,7 +108,7 @@ class Speeds:
         return median(self._steps) if len(self._steps) >= LEAST_STEPS else 0.0
 
     def own(self) -> list[float]:
-        """Return what this process adds to a sum over all; nothing if nobody asks for it."""
+        """Return what this process adds to a sum over all; nothing if it is not measured."""
         if self._tell is None or self._size == 1:
             return []
         numbers = [0.0] * self._size
@@ -121,7 +121,7 @@ class Speeds:
             self._tell(of_all)
 
     def _note_step(self) -> None:
-        """Note the step before, if it had microbatches, and the device is through with them."""
+        """Note the step before, if it had microbatches, and the device has finished them."""
         loops = [(read(), samples) for read, samples in self._present]
         self._present.clear()
         if not loops:

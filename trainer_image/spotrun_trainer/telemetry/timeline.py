@@ -22,7 +22,7 @@ _STEP = ("compute", "data", "communicate")
 
 @dataclass(frozen=True)
 class Recovery:
-    """A worker's recovery or start: the times of its marks."""
+    """A worker's recovery or start: the moments of its marks."""
 
     worker: str
     at: dict[str, float] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Recovery:
 
 
 def read(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file; one that was cut short by the end of its process is left out."""
+    """Yield the lines of a file; a line that was cut off by the end of its process is left out."""
     for number, text in enumerate(path.read_text().splitlines(keepends=True), 1):
         if not text.endswith("\n"):
             return
@@ -52,7 +52,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def report(lines: Sequence[Line]) -> str:
-    """Return all tables; that of dealings only if microbatches were dealt by speed."""
+    """Return all tables; the one of dealings only if microbatches were dealt by speed."""
     tables = [activities_table(lines), recoveries_table(recoveries(lines))]
     if any(line.get("mark") == _DEALT for line in lines):
         tables.append(dealings_table(lines))
@@ -74,7 +74,8 @@ def recoveries(lines: Iterable[Line]) -> list[Recovery]:
 def _marks(lines: Iterable[Line]) -> Iterator[tuple[float, str, str]]:
     for line in lines:
         if line.get("mark") in PHASES:
-            # Processes of a worker, and its agent, are one worker: one of them leads the others.
+            # Processes of a worker, and its agent, count as one worker: one of them is ahead of the
+            # others.
             worker = _LOCAL_RANK.sub("", str(line["worker"]))
             yield float(line["began"] if "began" in line else line["t"]), line["mark"], worker
 
@@ -113,7 +114,7 @@ def recoveries_table(found: Sequence[Recovery]) -> str:
 
 
 def dealings_table(lines: Iterable[Line]) -> str:
-    """Return a table with a line for each dealing, by copy, with the times that it goes by."""
+    """Return a table with a line for each dealing, by copy, with the times on which it is based."""
     rows = [("from step", "microbatches by copy", "ms a sample by copy")]
     found = {int(line["from_step"]): line for line in lines if line.get("mark") == _DEALT}
     for step, line in sorted(found.items()):  # each process has marked it

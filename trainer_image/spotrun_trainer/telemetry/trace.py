@@ -6,7 +6,7 @@ To read them:
 
     python -m spotrun_trainer.telemetry.trace $SPOTRUN_TRACE/*.jsonl
 
-Standard library only: the agent leaves marks as well, and it has no use for torch here.
+Standard library only: the agent writes marks as well, and does not need torch for that.
 """
 
 import json
@@ -20,7 +20,8 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 FILE_BYTES = 32 * 2**20
-"""A file of this size replaces the process's older one, so a process keeps twice as much."""
+"""A file that reaches this size replaces the process's older one, so a process keeps up to twice
+this."""
 _began: float | None = None
 _START_TIME = 19  # of what follows the name in /proc/self/stat: field 22 in the count of proc(5)
 
@@ -71,7 +72,7 @@ class Trace:
                 self._open()
             os.write(self._file, content)
         except OSError as error:
-            log.warning("the trace ends here, for %s cannot be written: %s", self._path, error)
+            log.warning("the trace ends here, because %s cannot be written: %s", self._path, error)
             self.close()
         self._written += len(content)
 
@@ -95,7 +96,7 @@ def open_trace(env: Mapping[str, str] = os.environ) -> Trace:
 
 
 def begin() -> None:
-    """Count this process as started now, for so far it has only waited."""
+    """Count this process as started now, because so far it has only waited."""
     global _began  # noqa: PLW0603 - of the process, as its start is
     _began = time.time()
 
@@ -118,12 +119,15 @@ def main(arguments: Sequence[str]) -> int:
     from spotrun_trainer.telemetry.timeline import read, report  # noqa: PLC0415 - for readers only
 
     if not arguments:
-        print("which files? python -m spotrun_trainer.telemetry.trace FILE...", file=sys.stderr)
+        print(
+            "name the files of a trace: python -m spotrun_trainer.telemetry.trace FILE...",
+            file=sys.stderr,
+        )
         return 2
     try:
         lines = [line for name in arguments for line in read(Path(name))]
     except (OSError, ValueError) as error:
-        print(f"this is no trace: {error}", file=sys.stderr)
+        print(f"this is not a trace: {error}", file=sys.stderr)
         return 1
     print(report(lines))
     return 0

@@ -11,15 +11,15 @@ from spotrun_trainer.telemetry.container_usage import Sample, Usage
 from spotrun_trainer.telemetry.meter import Meter, Recent
 
 IDLE_LOOKS = 3
-"""A GPU that was idle at so many samples is idle, whatever its process's times say."""
+"""A GPU that was idle at this many samples is idle, even if its process's times say otherwise."""
 
 
 class UtilizationReport:
     """Combines the measurements of meter, cgroup and GPU.
 
     `gpu` is the compute share of a step: busy without waiting for data or other processes. What
-    NVML calls utilization counts a kernel that waits for the network as work, so it is asked for
-    one thing only: whether the GPUs do nothing at all.
+    NVML calls utilization counts a kernel that waits for the network as work, so it is used for one
+    question only: whether the GPUs do nothing at all.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class UtilizationReport:
         """Return fields of a `TrainerProgress`."""
         recent = self._meter.recent()
         sample = self._usage()
-        if sample is not self._sample:  # as seldom as the others
+        if sample is not self._sample:  # no more often than the others
             self._sample = sample
             self._idle_looks = self._idle_looks + 1 if self._busiest_gpu() == 0 else 0
         is_idle = self._idle_looks >= IDLE_LOOKS

@@ -18,9 +18,9 @@ from spotrun.state.snapshot import JobSnapshot
 
 
 async def keep_report(client: Client, writes: Writes, job: JobSnapshot) -> Trouble | None:
-    """Create the ConfigMap, then name it on the job: that says that it is there.
+    """Create the ConfigMap, then name it in an annotation of the job, which says that it exists.
 
-    Its name follows from the job's UID, so one that is there already is the same.
+    Its name follows from the job's UID, so a ConfigMap of that name is the same one.
     """
     name = f"{owned_name(job.name, job.uid)}-report"
     try:

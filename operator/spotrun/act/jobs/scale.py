@@ -13,10 +13,10 @@ from spotrun.state.snapshot import JobSnapshot
 async def resize(
     client: Client, writes: Writes, job: JobSnapshot, action: Resize
 ) -> Trouble | None:
-    """Write another size, if nobody has changed the job since that was decided.
+    """Write another size, if the job has not changed since that was decided.
 
-    If a user or an autoscaler writes a size in between, this write is refused, and it is decided
-    again.
+    If a user or an autoscaler writes a size in between, the API server refuses this write, and the
+    operator decides again.
     """
     patch: list[dict[str, object]] = [
         {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},

@@ -1,7 +1,8 @@
 """The only writer of SpendLimits, and of the finalizer of jobs that they cover.
 
-For one namespace one call at a time, and only by the leader. A job gets the finalizer before its
-first worker is made, and keeps it until its spending is in the stored status of each limit.
+Only the leader writes, and makes one call at a time for a namespace. A job gets the finalizer
+before its first worker is created, and keeps it until the stored status of each limit contains its
+spending.
 """
 
 import logging
@@ -26,10 +27,10 @@ from spotrun.state.snapshot import SpendVerdict
 log = logging.getLogger(__name__)
 
 _REFRESH_SECONDS = 30.0
-"""Sums alone are written so often, as those of jobs are once a minute."""
+"""The interval of writes in which only sums change; jobs' own sums change once a minute."""
 _UNDECIDED = SpendVerdict(
     "the operator failed to decide about the SpendLimits of this namespace, and tries again: "
-    "its log says where",
+    "its log has the error",
     "undecided",
 )
 
@@ -56,7 +57,7 @@ class SpendKeeper:
         self._written_at: dict[Key, float] = {}
 
     def begin(self) -> None:
-        """Say to all jobs what follows from statuses, before the first of them is decided."""
+        """Publish what the statuses say of all jobs, before anything is decided about a job."""
         for namespace in self._caches.spending.namespaces():
             decision = self._decide(namespace)
             self._caches.spending.publish(namespace, decision.verdicts)
@@ -104,7 +105,7 @@ class SpendKeeper:
     async def _set_finalizers(
         self, namespace: str, job: JobFacts, finalizers: tuple[str, ...]
     ) -> bool:
-        """Write the finalizers on this version of the job; whether that was taken."""
+        """Write the finalizers on this version of the job; return whether that succeeded."""
         patch: list[dict[str, object]] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
             {"op": "add", "path": "/metadata/finalizers", "value": list(finalizers)},
@@ -126,7 +127,7 @@ class SpendKeeper:
         return True
 
     async def _store(self, namespace: str, limit: Limit, state: SpendState | None) -> float:
-        """Store a limit's status where it has something to say; return when it has to be."""
+        """Store a limit's status if it has changed enough; return after how long to try again."""
         if state is None or replace(state, as_of=limit.state.as_of) == limit.state:
             return float("inf")
         key = Key(namespace, limit.name)
@@ -155,7 +156,7 @@ class SpendKeeper:
 
 
 def _is_urgent(old: SpendState, new: SpendState) -> bool:
-    """Whether a status says more than other sums."""
+    """Whether anything but sums has changed in a status."""
     sums = {"spent_usd", "reserved_usd", "forecast_usd", "used_percent", "message", "as_of"}
     told = {name: getattr(old, name) for name in sums}
     return replace(new, **told) != old

@@ -1,4 +1,4 @@
-"""Writing a job's status: on the very version that was decided upon, or not at all."""
+"""Writing a job's status: only on the version of the job that the decision was made on."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import JobSnapshot
 
 CONFLICTS = Backoff(least_seconds=0.1, most_seconds=10.0)
-"""The event of the write that was in the way is mostly on its way already."""
+"""The pauses after conflicts. The watch event of the other write mostly comes at once."""
 BELIEVED_CONFLICTS = 4
-"""After more conflicts in a row the cache must have missed a write: it has to show a newer job
-first, or to be filled anew."""
+"""After more conflicts in a row the cache must have missed a write: nothing is decided until it
+shows a newer version of the job, or has listed all jobs again."""
 
 
 class StoredIds(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of a stored status that says which worker ids are given out."""
+    """The part of a stored status that says which worker ids are used up."""
 
     next_worker_id: int | None = None
 
@@ -98,7 +98,7 @@ class StatusWriter:
         return meta.resource_version
 
     def _not_stored(self, job: JobSnapshot, error: KubeError, memory: Memory) -> Trouble:
-        """Look again, later each time; what conflicts again and again was decided on an old job."""
+        """Decide again after a pause; after many conflicts the cached job must be an old one."""
         if not isinstance(error, (Conflict, NotFound)):  # changed or deleted, and not seen yet
             return on_write(error)
         memory.conflicts += 1
@@ -107,24 +107,24 @@ class StatusWriter:
         return Trouble(wake_after_seconds=CONFLICTS.pause_seconds(memory.conflicts, self._roll))
 
     def await_newer(self, job: JobSnapshot) -> None:
-        """Decide nothing more about a job on this version of it, or an older one."""
+        """Decide nothing more about a job until the cache shows a newer version of it."""
         key = Key(job.namespace, job.name)
         self._writes.reached(key, TRAINING_JOBS, job.name, int(job.version) + 1)
 
 
 def _check_stored(stored: StoredIds | None, new: JobState) -> None:
-    """Raise KubeError if the API server left out which worker ids are given out.
+    """Raise KubeError if the API server left out which worker ids are used up.
 
-    It leaves out silently what its CRD does not declare, and worker ids must never be used again.
+    It silently leaves out fields that its CRD does not declare, and no worker id may be used twice.
     """
     if (stored.next_worker_id if stored is not None else None) != new.next_worker_id:
         raise KubeError(
-            "the API server did not store status.nextWorkerId, so no worker is made or removed: "
+            "the API server did not store status.nextWorkerId, so no worker is created or removed: "
             "its CRDs are of an earlier version than the operator; apply those of this version "
             "(`kubectl apply --server-side -f crds/`)"
         )
 
 
 def status_of(job: JobSnapshot) -> str:
-    """Name the writing of a status: after a change of the spec it is tried at once."""
+    """Name the write of a status; a changed spec has another name, so it is tried at once."""
     return f"{STATUS} of generation {job.generation}"

@@ -140,7 +140,7 @@ def _not_spot() -> Manifest:
 
 
 def _not_these(nodes: Iterable[str]) -> Manifest:
-    """Exclude nodes by host name label; Karpenter makes no node for a pod that names a field."""
+    """Exclude nodes by host name label: Karpenter makes no node for a pod with matchFields."""
     names = list(nodes)
     if not names:
         return {}
@@ -148,11 +148,11 @@ def _not_these(nodes: Iterable[str]) -> Manifest:
 
 
 def both(theirs: Iterable[Manifest], ours: list[Manifest]) -> list[Manifest]:
-    """Combine two lists of alternatives: one of theirs and one of ours must hold."""
+    """Combine two lists of alternatives: one of the user's and one of ours must match."""
     given = list(theirs)
     if not given:
         return ours
-    # A term that asks for nothing matches no node; combined with ours it would begin to match.
+    # An empty term matches no node; combined with one of ours it would match some.
     asking = [term for term in given if any(term.values())]
     return [
         {

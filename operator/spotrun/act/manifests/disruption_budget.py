@@ -17,9 +17,9 @@ def disruption_budget(job: JobSnapshot) -> Manifest:
             "kind": "PodDisruptionBudget",
             "metadata": owned_metadata(job, owned_name(job.name, job.uid)),
             "spec": {
-                # Not `maxUnavailable: 0`: that counts from spec.workers.replicas, and while there
-                # are more workers (min is above it, or replacements are on their way) it would let
-                # the surplus be evicted.
+                # Not `maxUnavailable: 0`: that counts from spec.workers.replicas. While there are
+                # more workers (min is above it, or replacements start) it would allow evictions of
+                # the surplus.
                 "minAvailable": EVERY_WORKER,
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
                 "selector": {"matchLabels": {LABEL_JOB_UID: job.uid}},

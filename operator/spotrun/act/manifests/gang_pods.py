@@ -1,4 +1,4 @@
-"""The pods of workers that are created together: each place is worked out once for all of them."""
+"""The pods of workers that are created together: each distinct pod is computed only once."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from spotrun.state.snapshot import JobSnapshot
 
 
 class GangPods:
-    """Makes the manifests of a job's workers; those of one gang mostly differ in their numbers."""
+    """Makes the manifests of a job's workers; in a gang mostly only the worker ids differ."""
 
     def __init__(self, job: JobSnapshot, settings: Settings) -> None:
         self._job = job
@@ -20,7 +20,7 @@ class GangPods:
         self._alike: dict[Create, Manifest] = {}
 
     def manifest(self, worker: Create) -> Manifest:
-        """Return what `worker_pod` returns; manifests share parts, so nobody may change one."""
+        """Return what `worker_pod` returns; manifests share parts, so do not change one."""
         kind = replace(worker, worker_id=0, slot=0)
         pod = self._alike.get(kind)
         if pod is None:

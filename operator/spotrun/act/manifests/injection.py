@@ -22,12 +22,14 @@ _COPIED_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def image_for(job: JobSnapshot, settings: Settings) -> str:
     """Return the image that brings the package into the next worker; empty if none does.
 
-    Workers of a world are of one version. So while some live, a new one gets what those have, by
-    rank, also if the installation or the job says otherwise by now; the first of all gets that.
+    All workers of a world have one version. So while some are alive, a new one gets the image of
+    the one with the lowest rank, even if the installation or the job names another by now. The
+    first worker gets the one that these name.
     """
     ranks = {worker_id: rank for rank, worker_id in enumerate(training(job.status))}
     living = [one.pod for one in job.workers if _is_living(one.pod, job.template)]
-    # Who is stuck may lack this very image; but a member has it, and one of its sidecars is stuck.
+    # A stuck pod may be one that cannot pull this image. A member of the world has pulled it: if
+    # it is stuck, then because of a sidecar.
     found = [pod for pod in living if pod.worker_id in ranks or not pod.stuck]
     if found:
         return min(found, key=lambda p: (ranks.get(p.worker_id, len(ranks)), p.worker_id)).injected
@@ -40,9 +42,10 @@ def _is_living(pod: Pod, template: str) -> bool:
 
 
 def _is_injected(workers: Workers, settings: Settings) -> bool:
-    """Whether the package is brought: the installation says from where, and the image is not ours.
+    """Whether the package is injected: the installation names an image, and the job's is not ours.
 
-    Nobody can look into an image, so any other gets it, and what it has of spotrun is not used.
+    The operator cannot look into an image. So any other image gets the package, and a spotrun that
+    it may contain is not used.
     """
     trainer = workers.template.spec.trainer
     is_ours = trainer is not None and trainer.image == settings.trainer_image
@@ -52,8 +55,8 @@ def _is_injected(workers: Workers, settings: Settings) -> bool:
 def inject(spec: Manifest, trainer: Manifest, image: str) -> None:
     """Have an init container bring the package, and the trainer run torchrun by its launcher.
 
-    It comes before all other init containers: what it asks for is never more than the containers
-    that run later.
+    It runs before all other init containers, and never requests more than the containers that run
+    later.
     """
     mount = {"name": VOLUME, "mountPath": FOLDER}
     container: Manifest = {
@@ -75,9 +78,9 @@ def inject(spec: Manifest, trainer: Manifest, image: str) -> None:
 
 
 def _over_the_token(spec: Manifest) -> list[Manifest]:
-    """Return a mount in the place of the account's token, if the pod has one.
+    """Return a mount over the path of the service account's token, if the pod has a token.
 
-    Kubernetes mounts no token where a container mounts anything itself.
+    Kubernetes mounts no token at a path where a container has a mount of its own.
     """
     if not spec["automountServiceAccountToken"]:
         return []
@@ -85,9 +88,9 @@ def _over_the_token(spec: Manifest) -> list[Manifest]:
 
 
 def _resources(trainer: Manifest) -> Manifest:
-    """Return what the trainer has of CPU, memory and disk: so the pod's request stays the same.
+    """Return the trainer's CPU, memory and disk, so that the pod's request stays the same.
 
-    Its class of service stays the same, too, and quotas that want requests are content.
+    Its QoS class stays the same too, and quotas that demand requests accept the pod.
     """
     kinds = ((kind, trainer.get(kind) or {}) for kind in ("requests", "limits"))
     return {
@@ -98,7 +101,7 @@ def _resources(trainer: Manifest) -> Manifest:
 
 
 def _security(pod: Manifest) -> Manifest:
-    """Return the least that copying needs; the user is the pod's, but never root."""
+    """Return the least rights that copying needs; the user is the pod's, but never root."""
     context: Manifest = {
         "runAsNonRoot": True,
         "readOnlyRootFilesystem": True,

@@ -28,7 +28,7 @@ def settings(job: JobSnapshot) -> dict[str, str]:
 
 
 def node(job: JobSnapshot) -> list[Manifest]:
-    """Return the variable that only the kubelet knows: copies go to another node than this."""
+    """Return the variable with the node's name, so that copies go to another node."""
     field = {"fieldRef": {"fieldPath": "spec.nodeName"}}
     return [{"name": str(names.ENV_NODE), "valueFrom": field}] if _asked(job) else []
 

@@ -8,7 +8,7 @@ from spotrun.state.snapshot import JobSnapshot
 
 
 def network_policy(job: JobSnapshot) -> Manifest:
-    """Admit only pods of this job, to every port; stores and collectives choose theirs freely."""
+    """Admit only pods of this job, to every port: stores and collectives choose any port."""
     workers = {"matchLabels": {LABEL_JOB_UID: job.uid}}
     return plain(
         {

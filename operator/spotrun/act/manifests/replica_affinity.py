@@ -1,9 +1,9 @@
-"""The affinity by which the workers of a replica come near each other. Pure.
+"""The affinity that places the workers of a replica near each other. Pure.
 
-Where one of them has a node, the others ask for nodes with its label: the scheduler looks such a
-label up, and autoscalers know which machines have it. Pods ask for each other only while none of
-their replica has a node. The scheduler compares such a pod with all pods of all nodes, for which
-Kubernetes advises against it in clusters of more than some hundred nodes; JobSet avoids it alike.
+Once one of them has a node, the others ask for nodes with its label: the scheduler looks such a
+label up, and autoscalers know which machines have it. Pod affinity is used only while no worker of
+the replica has a node: the scheduler compares such a pod with all pods on all nodes. Kubernetes
+therefore advises against it in clusters of more than some hundred nodes; JobSet avoids it too.
 """
 
 from spotrun.act.manifests.affinity import both
@@ -20,7 +20,7 @@ _WEIGHT = 100
 def with_replica(
     affinity: Manifest, worker: Create, job_uid: str, topology: ReplicaTopology
 ) -> Manifest:
-    """Return the affinity of a pod with what brings it near the others of its replica."""
+    """Return the affinity of a pod, with the terms that place it near the others of its replica."""
     if worker.replica is None:
         return affinity
     if worker.place.near is not None:

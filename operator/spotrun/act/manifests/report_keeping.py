@@ -1,6 +1,6 @@
 """The ConfigMap that keeps a finished job for its report. Pure.
 
-It has no owner: it has to outlive the job.
+It has no owner, because it must outlive the job.
 """
 
 import json
@@ -15,7 +15,7 @@ from spotrun.api.field_types.secret_values import LAST_APPLIED, without_secrets
 from spotrun.observe.kube_objects import EventObject
 
 MOST_EVENTS_BYTES = 64_000
-"""A cluster keeps events for an hour by default: of most jobs all fit."""
+"""A cluster keeps events for an hour by default, so all events of most jobs fit."""
 MOST_JOB_BYTES = 800_000
 """A ConfigMap takes 1 MiB."""
 

@@ -9,7 +9,7 @@ def pod_security(given: Manifest | None, *, restricted: bool) -> Manifest:
     """Return the pod's security context: the user's, with a system call filter."""
     context = _filtered(dict(given or {}), default=True)
     if restricted:
-        # An explicit false is kept: the refusal then says which line is in the way.
+        # An explicit false is kept: the refusal then says which line is the problem.
         context.setdefault("runAsNonRoot", True)
     return context
 
@@ -23,7 +23,7 @@ def container_security(given: Manifest | None, *, restricted: bool) -> Manifest:
 
 
 def _filtered(context: Manifest, *, default: bool) -> Manifest:
-    """Replace Unconfined by the runtime's profile; a container without one has its pod's."""
+    """Replace Unconfined by RuntimeDefault; a container without a profile has its pod's."""
     profile = context.get("seccompProfile")
     if profile is None and not default:
         return context

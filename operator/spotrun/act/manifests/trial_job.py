@@ -1,4 +1,4 @@
-"""The TrainingJob of a trial, as a pure function of the search and of what the trial is given."""
+"""The TrainingJob of a trial. Pure: a function of the search and of the trial's values."""
 
 from spotrun.act.manifests.plain_json import Manifest, plain
 from spotrun.api import names
@@ -24,7 +24,7 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
     if trial.begin_from is not None:
         spec["checkpoint"] = {**spec["checkpoint"], "beginFrom": trial.begin_from.manifest()}
     if trial.cap_usd is not None:
-        # A job that is held back would wait for more money; a trial that has had its part is over.
+        # A job that is held back waits for a larger budget; a trial that spent its share must end.
         limits = {"maxCostUsd": trial.cap_usd.amount, "onExceeded": OnExceeded.FAIL.value}
         spec["budget"] = {**spec.get("budget", {}), **limits}
     name = search.job_name(trial.number)
@@ -45,7 +45,7 @@ def trial_job(search: TuningSnapshot, trial: CreateTrial) -> Manifest:
                 "labels": labels,
                 "annotations": {
                     **given.get("annotations", {}),
-                    # A TuningJob that is created anew is not to go on from trials of the old one.
+                    # A TuningJob that is created again must not continue the old one's trials.
                     names.ANNOTATION_CHECKPOINT_FOLDER: owned_name(name, search.uid),
                 },
                 "ownerReferences": [

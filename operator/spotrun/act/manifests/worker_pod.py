@@ -27,15 +27,15 @@ jobs may name one claim, and claims of several namespaces may be one export."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the pod's own, an in-memory volume
 
 _NO_LIMIT = 1_000_000
-"""torchrun's own count of restarts must never end a worker: failures are counted by the operator,
-which forgives them after an hour of progress, as torchrun does not."""
+"""torchrun's own count of restarts must never end a worker: the operator counts failures, and
+forgets them after an hour of progress, which torchrun does not."""
 _TERMINATION_LOG = "/dev/termination-log"
 _LAST_WORDS_SECONDS = 10
-"""The part of the grace period that torchrun leaves for the agent, once its processes are
-killed."""
+"""The part of the grace period that torchrun leaves for the agent after it has killed its
+processes."""
 _SHUTDOWN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
-"""The variable that says how long torchrun lets its processes end; older versions do not know it
-and give them 30 s."""
+"""The variable that says how long torchrun waits for its processes to end; older versions ignore it
+and wait 30 s."""
 _MOST_DELETION_COST = "2147483647"
 
 _AUTOSCALERS = {
@@ -75,8 +75,8 @@ def owned_metadata(job: JobSnapshot, name: str) -> Manifest:
                 "name": job.name,
                 "uid": job.uid,
                 "controller": True,
-                # A deletion in the foreground waits until the workers are charged and gone. Where
-                # the API server guards this field, it takes `update` on trainingjobs/finalizers.
+                # A foreground deletion waits until the workers are charged and gone. Some API
+                # servers allow this field only with `update` on trainingjobs/finalizers.
                 "blockOwnerDeletion": True,
             }
         ],
@@ -104,7 +104,7 @@ def _metadata(job: JobSnapshot, worker: Create, injected: str) -> Manifest:
         names.ANNOTATION_DEVICES: str(job.claimed or ""),
     }
     annotations = {key: value for key, value in given_names.items() if value}
-    annotations[names.ANNOTATION_INJECTED] = injected  # also where it is empty: it is read again
+    annotations[names.ANNOTATION_INJECTED] = injected  # also if empty: the operator reads it back
     return {
         **ours,
         "labels": {
@@ -179,7 +179,7 @@ def _flavor(job: JobSnapshot) -> Flavor:
 
 
 def _flavored(job: JobSnapshot, spec: Manifest) -> Manifest:
-    """Return the selector of the nodes that the queue has chosen, within the user's own."""
+    """Return the user's node selector with the labels of the flavor that the queue has chosen."""
     labels = _flavor(job).node_labels
     return {"nodeSelector": {**(spec.get("nodeSelector") or {}), **labels}} if labels else {}
 
@@ -218,10 +218,10 @@ def _training(
             f"--nnodes={workers.min}:{workers.max}",
             f"--nproc-per-node={processes(job)}",
             f"--max-restarts={_NO_LIMIT}",
-            # Older torchruns look for a change of membership only every 5 s.
+            # Older versions of torchrun check the membership only every 5 s.
             "--monitor-interval=0.1",
         ],
-        # Ours first: what follows in the list may refer to it.
+        # Ours come first: later variables in the list may refer to them.
         "env": [*ours, *theirs],
     }
 
@@ -251,13 +251,13 @@ def _environment(job: JobSnapshot, worker_id: int, settings: Settings) -> dict[s
 
 
 def _place_of(checkpoint: Checkpoint, namespace: str, name: str) -> str:
-    """Return a job's own place: several jobs may name one claim, or one bucket."""
+    """Return a job's own folder: several jobs may name one claim, or one bucket."""
     root = CHECKPOINTS if checkpoint.uri is None else str(checkpoint.uri).rstrip("/")
     return f"{root}/{namespace}/{name}"
 
 
 def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for what the job's annotations say of its script."""
+    """Return the variables for what the job's annotations say about its script."""
     values: dict[str, str] = {}
     if annotations.get(names.ANNOTATION_COUNT_STEPS) == "false":
         values[names.ENV_COUNT_STEPS] = "0"
@@ -269,7 +269,7 @@ def _script_settings(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:
-    """Return the path for last messages, and the time processes have before SIGKILL."""
+    """Return the path of the termination log, and the time that processes have before SIGKILL."""
     seconds = str(max(spec["terminationGracePeriodSeconds"] - _LAST_WORDS_SECONDS, 1))
     return {
         names.ENV_TERMINATION_LOG: trainer.get("terminationMessagePath") or _TERMINATION_LOG,
@@ -279,14 +279,14 @@ def _ending(spec: Manifest, trainer: Manifest) -> dict[str, str]:
 
 
 def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:
-    """Each volume with its mount in the container that trains."""
+    """Return each volume with its mount in the container that trains."""
     token = {
         "path": "token",
         "audience": str(names.TOKEN_AUDIENCE),
         "expirationSeconds": TOKEN_SECONDS,
     }
     found = [
-        # The runtime's own /dev/shm has 64 MB: too little for data loaders.
+        # The container runtime's /dev/shm has 64 MB: too little for data loaders.
         _volume("shm", SHARED_MEMORY, {"emptyDir": {"medium": "Memory"}}),
         _volume("dir", DIRECTORY, {"emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
         _volume(
@@ -304,9 +304,9 @@ def _volumes(job: JobSnapshot) -> list[tuple[Manifest, Manifest]]:
 
 
 def _claim_of(volume: Manifest) -> str:
-    """Return the claim that a volume is written to; empty for all others.
+    """Return the claim of a writable volume; empty for all others.
 
-    The kubelet of Kubernetes 1.32 never starts a pod of which two volumes name one claim.
+    The kubelet of Kubernetes 1.32 never starts a pod in which two volumes name one claim.
     """
     claim = volume.get("persistentVolumeClaim") or {}
     return "" if claim.get("readOnly") else str(claim.get("claimName", ""))

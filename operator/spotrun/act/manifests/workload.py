@@ -27,7 +27,7 @@ def workload(job: JobSnapshot, ask: AskQueue, queue: Queue) -> Manifest:
 
 
 def workload_change(job: JobSnapshot, ask: AskQueue, queue: Queue) -> Manifest:
-    """Return what is asked for now, as a merge patch of a request that waits."""
+    """Return what the job asks for now, as a merge patch of a waiting Workload."""
     pod_set: Manifest = {"name": POD_SET, "count": ask.count, "template": _template(job, queue)}
     if ask.least is not None:
         pod_set["minCount"] = ask.least
@@ -54,7 +54,7 @@ def _priority(queue: Queue) -> Manifest:
 
 
 def _template(job: JobSnapshot, queue: Queue) -> Manifest:
-    """Return the pods that are asked for: growth names the nodes of those that are there."""
+    """Return the template of the workers asked for; growth asks for nodes of the same flavor."""
     given = job.spec.workers.template
     spec: Manifest = given.spec.manifest()
     flavor: Flavor = queue.flavor

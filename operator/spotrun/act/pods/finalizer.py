@@ -1,4 +1,4 @@
-"""The finalizers of ours, and the patch that removes one, no other, from that very object."""
+"""The operator's finalizers, and the patch that removes one of them, and nothing else."""
 
 import msgspec
 
@@ -21,8 +21,8 @@ class Released(msgspec.Struct, frozen=True):
     def seen_from(self) -> int:
         """The first version in which a cache shows that the finalizer is off.
 
-        A pod that goes with its last finalizer is answered as it was, in the version before its
-        deletion: a cache that shows that one would have us let go of the pod once more.
+        If removing the last finalizer deletes the pod, the answer has the version before the
+        deletion. A cache that shows that version would have the operator release the pod again.
         """
         meta = self.metadata
         is_deleted = meta.deletion_timestamp is not None and not meta.finalizers

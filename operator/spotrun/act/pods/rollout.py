@@ -1,4 +1,4 @@
-"""Creation of a job's workers: protected first, tried out once, then more and more at a time."""
+"""Creation of a job's workers: after protection and one dry run, more and more at a time."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ from spotrun.state.actions import Create
 from spotrun.state.snapshot import JobSnapshot
 
 REFUSED = Backoff(least_seconds=5.0, most_seconds=300.0)
-"""A template is mended by people, a quota by other jobs that end."""
+"""The pauses after a refusal. People must fix a template; a quota has room when other jobs end."""
 ACCEPTED_SECONDS = 60.0
-"""One job's dry run counts this long for all jobs of its namespace with the same template: sweeps
-are submitted by the hundred, and the first pod of each job is made alone anyhow."""
+"""One job's dry run is valid this long for all jobs of its namespace with the same template: sweeps
+submit hundreds of jobs, and the first pod of each job is created alone in any case."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Creations:
     async def _start_slowly(
         self, job: JobSnapshot, workers: list[Create], memory: Memory
     ) -> Results:
-        """Create 1, 2, 4, 8 ... at a time: a refusal holds for all and is met only once."""
+        """Create 1, 2, 4, 8 ... at a time: after a refusal, which holds for all, no more follow."""
         settings = self._settings()
         settings = replace(settings, restricted=settings.restricted or memory.is_restricted)
         pods = GangPods(job, settings)
@@ -120,13 +120,13 @@ class Creations:
         pause_seconds = REFUSED.pause_seconds(times, self._roll)
         retry_at = self._clock() + pause_seconds
         memory.refused = Refused(refusals[-1], job.template, times, retry_at)
-        memory.accepted = None  # tried out again, for what refuses may have changed
+        memory.accepted = None  # another dry run is needed: the cause of the refusal may change
         self._accepted.pop((job.namespace, job.template), None)
         yield Trouble(wake_after_seconds=pause_seconds)
 
 
 def creation_of(job: JobSnapshot) -> str:
-    """Name the creation of a job's workers; another template has another name and is tried anew."""
+    """Name the creation of a job's workers; another template has another name, tried at once."""
     return f"the creation of workers of template {job.template}"
 
 

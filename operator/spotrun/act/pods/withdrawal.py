@@ -1,9 +1,9 @@
 """Withdrawal of a worker that has no node yet, and gets none in the meantime.
 
-The deletion names the version that was decided upon. A pod that was bound since then has another,
-so the API server refuses, and it is decided again. Our finalizer stays on until the number is
-settled, as with every other pod: a pod without it that is bound at the same moment would work
-unmetered.
+The deletion names the version that the decision was made on. A pod that was bound since then has
+another, so the API server refuses, and the operator decides again. Our finalizer stays until the
+worker's cost is settled, as with every other pod: a pod without it that is bound at the same moment
+would run unmetered.
 """
 
 from spotrun.act.errors import Trouble, on_removal

@@ -1,4 +1,4 @@
-"""Writes to a job's pods: each may be repeated, and none touches anybody else's pod."""
+"""Writes to a job's pods: each may be repeated, and none changes a pod of another owner."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ class PodWriter:
         try:
             await self._dry_run(job, worker, replace(settings, restricted=restricted))
         except AlreadyExists:
-            return None  # whose it is comes out when it is made
+            return None  # `create` finds out who owns it
         except KubeError as error:
             if restricted or not wants_restricted(error):
                 return on_creation(error)
@@ -72,7 +72,7 @@ class PodWriter:
     async def change(
         self, job: JobSnapshot, action: Remove | Release | PriceWorker
     ) -> Trouble | None:
-        """Do to a pod of the job what was decided."""
+        """Carry out a decided action on a pod of the job."""
         match action:
             case Remove():
                 return await self._remove(job, action)
@@ -126,12 +126,12 @@ class PodWriter:
     async def strip(self, namespace: str, name: str, uid: str) -> int | None:
         """Take our finalizer, and no other, off a pod; also off one whose job is gone.
 
-        Returns the version in which caches show it; None if it was off already.
+        Returns the version in which caches show this; None if the finalizer was off already.
         """
         try:
             return await self._strip(namespace, name, uid, at=0)
         except Invalid:
-            # It is another pod by now, or ours is not the first of its finalizers.
+            # It is another pod by now, or our finalizer is not its first one.
             found = await self._client.get(PODS, name, _Found, namespace=namespace)
             meta = found.metadata
             if meta.uid != uid or FINALIZER_METERED not in meta.finalizers:
@@ -166,7 +166,7 @@ class PodWriter:
         return found.metadata if found.metadata.owner_uid == job.uid else None
 
     async def show(self, job: JobSnapshot, worker_id: int) -> bool | None:
-        """Have caches show a worker's pod; return whether its labels had to be restored for that.
+        """Make caches show a worker's pod; return whether its labels had to be restored for that.
 
         Returns None if there is no such pod. Raises KubeError.
         """
@@ -187,7 +187,7 @@ class PodWriter:
         return has_changed
 
     async def _name_taken(self, job: JobSnapshot, worker_id: int) -> Trouble | None:
-        """Find out who owns the pod whose name was taken; the cache misses it if it is ours."""
+        """Find out who owns the pod that has this name; if it is ours, the cache missed it."""
         try:
             if await self.show(job, worker_id) is not None:
                 return None

@@ -1,4 +1,4 @@
-"""Numbers that manifests carry as text: money, ratios, quantities; exact, never floats."""
+"""Numbers that manifests contain as text: money, ratios, quantities; exact, never floats."""
 
 import re
 from decimal import Decimal
@@ -10,12 +10,12 @@ from spotrun.api.field_types.text_values import Text
 
 
 def whole(text: str) -> int | None:
-    """Return a whole number from plain digits; None for anything else, and for too many digits."""
+    """Return a whole number from plain digits; None for other texts, and for too many digits."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 class Amount(Text):
-    """A decimal number of at least zero: never a float, for money is counted exactly."""
+    """A decimal number of at least zero: never a float, because money is computed exactly."""
 
     __slots__ = ()
     pattern = r"[0-9]{1,15}(\.[0-9]{1,12})?"  # a node may have TiB of memory, in bytes
@@ -34,7 +34,7 @@ class Amount(Text):
 
 
 class SignedAmount(Amount):
-    """A decimal number that may be negative, as savings can."""
+    """A decimal number that may be negative, like savings."""
 
     __slots__ = ()
     pattern = rf"-?{Amount.pattern}"
@@ -43,7 +43,7 @@ class SignedAmount(Amount):
 
 
 class Measured(Text):
-    """A value that a script has measured: a number, or why it is none."""
+    """A value that a script has measured: a number, NaN or an infinity."""
 
     __slots__ = ()
     pattern = r"-?([0-9]{1,20}(\.[0-9]{1,20})?(e[+-]?[0-9]{1,3})?|Infinity)|NaN"
@@ -109,5 +109,5 @@ class Quantity(Text):
     def value(self) -> Decimal:
         """The amount in the resource's own unit."""
         match = re.fullmatch(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)", self)
-        assert match is not None, f"{self!r} passed its own pattern"
+        assert match is not None, f"{self!r} has passed its own pattern"
         return Decimal(match[1]) * _QUANTITY_UNIT[match[2]]

@@ -1,4 +1,4 @@
-"""Kinds of field that several models use: bounded numbers and checked strings."""
+"""Types of fields that several models use: bounded numbers and checked strings."""
 
 from typing import Annotated
 
@@ -7,20 +7,20 @@ from pydantic import Field, WithJsonSchema
 from spotrun.api.field_types.text_values import Text, WorkerIds
 from spotrun.wire import MOST_STEPS
 
-# Every number has bounds: int32 or int64 in the CRD follows from them, and nobody can overflow us.
+# Every number has bounds: they decide between int32 and int64 in the CRD, and prevent overflows.
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Long = Annotated[int, Field(ge=0, le=MOST_STEPS)]
-# Beyond what one job has ever run on; a bound, so that rules over sizes have a known cost.
+# More than any job has run on; the bound gives rules over sizes a known cost.
 Workers = Annotated[int, Field(ge=1, le=10_000)]
 PercentOf = Annotated[int, Field(ge=1, le=100)]
 
 MAX_MESSAGE_CHARS = 4_096  # of a message in status or in a condition
 MAX_DETAIL_CHARS = 1_024  # of one error, failure or refusal in such a message
-MAX_QUOTE_CHARS = 300  # of another component's words in it
+MAX_QUOTE_CHARS = 300  # of another component's message in it
 
 ShortText = Annotated[str, Field(max_length=253)]
 LongText = Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)]
-# In lists: the API server allows no rules there, for it would count them for every entry.
+# For lists: the API server allows no rules there, because it would count them for every entry.
 ListedWorkerIds = Annotated[
     WorkerIds, WithJsonSchema({"type": "string", "maxLength": WorkerIds.max_length})
 ]

@@ -1,8 +1,8 @@
-"""Lists of numbers as text: `0-41,43`, and shorter for those that are long.
+"""Lists of numbers as text: `0-41,43`, and a shorter form for long lists.
 
-The largest job has 10,000 workers; when most of the numbers that it ever gave out are settled, each
-of those that are left stands alone and has six digits. How far each is from the one before is
-written in less than half of that.
+The largest job has 10,000 workers. Once most of the numbers that it ever gave out are settled, the
+other numbers are not successive and have six digits each. The distance of each number from the one
+before needs less than half of these digits.
 """
 
 from bisect import bisect_right
@@ -17,18 +17,18 @@ Interval = tuple[int, int]
 """The first and the last number."""
 
 _LONG = 1024
-"""Up to so many letters people are to read the numbers themselves; more nobody reads."""
+"""Up to this length the numbers themselves are written, for people; nobody reads longer lists."""
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """A set of numbers, millions maybe, kept as intervals alone."""
+    """A set of numbers, perhaps millions, stored only as intervals."""
 
     intervals: tuple[Interval, ...] = ()  # ascending, and none touches the next one
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> Self:
-        """Make a set of intervals in any order, which may overlap."""
+        """Create a set from intervals in any order, which may overlap."""
         found: list[Interval] = []
         for first, last in sorted(intervals):
             if found and first <= found[-1][1] + 1:
@@ -43,7 +43,7 @@ class Ranges:
 
     @cached_property
     def size(self) -> int:
-        """The count of numbers in it."""
+        """The count of its numbers."""
         return sum(last - first + 1 for first, last in self.intervals)
 
     @property
@@ -61,7 +61,7 @@ class Ranges:
 
     @override
     def __str__(self) -> str:
-        """Write the numbers as a status holds them."""
+        """Write the numbers as in a status."""
         return write_intervals(self.intervals)
 
     def missing(self, end: int) -> Iterator[int]:
@@ -98,7 +98,7 @@ def read_intervals(text: str) -> tuple[Interval, ...]:
 
 
 def write_intervals(intervals: Sequence[Interval]) -> str:
-    """Write the numbers; of a long list the distances between them, if these are shorter."""
+    """Write the numbers; for a long list the distances between them, if these are shorter."""
     plain = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in intervals)
     return plain if len(plain) <= _LONG else min(plain, _in_distances(intervals), key=len)
 

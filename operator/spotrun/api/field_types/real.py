@@ -1,4 +1,4 @@
-"""Numbers that manifests carry as text and that are compared, not added: bounds, steps, goals."""
+"""Numbers that manifests contain as text and that are compared, not added: bounds, goals."""
 
 import math
 

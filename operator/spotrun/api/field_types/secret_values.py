@@ -1,4 +1,4 @@
-"""Manifests without the values that look like secrets: reports are given to others."""
+"""Manifests without values that look like secrets, because reports are given to others."""
 
 import re
 from typing import Any
@@ -7,9 +7,9 @@ _SECRET = re.compile(
     r"(?i)secret|passw|credential|api_?key|token(_|$)|(^|_)(auth|key|pat|pwd)(_|$)"
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps the whole manifest, with such values."""
+"""The annotation in which kubectl stores the whole manifest, with such values."""
 HIDDEN = "(left out of this report)"
-"""Stands in the place of values that look like secrets."""
+"""The text that replaces values that look like secrets."""
 
 
 def without_secrets(part: Any) -> Any:  # noqa: ANN401 - any part of a manifest

@@ -1,7 +1,7 @@
 """Values that manifests carry as text: durations, times, lists of numbers.
 
-Each is a `str` that was checked when it was made and gives a parsed view, so what was written is
-what is written back. The check and the CEL rule in the CRD are built from the same pattern.
+Each is a `str` that is checked when it is created and has a parsed view, so the text is written
+back unchanged. The check and the CEL rule in the CRD are built from the same pattern.
 """
 
 import datetime as dt
@@ -25,16 +25,16 @@ from spotrun.api.field_types.intervals import (
 
 
 class Text(str):
-    """A string of a known form; subclasses give the form and describe it."""
+    """A string of a known form; subclasses define and describe the form."""
 
     __slots__ = ()
 
-    # Within what `re` and Go's RE2 understand alike: no \d (Unicode in Python), no lookahead.
+    # Only syntax that means the same in `re` and Go's RE2: no \d (Unicode in Python), no lookahead.
     pattern: ClassVar[str]
     max_length: ClassVar[int]
-    # What to write instead: a sentence that follows the name of the field.
+    # What to write instead: the text that follows the name of the field.
     hint: ClassVar[str]
-    # What the pattern cannot say, in CEL; `holds` says the same in Python.
+    # What the pattern cannot express, in CEL; `holds` checks the same in Python.
     further_cel: ClassVar[str] = ""
     _compiled: ClassVar[re.Pattern[str]]
 
@@ -47,13 +47,13 @@ class Text(str):
         value = super().__new__(cls, text)
         if len(text) > cls.max_length:
             raise ValueError(f"Too long: may not be more than {cls.max_length} bytes")
-        # fullmatch, for `$` in Python also matches before a final newline.
+        # fullmatch, because `$` in Python also matches before a final newline.
         if cls._compiled.fullmatch(text) is None or not value.holds():
             raise ValueError(f"{cls.hint} (this is {value.shown()})")
         return value
 
     def shown(self) -> str:
-        """Return what a message may show of it; subclasses hide secrets."""
+        """Return the text that a message may show; subclasses hide secrets."""
         return repr(self)
 
     def holds(self) -> bool:
@@ -106,7 +106,7 @@ class Duration(Text):
 
     __slots__ = ()
     # At most 999,999 hours: every value fits Go's 64-bit nanoseconds, in which CEL counts. The
-    # alternatives spell "at least one unit", which RE2 can say in no shorter way.
+    # alternatives mean "at least one unit"; RE2 has no shorter way to express it.
     pattern = (
         rf"{_NUMBER}h({_NUMBER}m)?({_NUMBER}s)?({_NUMBER}ms)?"
         rf"|{_NUMBER}m({_NUMBER}s)?({_NUMBER}ms)?"
@@ -128,7 +128,7 @@ class Duration(Text):
 
     @property
     def timedelta(self) -> dt.timedelta:
-        """The length as the standard library has it."""
+        """The length as a timedelta."""
         return dt.timedelta(milliseconds=float(self.exact_seconds * 1000))
 
     @classmethod
@@ -177,14 +177,14 @@ class Time(Text):
     """A time as RFC 3339 writes it: `2026-03-01T08:00:00Z`."""
 
     __slots__ = ()
-    # From the year 2000 on, so that no offset leaves the years that CEL and Python know.
+    # From the year 2000 on, so that every offset stays in the years that CEL and Python know.
     pattern = (
         r"2[0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
         r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
         r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
     )
     max_length = 32
-    # A day that the month does not have is an error inside timestamp(), which refuses as well.
+    # A day that the month does not have is an error inside timestamp(), so it is refused as well.
     further_cel = "timestamp(self) > timestamp('1999-01-01T00:00:00Z')"
     hint = 'must be a time with its zone as RFC 3339 has it, like "2026-03-01T08:00:00Z"'
 
@@ -196,7 +196,7 @@ class Time(Text):
     @classmethod
     def of(cls, moment: dt.datetime) -> Self:
         """Write a time in UTC."""
-        assert moment.tzinfo is not None, "a moment without a zone is not a moment"
+        assert moment.tzinfo is not None, "a time needs its zone"
         return cls(moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z"))
 
     @override
@@ -210,8 +210,8 @@ class Time(Text):
 class Intervals(Text):
     """A set or list of numbers of workers, in order, as compact intervals: `0-41,43`.
 
-    A long one is written with distances instead, which are shorter, and begins with `+`: each
-    number in it is counted from the one before. `+100003,2-4,9` is `100003,100005-100009,100018`.
+    A long one begins with `+` and is written as distances, which are shorter: each number in it
+    counts from the one before. `+100003,2-4,9` is `100003,100005-100009,100018`.
     """
 
     __slots__ = ("_intervals", "_ranges")
@@ -219,7 +219,7 @@ class Intervals(Text):
         r"([0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*)?"
         r"|\+[0-9]{1,9}(-[0-9]{1,9})?(,-?[0-9]{1,9}(-[0-9]{1,9})?)*"
     )
-    # Twice the workers of the largest job (others are made beside them), in any order.
+    # Twice the workers of the largest job (replacements exist beside them), in any order.
     max_length = 262_144
     hint = 'must be numbers and intervals between commas, like "0-41,43", or distances, like "+9,2"'
     _intervals: tuple[Interval, ...]
@@ -227,7 +227,7 @@ class Intervals(Text):
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
-        """The first and the last number of each interval; read once."""
+        """The first and the last number of each interval; parsed once."""
         try:
             return self._intervals
         except AttributeError:
@@ -236,7 +236,7 @@ class Intervals(Text):
 
     @property
     def ranges(self) -> Ranges:
-        """The numbers as a set; made once."""
+        """The numbers as a set; created once."""
         try:
             return self._ranges
         except AttributeError:
@@ -245,7 +245,7 @@ class Intervals(Text):
 
     @classmethod
     def of_intervals(cls, intervals: Iterable[Interval]) -> Self:
-        """Write intervals in the order given; of a long list the shorter form."""
+        """Write intervals in the given order; a long list in the shorter form."""
         runs = tuple(intervals)
         value = cls(write_intervals(runs))
         value._intervals = runs
@@ -253,7 +253,7 @@ class Intervals(Text):
 
 
 class WorkerIds(Intervals):
-    """Numbers of workers, in order; few enough that each may be looked at."""
+    """Numbers of workers, in order; few enough to go through one by one."""
 
     __slots__ = ("_numbers", "_set")
     _numbers: tuple[int, ...]
@@ -261,7 +261,7 @@ class WorkerIds(Intervals):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Every number, in the order written; read once."""
+        """All numbers, in the written order; parsed once."""
         try:
             return self._numbers
         except AttributeError:
@@ -271,7 +271,7 @@ class WorkerIds(Intervals):
 
     @property
     def set(self) -> frozenset[int]:
-        """Every number, in no order; made once."""
+        """All numbers, without order; created once."""
         try:
             return self._set
         except AttributeError:
@@ -280,5 +280,5 @@ class WorkerIds(Intervals):
 
     @classmethod
     def of(cls, worker_ids: Iterable[int]) -> Self:
-        """Write numbers in the order given, runs of successive ones as intervals."""
+        """Write numbers in the given order, successive ones as intervals."""
         return cls.of_intervals(runs_of(worker_ids))

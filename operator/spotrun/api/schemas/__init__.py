@@ -1,1 +1,1 @@
-"""Schemas of the kinds, as the API server takes them and as people read them."""
+"""Schemas of the kinds, for the API server and for people."""

@@ -1,4 +1,4 @@
-"""The reference of the API for docs/: every field, rule, column and name, from the models."""
+"""The reference of the API for docs/, from the models: every field, rule, column and name."""
 
 from collections.abc import Iterator
 

@@ -4,7 +4,7 @@ from typing import Any
 
 JsonSchema = dict[str, Any]
 
-# What the API server neither needs nor accepts; `pattern` is said by a rule with a message.
+# Keys that the API server does not need or accept; a rule with a message replaces `pattern`.
 _DROPPED = frozenset({"title", "additionalProperties", "pattern", "const", "$defs", "default"})
 
 
@@ -38,7 +38,7 @@ def _resolve(schema: JsonSchema, definitions: JsonSchema) -> JsonSchema:
     """Follow references and unwrap `X or null`; the field's own description wins."""
     if "anyOf" in schema:
         options = [option for option in schema["anyOf"] if option != {"type": "null"}]
-        assert len(options) == 1, f"a CRD knows no unions: {schema}"
+        assert len(options) == 1, f"a CRD cannot have unions: {schema}"
         target = options[0]
         schema = {key: value for key, value in schema.items() if key != "anyOf"}
     elif "$ref" in schema:

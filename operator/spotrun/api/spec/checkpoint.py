@@ -14,7 +14,7 @@ from spotrun.api.names import Choice
 from spotrun.api.spec.begin_from import BeginFrom
 
 _PATH = "(/[!%->@-~]*)?"
-"""Printable, without the characters that begin a query or a fragment, or that a kubelet expands."""
+"""Printable characters, except those that begin a query or fragment or that a kubelet expands."""
 _UPWARDS = "/[.][.]?(/|$)"
 _Named = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -224,5 +224,5 @@ class Checkpoint(Model):
 
     @property
     def outlives_pods(self) -> bool:
-        """Whether checkpoints are still there when every pod is gone."""
+        """Whether checkpoints still exist when all pods are gone."""
         return self.uri is not None or (self.volume is not None and self.volume.empty_dir is None)

@@ -116,7 +116,7 @@ class IdleDuration(Duration):
 
     __slots__ = ()
     least_seconds = 900
-    """Longer than loading, compiling or evaluating usually keeps all workers from any use."""
+    """Longer than all workers usually do nothing while they load, compile or evaluate."""
     further_cel = f"duration(self) >= duration('{least_seconds}s')"
     hint = (
         'must be a duration of at least 15 minutes, after which workers are called idle, like "2h"'

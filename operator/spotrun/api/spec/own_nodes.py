@@ -1,4 +1,4 @@
-"""The costs of nodes that were bought, from which a pool's price per hour is computed."""
+"""The costs of nodes that you own, from which a pool's price per hour is computed."""
 
 from pydantic import Field
 from typing_extensions import override

@@ -69,7 +69,7 @@ class ReplicaTopology(Model):
 
     @property
     def is_required(self) -> bool:
-        """Whether nodes of another value of the label will not do."""
+        """Whether nodes with another value of the label are excluded."""
         return self.required is not None
 
 

@@ -9,7 +9,7 @@ from spotrun.api.model import Model, Rule
 
 
 class Days(Text):
-    """A day of the week, or a range of days that may run over Sunday."""
+    """A day of the week, or a range of days, which may continue past Sunday."""
 
     __slots__ = ()
     pattern = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?"
@@ -18,7 +18,7 @@ class Days(Text):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The days meant, Monday being 0."""
+        """The numbers of the days; Monday is 0."""
         names = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
         first, _, last = self.partition("-")
         start = names.index(first)
@@ -84,7 +84,7 @@ class Window(Model):
             message="from and to must differ: a whole day is from 00:00 to 24:00",
             holds=lambda w: w.from_ != w.to,
         ),
-        # For the API server, whose zones are up to date; getHours fails where it knows none.
+        # Only for the API server, whose time zones are up to date; getHours fails for unknown ones.
         Rule(
             cel="self.timeZone != 'Local' && (self.timeZone == 'UTC'"
             " || timestamp('2026-01-01T00:00:00Z').getHours(self.timeZone) >= 0)",

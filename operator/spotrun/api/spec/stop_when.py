@@ -1,4 +1,4 @@
-"""The end of a training by a metric that it reports: a value to reach, or patience."""
+"""The end of a training by a metric that it reports: a value to reach, or no improvement."""
 
 from typing import Annotated
 

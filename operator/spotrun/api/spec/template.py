@@ -1,4 +1,4 @@
-"""The user's pod template: typed only as far as our own rules look; the rest is passed through."""
+"""The user's pod template: only fields that rules here check have types; others are kept."""
 
 from typing import Annotated, ClassVar
 
@@ -12,7 +12,8 @@ _RESERVED = f"{GROUP}/"
 _Metadata = Annotated[dict[str, str], Field(max_length=128)]
 _Arguments = tuple[str, ...]
 
-# Kubernetes' own schema of a pod is larger than all of ours; it checks the rest when pods are made.
+# Kubernetes' own schema of a pod is larger than all schemas here; it checks the rest when pods are
+# created.
 _PASS_THROUGH = ConfigDict(extra="allow")
 
 TRAINER = "trainer"

@@ -1,6 +1,6 @@
-"""The operator's memory of a job's sizes: what each brought, and what was tried in vain.
+"""The operator's record of a job's sizes: the speed of each, and increases that were undone.
 
-It is in the status, so an operator that restarts measures nothing twice and tries nothing again.
+It is in the status, so an operator that restarts does not measure or try anything again.
 """
 
 from typing import Annotated

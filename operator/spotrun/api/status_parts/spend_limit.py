@@ -1,4 +1,4 @@
-"""The status of a SpendLimit, and what a job remembers for it."""
+"""The status of a SpendLimit, and what a job's status stores for it."""
 
 from typing import Annotated
 

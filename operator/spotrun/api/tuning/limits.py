@@ -13,7 +13,7 @@ from spotrun.api.names import Choice
 from spotrun.api.spec.stop_when import IMPROVEMENT_IS_POSITIVE
 
 MOST_TRIALS = 1000
-"""The status has room for this many, and for fewer with many long parameters (`most_trials`)."""
+"""The maximum that the status has room for; less with many long parameters (`most_trials`)."""
 
 
 class Keep(Choice):

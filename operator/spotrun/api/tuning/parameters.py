@@ -124,7 +124,7 @@ class Parameter(Model):
 
     @property
     def is_continuous(self) -> bool:
-        """Whether it has no end of values."""
+        """Whether it has infinitely many values."""
         return self.uniform is not None or self.log_uniform is not None
 
 

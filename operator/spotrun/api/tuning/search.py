@@ -40,7 +40,7 @@ class Random(Model):
 
 
 class Sobol(Model):
-    """A sequence that covers the space evenly, wherever it is cut off."""
+    """A sequence that covers the space evenly, after any number of points."""
 
     seed: _Seed = Field(0, description=_SEED)
 
@@ -126,7 +126,7 @@ class Median(Model):
 
 
 class Asha(Model):
-    """Asynchronous successive halving: at each rung only the best share goes on."""
+    """Asynchronous successive halving: at each rung only the best share continues."""
 
     grace_steps: _Step = Field(description="The step of the first rung; every trial reaches it.")
     max_steps: _Step = Field(description="The steps of a whole training.")

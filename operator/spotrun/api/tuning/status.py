@@ -1,4 +1,4 @@
-"""The status of a search: its trials, and what must not be forgotten of them."""
+"""The status of a search: its trials, and the facts about them that must not be lost."""
 
 from typing import Annotated
 

@@ -18,7 +18,7 @@ from spotrun.api.tuning.search import Pruning, Search
 from spotrun.api.tuning.status import TuningJobStatus
 
 MOST_NAME = 45
-"""The names of trials have up to five characters more, and those of TrainingJobs 50 at most."""
+"""Names of trials are up to five characters longer, and TrainingJobs' names have at most 50."""
 
 
 class Objective(Model):

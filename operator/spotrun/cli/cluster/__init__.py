@@ -1,1 +1,1 @@
-"""The cluster as a command line asks it: with its user's own kubeconfig and rights."""
+"""Access to a cluster from a command line, with the user's own kubeconfig and rights."""

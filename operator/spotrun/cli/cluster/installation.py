@@ -1,4 +1,4 @@
-"""The installation in a cluster, as its chart says in a ConfigMap that every user may read."""
+"""The installation in a cluster, from the chart's ConfigMap that every user may read."""
 
 import os
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Installation:
 
 
 def system_namespace() -> str:
-    """Return the namespace in which the chart is looked for."""
+    """Return the namespace in which the chart is expected."""
     return os.environ.get(NAMESPACE_VARIABLE) or DEFAULT_NAMESPACE
 
 
 async def installation(cluster: Cluster) -> Installation | None:
-    """Read what the chart says; None where it says nothing, or not to this user."""
+    """Read the chart's ConfigMap; None if it does not exist, or this user may not read it."""
     try:
         found = await cluster.client.get(
             CONFIG_MAPS, CONFIG_MAP, ConfigMapObject, namespace=system_namespace()

@@ -1,4 +1,4 @@
-"""One command's conversation with a cluster, and its end: an exit code, never a traceback."""
+"""One command's connection to a cluster; it ends with an exit code, never with a traceback."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 @dataclass(frozen=True)
 class Cluster:
-    """An open connection, and what the flags say of the namespace."""
+    """An open connection, and the namespace that the flags choose."""
 
     client: Client
     transport: Transport
@@ -44,7 +44,7 @@ Work = Callable[[Cluster], Awaitable[int]]
 
 
 def ask(chosen: Namespace, work: Work) -> int:
-    """Run a command with a cluster and return its exit code; what fails is said in words."""
+    """Run a command with a cluster and return its exit code; failures are printed as sentences."""
     who = f"kubectl tjob {chosen.command}"
     try:
         return asyncio.run(_asked(chosen, work))
@@ -55,7 +55,7 @@ def ask(chosen: Namespace, work: Work) -> int:
         print(f"{who}: {printable(str(error))}", file=sys.stderr)
         return REFUSED
     except BrokenPipeError:
-        raise  # whoever reads has gone, which is no trouble of the cluster
+        raise  # the reader of the output is gone, which is no failure of the cluster
     except (msgspec.MsgspecError, Unreadable) as error:
         print(
             f"{who}: an object of the cluster cannot be read ({printable(str(error))}): its "
@@ -96,7 +96,7 @@ async def connection(
     """Connect to the cluster of a kubeconfig, or of this pod; raises AccessError."""
     target = _target(kubeconfig, context)
     credentials = Credentials(target.load)
-    await credentials.current()  # a kubeconfig that cannot be used says so before any request
+    await credentials.current()  # an unusable kubeconfig raises here, before any request
     async with Transport(credentials, user_agent=f"{program}/{version('spotrun')}") as transport:
         yield Cluster(
             Client(transport, field_manager=program),
@@ -115,6 +115,6 @@ def _target(kubeconfig: str | None, context: str | None) -> Chosen:
         return Chosen("this pod", _POD_NAMESPACE.read_text().strip(), in_cluster())
     looked = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     raise AccessError(
-        f"no cluster is known, for there is no kubeconfig at {looked}. Name one with --kubeconfig "
-        "or KUBECONFIG; `kubectl config get-contexts` shows what kubectl uses"
+        f"no cluster is known, because there is no kubeconfig at {looked}. Name one with "
+        "--kubeconfig or KUBECONFIG; `kubectl config get-contexts` shows what kubectl uses"
     )

@@ -1,4 +1,4 @@
-"""Failures of a conversation with a cluster: what happened, why, and what to try."""
+"""Failures of requests to a cluster: what happened, why, and what to try."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from spotrun.kube.errors import Ambiguous, Forbidden, KubeError, NotFound, Unauthorized
 
 _OBJECT = re.compile(r'"[^"]+" not found')
-"""An object that is missing is named so; without a name the kind itself is not known."""
+"""The API server names a missing object so; without a name the kind itself is not known."""
 
 
 class NoSuchJob(Exception):  # noqa: N818 - named for what it says, as those of kube/errors.py are
-    """There is no job of that name; the message has those with names like it."""
+    """There is no job of that name; the message has jobs with similar names."""
 
 
 class Refused(Exception):  # noqa: N818 - see above
@@ -24,27 +24,27 @@ class Unreadable(Exception):  # noqa: N818 - see above
 
 
 def is_missing(error: NotFound, name: str) -> bool:
-    """Whether an object is not there, and not its whole kind."""
+    """Whether one object is missing, and not its whole kind."""
     return f'"{name}" not found' in error.message
 
 
 def no_such_job(name: str, namespace: str, others: Sequence[tuple[str, str]]) -> NoSuchJob:
-    """Make the error for a job that is not there; others are (namespace, name)."""
+    """Return the error for a job that does not exist; others are (namespace, name)."""
     here = [other for where, other in others if where == namespace]
     elsewhere = [where for where, other in others if other == name]
     said = f"there is no TrainingJob {name!r} in namespace {namespace!r}"
     if elsewhere:
-        return NoSuchJob(f"{said}, but in {', '.join(elsewhere)}: name that with -n")
+        return NoSuchJob(f"{said}, but in {', '.join(elsewhere)}: choose that namespace with -n")
     if near := get_close_matches(name, here, n=3, cutoff=0.5):
         return NoSuchJob(f"{said}. Did you mean {' or '.join(near)}?")
     if here:
         return NoSuchJob(f"{said}. `kubectl tjob list -n {namespace}` shows its {len(here)} jobs")
-    return NoSuchJob(f"{said}, nor any other. `kubectl tjob list -A` looks everywhere")
+    return NoSuchJob(f"{said}, and no other one. `kubectl tjob list -A` lists all namespaces")
 
 
 @contextmanager
 def explained_denial(advice: str) -> Iterator[None]:
-    """Say which rights a command takes that go beyond TrainingJobs; raises Refused if denied."""
+    """Explain which rights beyond TrainingJobs a command needs; raises Refused if denied."""
     try:
         yield
     except Forbidden as error:
@@ -52,12 +52,12 @@ def explained_denial(advice: str) -> Iterator[None]:
 
 
 def in_words(error: Exception) -> str:
-    """Say what failed, for somebody who has typed a command."""
+    """Say what failed, for the user who typed the command."""
     return next((text for kind, text in _explained(error) if kind), f"the cluster refused: {error}")
 
 
 def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
-    """Yield each kind of failure, whether it is this one, and its explanation."""
+    """Yield for each kind of failure whether it is this one, and its explanation."""
     status = error.status if isinstance(error, KubeError) else -1
     yield not isinstance(error, KubeError), str(error)
     yield from _denied(error)
@@ -71,8 +71,8 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
     yield (
         isinstance(error, Ambiguous),
         (
-            f"the answer was lost ({error}): it may be done or not. Look with `kubectl tjob show`, "
-            "then try again"
+            f"the answer was lost ({error}): the change may have been made or not. Check with "
+            "`kubectl tjob show`, then try again"
         ),
     )
     yield (
@@ -89,7 +89,7 @@ def _explained(error: Exception) -> Iterator[tuple[bool, str]]:
 
 
 def _denied(error: Exception) -> Iterator[tuple[bool, str]]:
-    """Yield the same for what this user may not do."""
+    """Yield the same for requests that this user may not make."""
     yield (
         isinstance(error, Unauthorized),
         (

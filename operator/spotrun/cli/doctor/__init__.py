@@ -1,1 +1,1 @@
-"""`kubectl tjob doctor`: what of an installation or a job is wrong, and how to mend it."""
+"""`kubectl tjob doctor`: what is wrong with an installation or a job, and how to fix it."""

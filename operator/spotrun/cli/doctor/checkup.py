@@ -1,4 +1,4 @@
-"""`kubectl tjob doctor` at a cluster: what is asked there, and the findings."""
+"""`kubectl tjob doctor` with a cluster: read the facts, and print the findings."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ _LEASE = "spotrun"
 
 
 def run(chosen: Namespace) -> int:
-    """Look at a job or at the installation; returns 1 where something has to be mended."""
+    """Check a job or the installation; returns 1 if something must be fixed."""
 
     async def work(cluster: Cluster) -> int:
         if chosen.name:
@@ -58,7 +58,7 @@ async def _facts(cluster: Cluster) -> Facts:
     )
     is_known = "trainingjobs" in kinds
     return Facts(
-        now=cluster.client.clock.now(),  # by which the Lease and the objects are dated
+        now=cluster.client.clock.now(),  # the clock of the Lease and the objects
         namespace=cluster.namespace,
         own_version=version("spotrun"),
         kinds=kinds,
@@ -106,7 +106,7 @@ async def _missing_fields(cluster: Cluster) -> tuple[str, ...] | None:
 
 
 async def _renewed(cluster: Cluster) -> str | None:
-    """Return when the leader has renewed its Lease; None where that may not be read."""
+    """Return when the leader renewed its Lease; None if that cannot be read."""
     try:
         found = await cluster.client.get(
             LEASES, _LEASE, dict[str, Any], namespace=system_namespace()

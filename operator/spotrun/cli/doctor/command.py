@@ -23,11 +23,11 @@ def understand(chosen: Namespace) -> Question | Namespace:
     """Read flags and the job; raises ValueError that says what is wrong."""
     if chosen.filename is None:
         if chosen.batch or chosen.processes:
-            raise ValueError("--batch and --processes are about the job of -f FILE")
+            raise ValueError("--batch and --processes need a job from -f FILE")
         return chosen
     if chosen.name or chosen.output:
         raise ValueError("-f FILE asks no cluster: give it without NAME and -o")
-    # pydantic takes a fifth of a second, which a question to the cluster does without.
+    # pydantic takes a fifth of a second, and a question to the cluster does not need it.
     from spotrun.observe.template_defaults import processes_of  # noqa: PLC0415
     from spotrun.simulate.estimate import manifest  # noqa: PLC0415
 
@@ -49,13 +49,13 @@ def run(question: Question | Namespace) -> int:
 
 
 def _text(advice: "Advice", job: "TrainingJob") -> str:
-    """Write the advice; a script with `Run` needs none, and whether it has that is not known."""
+    """Write the advice; a script with `Run` needs none, but whether it uses `Run` is not known."""
     if not advice.change:
         return f"batch: {advice.why}"
     said = job.status.batch_change.message if job.status and job.status.batch_change else ""
-    seen = f"\nIt has happened: {said}" if said else ""
+    seen = f"\nThis has happened already: {said}" if said else ""
     lines = indent(advice.change, "    ")
     return (
-        f"batch: {advice.why}. A script with Run holds its global batch at every size, and needs "
-        f"none of this.{seen}\nspec:\n  workers:\n{lines}"
+        f"batch: {advice.why}. A script with Run keeps its global batch at every size, and does "
+        f"not need this.{seen}\nspec:\n  workers:\n{lines}"
     )

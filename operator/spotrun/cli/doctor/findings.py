@@ -1,4 +1,4 @@
-"""The findings of a check-up: what is well, what is not, and the mend of each."""
+"""The findings of a check-up: what is right, what is wrong, and how to fix it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from spotrun.cli.text.look import Look
 
 
 class Health(Enum):
-    """The state of what was looked at, with its mark and its colour."""
+    """The state of one thing that was checked, with its mark and its colour."""
 
     WELL = "ok", "green"
     WORSE = "note", "yellow"
@@ -18,7 +18,7 @@ class Health(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     health: Health
     what: str
@@ -26,7 +26,7 @@ class Finding:
 
 
 def drawn(findings: Sequence[Finding], look: Look) -> list[str]:
-    """Return the lines, each mend below what it mends."""
+    """Return the lines, each fix below its finding."""
     lines = []
     for one in findings:
         mark, colour = one.health.value
@@ -45,5 +45,5 @@ def as_data(findings: Sequence[Finding]) -> list[dict[str, str]]:
 
 
 def is_bad(findings: Sequence[Finding]) -> bool:
-    """Whether something has to be mended."""
+    """Whether something must be fixed."""
     return any(one.health is Health.BAD for one in findings)

@@ -13,7 +13,7 @@ from spotrun.cli.jobs.pool_model import Pool
 from spotrun.cli.text.words import age, seconds_since, span, things
 
 _SILENT_SECONDS = 60.0
-"""A job that nobody has looked at for so long has no operator: it answers within a second."""
+"""A job without a phase for so long has no operator: an operator sets one within a second."""
 _LEASE_SECONDS = 60.0
 _MOST_NAMED = 3
 
@@ -37,7 +37,7 @@ RIGHTS: tuple[Right, ...] = (
 
 @dataclass(frozen=True)
 class Facts:
-    """All that was asked of the cluster; None for what this user may not read."""
+    """All that was read from the cluster; None for what this user may not read."""
 
     now: datetime
     namespace: str
@@ -87,7 +87,7 @@ def _crds(facts: Facts) -> Iterator[Finding]:
         )
         return
     if facts.missing_fields is None:
-        yield Finding(Health.HIDDEN, "the CRDs are there; their schema may not be read")
+        yield Finding(Health.HIDDEN, "the CRDs are installed; their schema cannot be read")
     elif facts.missing_fields:
         named = ", ".join(facts.missing_fields[:_MOST_NAMED])
         yield Finding(
@@ -98,7 +98,7 @@ def _crds(facts: Facts) -> Iterator[Finding]:
             "upgrade CRDs that it did not install",
         )
     else:
-        yield Finding(Health.WELL, "the CRDs are there, with every field of this version")
+        yield Finding(Health.WELL, "the CRDs are installed, with every field of this version")
 
 
 def _version(facts: Facts) -> Iterator[Finding]:
@@ -108,12 +108,14 @@ def _version(facts: Facts) -> Iterator[Finding]:
             Health.HIDDEN,
             "the chart's ConfigMap spotrun-installation cannot be read, so neither version nor "
             "image are known",
-            "upgrade the chart; if it is in another namespace than spotrun-system, say so in "
+            "upgrade the chart; if it is in another namespace than spotrun-system, set "
             "SPOTRUN_SYSTEM_NAMESPACE",
         )
         return
     image = known.trainer_image or "none"
-    yield Finding(Health.WELL, f"installed is {known.version}, its image for training is {image}")
+    yield Finding(
+        Health.WELL, f"spotrun {known.version} is installed; its image for training is {image}"
+    )
     if known.watch_namespace and known.watch_namespace != facts.namespace:
         yield Finding(
             Health.BAD,
@@ -129,9 +131,9 @@ def _operator(facts: Facts) -> Iterator[Finding]:
         is_led = since < _LEASE_SECONDS
         yield Finding(
             Health.WELL if is_led else Health.BAD,
-            f"an operator leads, and has renewed its Lease {span(since)} ago"
+            f"an operator is the leader, and renewed its Lease {span(since)} ago"
             if is_led
-            else f"no operator leads: the Lease was renewed {span(since)} ago",
+            else f"no operator is the leader: the Lease was renewed {span(since)} ago",
             "" if is_led else "`kubectl -n spotrun-system get pods`, and the log of the operator",
         )
     unseen = [
@@ -146,12 +148,12 @@ def _operator(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Health.BAD,
             f"no operator has looked at {things(len(unseen), 'job')} ({names})",
-            "see that the operator runs, and that it serves this namespace",
+            "check that the operator runs, and that it serves this namespace",
         )
     elif since is None and facts.jobs:
         yield Finding(Health.WELL, "the operator has looked at every job here")
     elif since is None:
-        yield Finding(Health.HIDDEN, "whether the operator answers shows with the first job here")
+        yield Finding(Health.HIDDEN, "whether the operator works can be seen once a job is here")
 
 
 def _rights(facts: Facts) -> Iterator[Finding]:
@@ -177,7 +179,7 @@ def _prices(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             Health.WORSE,
             "there is no CapacityPool: no node says in its labels how it is paid for",
-            "declare one as in examples/capacity-pool.yaml; jobs run without, at unknown cost",
+            "declare one as in examples/capacity-pool.yaml; jobs run without one, at unknown cost",
         )
         return
     unpriced = [pool for pool in facts.pools if pool.status.unpriced]
@@ -219,7 +221,7 @@ def _jobs(facts: Facts) -> Iterator[Finding]:
         names = ", ".join(job.metadata.name for job in troubled[:_MOST_NAMED])
         yield Finding(
             Health.WORSE,
-            f"{things(len(troubled), 'job')} of {len(facts.jobs)} need somebody ({names})",
+            f"{things(len(troubled), 'job')} of {len(facts.jobs)} need attention ({names})",
             "`kubectl tjob list`, then `kubectl tjob doctor NAME`",
         )
     else:

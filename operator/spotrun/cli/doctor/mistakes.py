@@ -1,4 +1,4 @@
-"""Usual mistakes of a job, found in its spec and its status. Pure."""
+"""Common mistakes of a job, found in its spec and its status. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,20 +12,20 @@ _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 
 
 def mistakes(job: Job) -> list[Finding]:
-    """Return what is in trouble, then what will be."""
+    """Return what is wrong now, then what may go wrong later."""
     found = [
         Finding(Health.BAD, f"{one.title}: {one.message}", one.advice) for one in troubles(job)
     ]
     found += [*_checkpoint(job), *_deadline(job), *_template(job), *_progress(job)]
-    return found or [Finding(Health.WELL, "nothing that is usually wrong is wrong here")]
+    return found or [Finding(Health.WELL, "none of the common mistakes was found")]
 
 
 def _checkpoint(job: Job) -> Iterator[Finding]:
     if job.spec.checkpoint is None and job.spec.placement.capacity != "OnDemand":
         yield Finding(
             Health.WORSE,
-            "it may run on spot and has no place for checkpoints: if all workers go at once it "
-            "begins again",
+            "it may run on spot and has no place for checkpoints: if all workers are lost at "
+            "once, training begins again",
             "give spec.checkpoint a ReadWriteMany claim or the address of a bucket",
         )
 
@@ -34,7 +34,7 @@ def _deadline(job: Job) -> Iterator[Finding]:
     if job.spec.deadline and job.spec.placement.capacity == "Spot":
         yield Finding(
             Health.WORSE,
-            "it has a deadline and may use spot only, which can be away for any time",
+            "it has a deadline and may use spot only, which can be unavailable for any time",
             "set placement.capacity: Mixed",
         )
 
@@ -67,13 +67,13 @@ def _progress(job: Job) -> Iterator[Finding]:
     if done.step is None:
         yield Finding(
             Health.WORSE,
-            "it trains, and no step was reported: neither deadline nor savings can be computed",
+            "it trains, but reports no step: neither deadline nor savings can be computed",
             "use Run or an integration; docs/run-your-existing-script.md says how",
         )
     elif done.total_steps is None:
         yield Finding(
             Health.WORSE,
-            "its script does not say how many steps there are: no end can be foreseen",
+            "its script does not say how many steps there are: its end cannot be predicted",
             "pass total to run.steps, or annotate the job with spotrun.dev/total-steps",
         )
 

@@ -1,4 +1,4 @@
-"""Sizes at which a job's global batch stays the same: a pure function of what it may have."""
+"""Sizes at which a job's global batch stays the same. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,23 +8,23 @@ from spotrun.state.sizes import allowed, wanted
 
 @dataclass(frozen=True)
 class Advice:
-    """The proposal of sizes for a script that deals its samples to its processes."""
+    """The proposal of sizes for a script that divides its samples among its processes."""
 
     why: str
     change: str = ""  # the lines to write under spec.workers; empty: none are needed
 
 
 def advise(workers: Workers, processes: int, batch: int | None) -> Advice:
-    """Propose the sizes at which a job holds its batch: those that divide it, or only one."""
+    """Propose the sizes at which a job keeps its batch: those that divide it, or only one."""
     sizes = allowed(workers)
     if len(sizes) == 1:
         return Advice(f"the job has one size, {sizes[0]}: its batch is always the same")
     if batch is None:
         return _only(
             wanted(workers),
-            "a script that takes so many samples per process has another global batch at each "
-            f"of {len(sizes)} sizes. Hold one size; or, if the script divides a batch by the "
-            "number of its processes, name that with --batch",
+            "a script with a fixed number of samples per process has another global batch at "
+            f"each of {len(sizes)} sizes. Keep one size; or, if the script divides a batch by "
+            "the number of its processes, give that batch with --batch",
         )
     dividing = [size for size in sizes if batch % (size * processes) == 0]
     if len(dividing) == len(sizes):

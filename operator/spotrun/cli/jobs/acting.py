@@ -33,7 +33,10 @@ def run_suspend(chosen: Namespace) -> int:
         saved = (
             " after a checkpoint" if job.spec.checkpoint else "; it has no place for checkpoints"
         )
-        print(f"{chosen.name}: its workers go{saved}. `kubectl tjob resume {chosen.name}` goes on")
+        print(
+            f"{chosen.name}: its workers end{saved}. `kubectl tjob resume {chosen.name}` "
+            "continues it"
+        )
         if chosen.wait:
             await until(cluster, job, is_suspended, "suspended")
             print(f"{chosen.name}: suspended, and costs nothing")
@@ -43,7 +46,7 @@ def run_suspend(chosen: Namespace) -> int:
 
 
 def run_resume(chosen: Namespace) -> int:
-    """Let the job go on, and say who else holds it."""
+    """Let the job continue, and say what else suspends it."""
 
     async def work(cluster: Cluster) -> int:
         job = await one_job(cluster, chosen.name)
@@ -51,11 +54,11 @@ def run_resume(chosen: Namespace) -> int:
         others = [one for one in job.status.suspended_by if one != SuspendedBy.USER]
         if others:
             print(
-                f"{chosen.name}: you hold it no longer, but {', '.join(others)} still does: "
+                f"{chosen.name}: you no longer suspend it, but {', '.join(others)} still does: "
                 f"{printable(job.status.message)}. `kubectl tjob why {chosen.name}` says what to do"
             )
             return REFUSED
-        print(f"{chosen.name}: goes on. `kubectl tjob watch {chosen.name}` shows how")
+        print(f"{chosen.name}: continues. `kubectl tjob watch {chosen.name}` shows it")
         return DONE
 
     return ask(chosen, work)
@@ -70,8 +73,8 @@ def run_scale(chosen: Namespace) -> int:
         print(f"{chosen.name}: {job.spec.workers.replicas} -> {chosen.workers} workers")
         if job.spec.is_auto:
             print(
-                "The operator goes on from there, for scaling.mode is Auto: set it to Manual for a "
-                "size that stays"
+                "The operator may change the size again, because scaling.mode is Auto: set it to "
+                "Manual to keep a size"
             )
         return DONE
 
@@ -79,7 +82,7 @@ def run_scale(chosen: Namespace) -> int:
 
 
 def run_checkpoint(chosen: Namespace) -> int:
-    """Have the job save now, and wait until that is durable."""
+    """Ask the job to save now, and wait until the checkpoint is durable."""
 
     async def work(cluster: Cluster) -> int:
         job = await one_job(cluster, chosen.name)
@@ -119,7 +122,7 @@ async def _suspended_or_over(cluster: Cluster, job: Job) -> Job:
     except asyncio.CancelledError:
         name = job.metadata.name
         print(
-            f"\n{name}: it is suspended and not deleted. `kubectl tjob resume {name}` goes on, "
+            f"\n{name}: it is suspended, not deleted. `kubectl tjob resume {name}` continues it, "
             f"`kubectl tjob stop {name}` ends it",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""The changes that a user makes to a job; each returns what came of it, and prints nothing."""
+"""The changes that a user makes to a job; each returns its result, and prints nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ async def suspend(cluster: Cluster, job: Job) -> Job:
 
 
 async def resume(cluster: Cluster, job: Job) -> Job:
-    """Let a job go on, as far as its user holds it."""
+    """Remove the user's own suspension of a job; others may remain."""
     _require_alive(job, "resumed")
     return await patched(cluster, job, {"spec": {"suspend": False}})
 
@@ -52,12 +52,12 @@ async def scale(cluster: Cluster, job: Job, wanted: int) -> None:
 
 
 async def checkpoint(cluster: Cluster, job: Job, *, seconds: float) -> Checkpoint:
-    """Have a job save now, and wait until that is durable."""
+    """Ask a job to save now, and wait until the checkpoint is durable."""
     _require_alive(job, "saved")
     if job.spec.checkpoint is None:
         raise Refused("spec.checkpoint names no place: give one while the job is suspended")
     if job.status.phase != Phase.RUNNING:
-        raise Refused(f"it is {job.status.phase or 'not seen yet'}: only who trains can save")
+        raise Refused(f"it is {job.status.phase or 'not seen yet'}: only a running job can save")
     # By the API server's clock, as the operator compares it with its own orders.
     asked = cluster.client.clock.now().isoformat().replace("+00:00", "Z")
     note: dict[str, object] = {"metadata": {"annotations": {ANNOTATION_CHECKPOINT_WANTED: asked}}}
@@ -71,8 +71,8 @@ async def checkpoint(cluster: Cluster, job: Job, *, seconds: float) -> Checkpoin
 def is_saved(job: Job, *, asked: str) -> bool:
     """Whether the newest checkpoint was begun after an order that was given for this request.
 
-    One that was in flight by then does not count. Where the trainer does not say for which orders
-    it saved, the time counts.
+    One that was being saved by then does not count. If the trainer does not say which orders a
+    checkpoint answers, its time counts.
     """
     saved, orders = job.status.checkpoint, job.status.orders
     asked_at, ordered_at = moment(asked), moment(orders.time)
@@ -85,7 +85,7 @@ def is_saved(job: Job, *, asked: str) -> bool:
 
 
 async def delete(cluster: Cluster, job: Job) -> None:
-    """Delete this very job; its workers end, and its checkpoints stay."""
+    """Delete the job with this UID; its workers end, and its checkpoints stay."""
     await cluster.client.delete(
         TRAINING_JOBS,
         job.metadata.name,
@@ -99,7 +99,7 @@ def _require_alive(job: Job, what: str) -> None:
     if job.status.phase in OVER:
         raise Refused(
             f"it has {job.status.phase.lower()} and cannot be {what}: a new job of the same name "
-            "goes on from its newest checkpoint"
+            "continues from its newest checkpoint"
         )
 
 
@@ -109,7 +109,7 @@ def is_suspended(job: Job) -> bool:
 
 
 async def patched(cluster: Cluster, job: Job, patch: dict[str, object]) -> Job:
-    """Patch the very job that was looked at, not one that was made anew under its name."""
+    """Patch the job that was read, not a later one with the same name."""
     meta = {**_mapping(patch.get("metadata")), "uid": job.metadata.uid}
     return await cluster.client.patch(
         TRAINING_JOBS,
@@ -132,7 +132,7 @@ async def until(
     *,
     seconds: float = SUSPENDED_SECONDS,
 ) -> Job:
-    """Wait for a state of a job; raises Refused when it does not come."""
+    """Wait for a state of a job; raises Refused if the job does not reach it."""
     last, name = job, job.metadata.name
     try:
         async with (

@@ -1,6 +1,6 @@
 """Troubles of a job, from its conditions and its phase, and what to do about each.
 
-docs/job-life.md has every reason at length; these are the ones at which somebody has to act.
+docs/job-life.md explains every reason; these are the ones that need an action.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from spotrun.cli.jobs.model import Condition, Job
 _ADVICE: dict[str, str] = {
     Reason.WAITING_FOR_CAPACITY: "allow more pools or on-demand (placement.capacity: Mixed), lower "
     "workers.min, or request less for a worker; `kubectl get cpool` shows what there is",
-    Reason.CANNOT_START: "mend the image's name, its pull secret, or the Secret or ConfigMap that "
-    "is missing; another template needs suspend, the change, resume",
-    Reason.WAITING_FOR_GANG: "wait for the job that is first, or raise spec.priority",
+    Reason.CANNOT_START: "fix the image's name, its pull secret, or the Secret or ConfigMap that "
+    "is missing; to change the template, suspend the job, edit it, and resume it",
+    Reason.WAITING_FOR_GANG: "wait until the other job has its nodes, or raise spec.priority",
     Reason.GIVES_WAY: "wait until there is room again, or raise spec.priority",
     Reason.SPEND_LIMITED: "raise limitUsd of the SpendLimit that the message names, wait for its "
     "next period, or ask for fewer or cheaper workers; `kubectl get spend` shows what is left",
@@ -23,36 +23,36 @@ _ADVICE: dict[str, str] = {
     "why it does not",
     Reason.QUOTA_EXCEEDED: "wait until others have ended, raise the ResourceQuota, or lower "
     "workers.min",
-    Reason.TEMPLATE_REFUSED: "suspend the job, mend the template as the message says, resume it",
-    Reason.NAME_TAKEN: "rename or delete the object that is named, or name the job differently",
+    Reason.TEMPLATE_REFUSED: "suspend the job, fix the template as the message says, resume it",
+    Reason.NAME_TAKEN: "rename or delete the object that the message names, or rename the job",
     Reason.WRITE_FAILED: "look at the webhook or policy that the message names",
     Reason.UNDECIDED: "report the traceback in the operator's log; the workers train on",
-    Reason.LEDGER_REFUSED: "write back what the message names, with "
+    Reason.LEDGER_REFUSED: "restore what the message names, with "
     "`kubectl edit --subresource=status`",
     Reason.VOLUME_NOT_SHARED: "use a ReadWriteMany claim or nfs, or set workers.max: 1",
-    Reason.PROCESSES_UNKNOWN: "make the claim that the message names, or set workers.processes",
+    Reason.PROCESSES_UNKNOWN: "create the claim that the message names, or set workers.processes",
     Reason.AGENT_TOO_OLD: "build the image with a newer spotrun_trainer",
     Reason.SIZE_REFUSED: "write the sizes that work in workers.sizes",
     Reason.PRICE_UNKNOWN: "add the price that the message names to a table, or annotate the node; "
     "`kubectl get cpool` shows the command",
-    Reason.BUDGET_EXCEEDED: "raise budget.maxCostUsd to go on, or let it be",
+    Reason.BUDGET_EXCEEDED: "raise budget.maxCostUsd to continue, or leave the job as it is",
     Reason.RATE_LIMITED: "raise budget.maxUsdPerHour for more workers",
     Reason.DEADLINE_AT_RISK: "allow more workers or on-demand capacity, or a later deadline",
-    Reason.DEADLINE_MISSED: "set a later deadline, or create the job anew: it goes on from its "
+    Reason.DEADLINE_MISSED: "set a later deadline, or create the job again: it continues from its "
     "newest checkpoint",
-    Reason.ONLY_SPOT: "choose placement.capacity: Mixed, if the deadline has to be met",
-    Reason.TOTAL_UNKNOWN: "pass total to run.steps, or annotate spotrun.dev/total-steps",
-    Reason.NOTHING_USED: "read the logs of rank 0; suspend the job to pay no longer",
+    Reason.ONLY_SPOT: "choose placement.capacity: Mixed, if the job must meet its deadline",
+    Reason.TOTAL_UNKNOWN: "pass total to run.steps, or set the annotation spotrun.dev/total-steps",
+    Reason.NOTHING_USED: "read the logs of rank 0; suspend the job to stop paying",
     Reason.IDLE: "find out why nothing was used, then suspend and resume the job",
     Reason.OOM_KILLED: "raise the memory limit, or use smaller microbatches",
     Reason.EVICTED: "raise the request for ephemeral-storage, or write less to the node",
-    Reason.EXIT_CODE: "read the worker's log, mend the script, and create the job anew: it goes on "
-    "from its newest checkpoint",
-    Reason.TOO_MANY_RESTARTS: "mend what failed last, and create the job anew: it goes on from its "
-    "newest checkpoint",
-    Reason.FATAL_EXIT_CODE: "mend what failed, and create the job anew",
-    Reason.UNUSABLE_IMAGE: "name an image with Python 3.10 and torch 2.10 or newer",
-    Reason.HUNG: "look for a deadlock on the ranks that are named, or raise failures.hangAfter",
+    Reason.EXIT_CODE: "read the worker's log, fix the script, and create the job again: it "
+    "continues from its newest checkpoint",
+    Reason.TOO_MANY_RESTARTS: "fix what failed last, and create the job again: it continues from "
+    "its newest checkpoint",
+    Reason.FATAL_EXIT_CODE: "fix what failed, and create the job again",
+    Reason.UNUSABLE_IMAGE: "use an image with Python 3.10 and torch 2.10 or newer",
+    Reason.HUNG: "look for a deadlock on the ranks in the message, or raise failures.hangAfter",
 }
 _WANTED_FALSE = frozenset({ConditionType.IDLE, ConditionType.INTERRUPTED})
 _SERIOUS = frozenset(
@@ -84,7 +84,7 @@ _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that is not as it should be, and the way to mend it."""
+    """One thing that is wrong, and how to fix it."""
 
     title: str
     message: str
@@ -105,7 +105,7 @@ def troubles(job: Job) -> tuple[Trouble, ...]:
 
 
 def is_trouble(condition: Condition) -> bool:
-    """Whether a condition says that somebody should look."""
+    """Whether a condition needs attention."""
     if condition.type not in _SERIOUS:
         return False
     bad = "True" if condition.type in _WANTED_FALSE else "False"
@@ -134,7 +134,7 @@ def _phase_trouble(job: Job) -> tuple[Trouble, ...]:
             Trouble(
                 "NotSeen",
                 "no operator has looked at this job yet",
-                "`kubectl tjob doctor` looks whether one runs and serves this namespace",
+                "`kubectl tjob doctor` checks whether one runs and serves this namespace",
             ),
         )
     is_held = status.phase == Phase.SUSPENDED
@@ -147,16 +147,16 @@ def _phase_trouble(job: Job) -> tuple[Trouble, ...]:
 def _handed_over(controller: str) -> Trouble:
     return Trouble(
         "HandedOver",
-        f"the job is run by {controller}, which has not said yet how it is",
-        "where that is Kueue, look at the Workload of the job: `kubectl get workloads "
-        "-l spotrun.dev/job=NAME`; there is none unless the job names its queue by a label",
+        f"the job is managed by {controller}, which has not reported its state yet",
+        "if that is Kueue, look at the Workload of the job: `kubectl get workloads "
+        "-l spotrun.dev/job=NAME`; there is none if the job has no label that names its queue",
     )
 
 
 def _hold(job: Job) -> str:
     holders = job.status.suspended_by
     if SuspendedBy.USER in holders:
-        return f"`kubectl tjob resume {job.metadata.name}` lets it go on"
+        return f"`kubectl tjob resume {job.metadata.name}` continues it"
     if SuspendedBy.BUDGET in holders or SuspendedBy.QUEUE in holders:
         said = advice_for(job.status.reason)
         if said:
@@ -171,4 +171,4 @@ _HELD = {
     SuspendedBy.PREEMPTION: Reason.GIVES_WAY,
     SuspendedBy.QUEUE: Reason.QUEUED,
 }
-"""The reason under which advice for a holder is found; the one to act on first is first."""
+"""The reason whose advice counts for a holder; the holder to act on first is first."""

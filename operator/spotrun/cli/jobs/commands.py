@@ -1,4 +1,4 @@
-"""The verbs that look: what is read, and how it is written."""
+"""The verbs that only read: what they read, and how they print it."""
 
 import asyncio
 import csv
@@ -54,7 +54,7 @@ def run_show(chosen: Namespace) -> int:
 
 
 def run_why(chosen: Namespace) -> int:
-    """Print why a job is where it is."""
+    """Print why a job has its state, size, nodes and price."""
 
     async def work(cluster: Cluster) -> int:
         job, found = await asyncio.gather(one_job(cluster, chosen.name), pools(cluster))

@@ -1,7 +1,7 @@
-"""A TrainingJob as screens show it: decoded only as far as one of them reads it.
+"""A TrainingJob for the screens: only the fields that they read are decoded.
 
-msgspec decodes 500 jobs in milliseconds and is imported in as many; the pydantic models of `api`
-take 0.2 s before the first of them. Amounts stay text, as the API server has them.
+msgspec decodes 500 jobs in milliseconds, and its import takes no longer; the import of `api`'s
+pydantic models takes 0.2 s. Amounts stay text, as the API server has them.
 """
 
 import msgspec
@@ -65,7 +65,7 @@ class Spec(Part, frozen=True):
     """The wanted state."""
 
     workers: WorkersSpec = WorkersSpec()
-    managed_by: str | None = None  # by another controller than our operator
+    managed_by: str | None = None  # by another controller than the operator
     suspend: bool = False
     priority: int = 0
     scaling: ScalingSpec = ScalingSpec()
@@ -91,7 +91,7 @@ class Allowed(Part, frozen=True):
 
 
 class WorkersStatus(Part, frozen=True):
-    """The workers there are."""
+    """The present workers."""
 
     summary: str | None = None
     running: int | None = None
@@ -122,7 +122,7 @@ class Progress(Part, frozen=True):
 
 
 class Metric(Part, frozen=True):
-    """The newest value of something that the script measures; numbers that are none are words."""
+    """The newest value of a metric of the script; NaN and infinity are words."""
 
     value: str
     step: int
@@ -292,7 +292,7 @@ class Status(Part, frozen=True):
     accumulators: Accumulators = Accumulators()
 
     def condition(self, kind: str) -> Condition | None:
-        """Return a condition; None where it was never stated."""
+        """Return a condition; None if it was never set."""
         return next((one for one in self.conditions if one.type == kind), None)
 
 

@@ -1,4 +1,4 @@
-"""The same for programs: JSON, YAML, or names that kubectl takes."""
+"""Output for programs: JSON, YAML, or names that kubectl accepts."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A CapacityPool as screens show it, decoded only as far as one of them reads it."""
+"""A CapacityPool for the screens: only the fields that they read are decoded."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Toleration(Part, frozen=True):
 
 
 class PoolSpec(Part, frozen=True):
-    """The nodes that a pool is."""
+    """The nodes of a pool."""
 
     capacity: str = ""
     instance_types: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class PoolNode(Part, frozen=True):
 
 
 class PoolStatus(Part, frozen=True):
-    """The facts that were learned of a pool."""
+    """The facts that are known of a pool."""
 
     types: str | None = None
     zones: str | None = None

@@ -38,7 +38,7 @@ async def read_jobs(cluster: Cluster, as_type: type[T]) -> tuple[T, ...]:
 
 
 async def one_job(cluster: Cluster, name: str) -> Job:
-    """Read a job; raises NoSuchJob with names like it."""
+    """Read a job; raises NoSuchJob with similar names."""
     return await read_job(cluster, name, Job)
 
 
@@ -60,7 +60,7 @@ async def pods_of(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
 
 
 async def shown_pods(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
-    """Read the same for a screen: none where that is not allowed, for the job says most."""
+    """Read the same for a screen; none if that is forbidden, because the job says most."""
     try:
         return await pods_of(cluster, name)
     except Forbidden:
@@ -68,12 +68,12 @@ async def shown_pods(cluster: Cluster, name: str) -> tuple[PodObject, ...]:
 
 
 async def all_pools(cluster: Cluster) -> tuple[Pool, ...]:
-    """Read the CapacityPools where all is about them. Raises KubeError."""
+    """Read the CapacityPools; raises KubeError."""
     return await _all(cluster, Selection(CAPACITY_POOLS), Pool)
 
 
 async def pools(cluster: Cluster) -> tuple[Pool, ...]:
-    """Read the CapacityPools; none where that is not allowed, for they only explain more."""
+    """Read the CapacityPools; none if that is forbidden, because they only explain more."""
     try:
         return await all_pools(cluster)
     except (Forbidden, NotFound):
@@ -81,12 +81,12 @@ async def pools(cluster: Cluster) -> tuple[Pool, ...]:
 
 
 async def events_of(cluster: Cluster, job: Job) -> tuple[EventObject, ...]:
-    """Read the events of a job, oldest first; none where that is not allowed."""
+    """Read the events of a job, oldest first; none if that is forbidden."""
     return _about(job, await _events_named(cluster, job.metadata.name))
 
 
 def _about(job: Job, events: Sequence[EventObject]) -> tuple[EventObject, ...]:
-    """Return those of this very job, and not of a former one of its name."""
+    """Return the events of this job, not of an earlier one with the same name."""
     return tuple(one for one in events if one.regarding.uid == job.metadata.uid)
 
 
@@ -101,7 +101,7 @@ async def _events_named(cluster: Cluster, name: str) -> tuple[EventObject, ...]:
 
 
 async def places_of(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, Place]:
-    """Read where the nodes of pods are; nothing where nodes may not be read, as by most users."""
+    """Read where the nodes of pods are; nothing if nodes may not be read, as by most users."""
     try:
         return await read_places(cluster, pods)
     except Forbidden:
@@ -112,7 +112,7 @@ async def read_places(cluster: Cluster, pods: Sequence[PodObject]) -> dict[str, 
     """Read the same; raises KubeError. A node that is gone is left out."""
     names = list(dict.fromkeys(pod.spec.node_name for pod in pods if pod.spec.node_name))
     found: dict[str, Place] = {}
-    for some in (names[:1], names[1:MOST_WORKERS]):  # one alone tells whether it is allowed
+    for some in (names[:1], names[1:MOST_WORKERS]):  # the first one shows whether it is allowed
         nodes = await asyncio.gather(*(_node(cluster, name) for name in some))
         found |= {node.metadata.name: place_of(node) for node in nodes if node is not None}
     return found
@@ -137,7 +137,7 @@ async def _node(cluster: Cluster, name: str) -> NodeObject | None:
 
 
 async def _names_around(cluster: Cluster) -> list[tuple[str, str]]:
-    """Return namespaces and names of jobs: of all namespaces, where they may be listed."""
+    """Return namespaces and names of jobs, of all namespaces if these may be listed."""
     for scope in (None, cluster.namespace):
         try:
             found = await _all(cluster, Selection(TRAINING_JOBS, scope), Job)

@@ -1,4 +1,4 @@
-"""`kubectl tjob watch`: the screen of a job, drawn anew as it changes."""
+"""`kubectl tjob watch`: the screen of a job, drawn again as the job changes."""
 
 import asyncio
 import sys
@@ -23,11 +23,11 @@ _CLEAR = "\x1b[H\x1b[J"
 
 
 def run(chosen: Namespace) -> int:
-    """Watch until the job is over, or Ctrl-C leaves."""
+    """Watch until the job is over, or the user presses Ctrl-C."""
     try:
         return ask(chosen, lambda cluster: watched(cluster, chosen.name))
     except KeyboardInterrupt:
-        print(f"\n{chosen.name} goes on; `kubectl tjob watch {chosen.name}` comes back")
+        print(f"\n{chosen.name} continues; `kubectl tjob watch {chosen.name}` shows it again")
         return DONE
 
 
@@ -48,7 +48,7 @@ async def watched(cluster: Cluster, name: str) -> int:
                         return DONE
                     upcoming = asyncio.ensure_future(anext(states, None))
                 if job is not None and (done or is_screen):
-                    with suppress(Retryable):  # the screen of before stays
+                    with suppress(Retryable):  # the last screen stays
                         last = await _draw(cluster, job, last, is_screen=is_screen)
                 if job is not None and job.status.phase in _OVER:
                     return REFUSED if job.status.phase == Phase.FAILED else DONE
@@ -58,7 +58,7 @@ async def watched(cluster: Cluster, name: str) -> int:
 
 
 async def _draw(cluster: Cluster, job: Job, last: str, *, is_screen: bool) -> str:
-    """Draw a screen; without a terminal print a line where it says something new."""
+    """Draw a screen; without a terminal print a line if it says something new."""
     look = look_of(sys.stdout)
     if not is_screen:
         line = in_a_line(job)
@@ -93,4 +93,4 @@ def in_a_line(job: Job) -> str:
 
 
 def _keys(look: Look, name: str) -> str:
-    return look.paint(f"Ctrl-C leaves; {name} goes on", "dim")
+    return look.paint(f"Ctrl-C ends this screen; {name} continues", "dim")

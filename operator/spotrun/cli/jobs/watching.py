@@ -1,4 +1,4 @@
-"""A job as it changes: each new state of it, until it is gone or nobody asks any more."""
+"""A job as it changes: each new state of it, until it is deleted or the caller stops."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 600.0
 """An API server that is upgraded is away for minutes."""
 _FAILURES_TO_SAY = 2
-"""A watch that breaks is no news, if the next request is answered."""
+"""A watch that breaks is not reported if the next request is answered."""
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -30,10 +30,10 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 def unanswered() -> None:
-    """Say that the cluster is away, to somebody who waits for news."""
+    """Print that the cluster does not answer, for a user who waits for news."""
     minutes = f"{_PATIENCE_SECONDS / 60:.0f} minutes"
     print(
-        f"the cluster does not answer: it is asked again for {minutes}; Ctrl-C leaves",
+        f"the cluster does not answer: trying again for {minutes}; Ctrl-C ends this",
         file=sys.stderr,
         flush=True,
     )
@@ -44,8 +44,8 @@ async def states_of(
 ) -> AsyncGenerator[Job, None]:
     """Yield the job, and each later state of it; ends when it is deleted.
 
-    One that is made anew under its name is another. Once the cluster has answered, it may be silent
-    for a while; `away` is called at the beginning of that.
+    A later job with the same name is another one. Once the cluster has answered, it may stop
+    answering for a while; `away` is called when that begins.
     """
     answered_at, failures = float("-inf"), 0
     while True:
@@ -66,7 +66,7 @@ async def states_of(
             if uid:
                 return
             raise
-        except (Gone, Retryable, Silent):  # what is lost of a watch is in the next state
+        except (Gone, Retryable, Silent):  # the next state includes what a watch has missed
             if boot_seconds() - answered_at > _PATIENCE_SECONDS:
                 raise
             failures += 1
@@ -76,7 +76,7 @@ async def states_of(
 
 
 async def _changes(cluster: Cluster, job: Job) -> AsyncGenerator[Job | None, None]:
-    """Yield what one watch tells; None for the end of the job."""
+    """Yield the states that one watch reports; None when the job is deleted."""
     params = {
         "watch": "true",
         "fieldSelector": f"metadata.name={job.metadata.name}",

@@ -1,4 +1,4 @@
-"""The workers of a job, as its pods, its world, its ledger and the pools tell of them together."""
+"""The workers of a job, put together from its pods, its world, its ledger and the pools."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def numbers(text: str) -> Iterable[int]:
 
 
 def worker_id_of(pod: PodObject) -> int:
-    """Return the id of a worker; -1 where its label was taken off."""
+    """Return the id of a worker; -1 if its label was removed."""
     label = pod.metadata.labels.get(LABEL_WORKER_ID, "")
     return int(label) if label.isdecimal() else -1
 
@@ -143,5 +143,5 @@ def _first(*names: str) -> str:
 
 
 def _only(names: Sequence[str]) -> str:
-    """Return the one name there is; of several it is not known which holds."""
+    """Return the only name; of several it is not known which one applies."""
     return names[0] if len(names) == 1 else "-"

@@ -37,5 +37,5 @@ def _why_none(kind: str | None, pools: int) -> str:
     if not pools:
         return "the cluster has no CapacityPool: declare one as in examples/capacity-pool.yaml"
     if kind == "NodeOverlay":
-        return "no spot pool is known to lose nodes so often that a price would change"
-    return "no CapacityPool was declared by people: those found at their nodes have NodePools"
+        return "no spot pool is known to lose nodes often enough to change a price"
+    return "no CapacityPool was declared by people: those found from nodes have NodePools already"

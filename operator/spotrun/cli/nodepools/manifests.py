@@ -1,4 +1,4 @@
-"""Karpenter's NodePools and NodeOverlays, out of CapacityPools. Pure."""
+"""Karpenter's NodePools and NodeOverlays, made from CapacityPools. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _TYPE_LABEL = "node.kubernetes.io/instance-type"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 _CAPACITY = {"Spot": "spot", "OnDemand": "on-demand", "Reserved": "reserved"}
 _OF_KUBERNETES = ("kubernetes.io", "k8s.io", "karpenter.sh", "k8s.aws", "azure.com", "k8s.gcp")
-"""Labels of these domains come from the machine: a NodePool can ask for them, and give none."""
+"""Labels of these domains come from the machine: a NodePool can require them, but not set them."""
 _WORTH_SAYING = Decimal("0.1")
 """A smaller change of a price, in percent, is left out."""
 _MOST_PERCENT = Decimal(1000)
@@ -39,7 +39,7 @@ def node_pools(pools: Iterable[Pool], node_class: tuple[str, str]) -> Written:
     all_declared = [pool for pool in pools if is_declared(pool)]
     declared = [pool for pool in all_declared if pool.spec.own_nodes is None]
     written.notes += [
-        f"CapacityPool {pool.metadata.name} is left out: Karpenter makes no nodes that you own"
+        f"CapacityPool {pool.metadata.name} is left out: Karpenter creates no nodes that you own"
         for pool in all_declared
         if pool.spec.own_nodes is not None
     ]
@@ -49,7 +49,7 @@ def node_pools(pools: Iterable[Pool], node_class: tuple[str, str]) -> Written:
         if times[name] > 1:
             written.notes.append(
                 f"CapacityPool {pool.metadata.name} is left out: other pools name the NodePool "
-                f"{name} too, and one has one set of nodes. Give each its own {NODE_POOL_LABEL}"
+                f"{name} too, which has one set of nodes. Give each its own {NODE_POOL_LABEL}"
             )
             continue
         written.objects.append(_node_pool(name, pool.spec, node_class))
@@ -62,10 +62,10 @@ def node_pools(pools: Iterable[Pool], node_class: tuple[str, str]) -> Written:
 
 
 def overlays(pools: Iterable[Pool], minutes_lost: float) -> Written:
-    """Return a NodeOverlay for each spot pool that loses nodes: the price with what that costs.
+    """Return a NodeOverlay for each spot pool that loses nodes: the price plus the cost of losses.
 
-    Of two that match the same machine the dearer one counts, so that a calm pool which offers many
-    types does not hide a stormy one among them.
+    Of two that match the same machine the more expensive one counts, so that a pool with many types
+    and few losses does not hide a pool with one of these types and many losses.
     """
     found = [(_percent(pool, minutes_lost), pool) for pool in pools if pool.spec.capacity == "Spot"]
     worth = [one for one in found if one[0] >= _WORTH_SAYING]
@@ -76,7 +76,7 @@ def overlays(pools: Iterable[Pool], minutes_lost: float) -> Written:
 
 
 def is_declared(pool: Pool) -> bool:
-    """Whether people have declared it, or changed one that was found at its nodes."""
+    """Whether people have declared the pool, or changed one that was found from nodes."""
     meta = pool.metadata
     return meta.labels.get(LABEL_MANAGED_BY) != MANAGED_BY or meta.generation > 1
 
@@ -139,7 +139,7 @@ def _overlay(pool: Pool, percent: Decimal, weight: int) -> Manifest:
 
 
 def _percent(pool: Pool, minutes_lost: float) -> Decimal:
-    """Return by how much an hour costs more there than its price, for all that is lost in it."""
+    """Return by how many percent losses raise the price of an hour there."""
     rate = Decimal(pool.status.interruptions_per_hour or 0)
     percent = rate * Decimal(minutes_lost) / 60 * 100
     return min(percent, _MOST_PERCENT).quantize(Decimal("0.1"))

@@ -49,7 +49,7 @@ def run(options: Options, deployment: str | None) -> int:
 async def _clean_up(options: Options, deployment: str | None) -> None:
     home = cluster_access.own_namespace(options)
     credentials = Credentials(cluster_access.access(options))
-    await credentials.current()  # what is wrong with a kubeconfig is no failure of the cleaning
+    await credentials.current()  # a wrong kubeconfig raises here: not a failure of the cleanup
     async with Transport(credentials, user_agent=f"spotrun/{version('spotrun')}") as transport:
         client = Client(transport, field_manager="spotrun")
         if deployment is not None:

@@ -23,7 +23,7 @@ _PORTS = (
 
 
 def run(options: Options) -> int:
-    """Be the operator until told to end; returns the exit code."""
+    """Run the operator until it is told to end; returns the exit code."""
     log_format.set_up(options.log_format, options.level)
     try:
         uvloop.run(_operate(options))
@@ -35,7 +35,7 @@ def run(options: Options) -> int:
         log.error("the operator ends: %s%s", error, hint)  # noqa: TRY400 - no traceback needed
         return BROKEN
     except Exception:
-        log.exception("the operator ends by an error of its own: please report this")
+        log.exception("the operator ends because of a bug in it: please report this")
         return BROKEN
     log.info("the operator has ended")
     return 0

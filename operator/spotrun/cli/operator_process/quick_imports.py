@@ -10,15 +10,15 @@ _CLIENT = "kubernetes"
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import without collections of garbage, and let kopf do without the Kubernetes client.
+    """Import without garbage collection, and keep kopf from importing the Kubernetes client.
 
-    Modules are no garbage. kopf imports that client, where it is installed, to accept its objects:
-    nobody here has any, and it takes a quarter of a second and 12 MB. Who needs the client itself,
-    as for a kubeconfig with a plugin, imports it later.
+    Imported modules are no garbage. kopf imports that client, if it is installed, to accept its
+    objects: spotrun has none, and the import takes a quarter of a second and 12 MB. Code that needs
+    the client itself, as for a kubeconfig with a plugin, imports it later.
     """
     hides = _CLIENT not in sys.modules
     if hides:
-        sys.modules[_CLIENT] = None  # type: ignore[assignment]  # how Python is told: not there
+        sys.modules[_CLIENT] = None  # type: ignore[assignment]  # tells Python: not installed
     gc.disable()
     try:
         yield

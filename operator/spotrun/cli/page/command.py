@@ -1,4 +1,4 @@
-"""`kubectl tjob ui`: the server on loopback, and a browser at it, until Ctrl-C."""
+"""`kubectl tjob ui`: a server on loopback, opened in a browser, until Ctrl-C."""
 
 import asyncio
 import signal
@@ -61,7 +61,7 @@ async def _serve(
     app: web.Application, listener: socket.socket, door: Door, *, is_opened: bool
 ) -> None:
     async with _served(app, listener):
-        print(f"{door.address}\n(good for one browser, once; Ctrl-C ends the page)", flush=True)
+        print(f"{door.address}\n(works once, for one browser; Ctrl-C ends the page)", flush=True)
         if is_opened:
             await asyncio.to_thread(webbrowser.open, door.address)
         await _until_interrupted()
@@ -93,10 +93,10 @@ async def _until_interrupted() -> None:
 
 
 def _listener(port: int, address: str = "127.0.0.1") -> socket.socket:
-    """Listen, on loopback only if nothing else is said."""
+    """Listen on an address, by default only on loopback."""
     try:
         return socket.create_server((address, port), backlog=64)
     except OSError as error:
         raise Refused(
-            f"port {port} cannot be used ({error.strerror}): name another with --port, or none"
+            f"port {port} cannot be used ({error.strerror}): choose another --port, or leave it out"
         ) from error

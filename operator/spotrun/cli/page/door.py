@@ -1,17 +1,17 @@
-"""The door of the page: who may come in, and what each answer says to a browser. Pure.
+"""The door of the page: which requests are let in, and the headers of each answer. Pure.
 
 The server listens on loopback, where every program of every user of this machine can call it, and
 every page that the browser has open. These are the checks against them:
 
-* The ticket, 256 random bits, is in the address that is printed and opened. It is good once: a
+* The ticket, 256 random bits, is in the address that is printed and opened. It works once: a
   browser gets a cookie for it, so an address in a list of processes or a history opens nothing.
 * The cookie is HttpOnly and SameSite=Strict. A browser sends cookies to all ports of a host, so it
   is bound to a path that is random as well: another server on this machine never sees it.
-* Host has to be this machine by its address or as localhost, so a name of somebody else that
-  resolves to 127.0.0.1 (DNS rebinding) is refused.
-* What a browser says comes from another site is refused, whatever it brings along.
-* Only GET without a body is understood, so there is nothing to forge.
-* The content security policy has no script and no style but those of this server, nothing inline,
+* Host must be the address of this machine or localhost, so another name that resolves to
+  127.0.0.1 (DNS rebinding) is refused.
+* A request that the browser marks as from another site is refused, even with the cookie.
+* Only GET without a body is accepted, so there is nothing to forge.
+* The content security policy allows only scripts and styles of this server, nothing inline,
   no form and no frame; Trusted Types keep text of the cluster from becoming HTML.
 """
 
@@ -43,7 +43,7 @@ HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer to somebody who may not come in, or not so."""
+    """An answer to a request that is refused."""
 
     status: HTTPStatus
     text: str
@@ -51,7 +51,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request, as far as the door looks at it."""
+    """The parts of a request that the door checks."""
 
     method: str
     path: str
@@ -61,7 +61,7 @@ class Asked:
 
 
 def not_at(hosts: Sequence[str], asked: Asked) -> Refusal | None:
-    """Refuse a name that is not the page's: somebody else's may lead here (DNS rebinding)."""
+    """Refuse a name that is not the page's: another one may resolve to it (DNS rebinding)."""
     if asked.headers.get("Host", "") in hosts:
         return None
     return Refusal(
@@ -71,22 +71,22 @@ def not_at(hosts: Sequence[str], asked: Asked) -> Refusal | None:
 
 
 def from_elsewhere(asked: Asked, origins: Sequence[str], *, is_entrance: bool) -> Refusal | None:
-    """Refuse what a browser says comes from another site; an entrance may be linked to."""
+    """Refuse what the browser marks as from another site; an entrance may be linked to."""
     origin = asked.headers.get("Origin")
     site = asked.headers.get("Sec-Fetch-Site", "same-origin")
     is_visit = asked.headers.get("Sec-Fetch-Mode") == "navigate" and site == "none"
     is_ours = site == "same-origin" or is_visit or is_entrance
     if is_ours and (origin is None or origin in origins):
         return None
-    return Refusal(HTTPStatus.FORBIDDEN, "another site may not ask this one")
+    return Refusal(HTTPStatus.FORBIDDEN, "another site may not send requests to this page")
 
 
 def not_understood(asked: Asked) -> Refusal | None:
     """Refuse all but GET without a body."""
     if asked.method != "GET":
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is understood: nothing changes")
+        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is accepted: nothing changes")
     if asked.has_body:
-        return Refusal(HTTPStatus.BAD_REQUEST, "a request with a body is not understood")
+        return Refusal(HTTPStatus.BAD_REQUEST, "a request with a body is not accepted")
     return None
 
 
@@ -127,6 +127,6 @@ class Door:
             return None
         return Refusal(
             HTTPStatus.FORBIDDEN,
-            "not let in: open the address that `kubectl tjob ui` has printed. It is good for one "
-            "browser, once; start the command again for a new one",
+            "access refused: open the address that `kubectl tjob ui` printed. It works once, for "
+            "one browser; start the command again for a new address",
         )

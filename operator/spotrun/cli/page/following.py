@@ -1,4 +1,4 @@
-"""Followers: of all jobs and pools for everybody who looks, and of one job's pods and Events."""
+"""Followers: one of all jobs and pools, for all browsers, and one of a job's pods and Events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ Version = tuple[int, int, int, tuple[str, ...]]
 
 
 class Bell:
-    """Rings for all who wait for news."""
+    """Wakes all streams that wait for news."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Event] = set()
@@ -49,7 +49,7 @@ class Bell:
 
     @asynccontextmanager
     async def heard(self) -> AsyncIterator[asyncio.Event]:
-        """Have an event set at each ring while the block lasts."""
+        """Yield an event that each ring sets, while the block lasts."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:
@@ -83,17 +83,17 @@ class FleetFollower:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what everybody who looks has to know."""
+        """Return the notes that every browser shows."""
         lost = self.jobs.failures >= _FAILURES_TO_SAY
         trouble = ("The cluster does not answer: what you see is its last known state.",)
         return (*(trouble if lost else ()), *self.hidden)
 
     def job(self, key: Key) -> Job | None:
-        """Return a job; None where there is none that this user sees."""
+        """Return a job; None if it does not exist or this user may not see it."""
         return self.jobs.store.get(key)
 
     def samples(self, key: Key) -> tuple[Sample, ...]:
-        """Return the course of a job since this process began."""
+        """Return the history of a job since this process began."""
         return self._samples.get(_text(key), ())
 
     def changes(self, key: Key) -> tuple[int, int]:
@@ -185,7 +185,7 @@ class JobFollower:
 
     @property
     def version(self) -> Version:
-        """Return what differs when something of this job has changed, or of what it shows."""
+        """Return a value that differs after each change of this job, or of what its page shows."""
         return (*self._fleet.changes(self._key), self._changes, self._fleet.notes)
 
     def view(self) -> JobView | None:
@@ -227,7 +227,7 @@ class JobFollower:
         )
         try:
             found = await self._cluster.client.list_all(chosen, EventObject)
-        except KubeError:  # beginnings of workers that are gone stay unknown
+        except KubeError:  # when workers that are gone began stays unknown
             return
         self._assignments = found.items
 
@@ -248,7 +248,7 @@ async def following(cluster: Cluster, *, is_one_namespace: bool) -> AsyncIterato
     if scope is None and not await _may_list(cluster, Selection(TRAINING_JOBS)):
         scope = cluster.namespace
         hidden.append(f"Your rights let you see the jobs of namespace {scope}, and of no other.")
-        await cluster.client.newest_version(Selection(TRAINING_JOBS, scope))  # or say so at once
+        await cluster.client.newest_version(Selection(TRAINING_JOBS, scope))  # raises if denied
     has_pools = await _may_list(cluster, Selection(CAPACITY_POOLS))
     if not has_pools:
         hidden.append("Your rights do not let you list CapacityPools: prices of pools are missing.")

@@ -1,12 +1,12 @@
-"""The gate of the page that a cluster serves: the names it has, and nothing that is not read. Pure.
+"""The gate of the page that a cluster serves: it checks names, and allows only reading. Pure.
 
-The cluster's own authentication stands before it and says who may look: oauth2-proxy, or an ingress
-that asks. The page knows no users, and shows each visitor the same. It makes these checks itself:
+An authentication in front of it decides who may see the page: oauth2-proxy, or an ingress that asks
+one. The page knows no users, and shows each visitor the same. It makes these checks itself:
 
-* Host has to be a name that was configured, so another name that resolves here is refused.
-* What a browser says comes from another site is refused, but for a visit of the page itself: people
-  send each other links, and are sent back here by their identity provider.
-* Only GET without a body is understood. Headers and content security policy are those of `door.py`.
+* Host must be a name that was configured, so another name that resolves here is refused.
+* A request that the browser marks as from another site is refused, except a visit of the page
+  itself: people send each other links, and their identity provider sends them back here.
+* Only GET without a body is accepted. Headers and content security policy are those of `door.py`.
 """
 
 from dataclasses import dataclass

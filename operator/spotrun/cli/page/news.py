@@ -1,4 +1,4 @@
-"""The messages of one job to one browser: nothing is made or encoded where nothing has changed."""
+"""The messages of one job to one browser: nothing is made or encoded if nothing has changed."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,22 +6,22 @@ from typing import Protocol
 import msgspec
 
 AGES_SECONDS = 5.0
-"""Texts such as "4s ago" are made anew this often, though the job stays the same."""
+"""Texts such as "4s ago" are updated this often, even if the job stays the same."""
 
 
 class Followed(Protocol):
-    """A job as it is followed."""
+    """A followed job."""
 
     @property
     def version(self) -> tuple[int, int, int, tuple[str, ...]]:
-        """Return what differs after each change; the notes of the page come last."""
+        """Return a value that differs after each change; the notes of the page come last."""
 
     def view(self) -> object:
         """Return the page of the job, which takes milliseconds to make and to encode."""
 
 
 class JobNews:
-    """The news of a job, for one who looks at it."""
+    """The news of a job, for one browser."""
 
     def __init__(self, followed: Followed, now: Callable[[], float]) -> None:
         self._followed, self._now = followed, now
@@ -30,7 +30,7 @@ class JobNews:
         self._made_at = float("-inf")
 
     def message(self) -> bytes | None:
-        """Return what has to be sent; None where the browser has it already."""
+        """Return what must be sent; None if the browser has it already."""
         now, version = self._now(), self._followed.version
         if version == self._version and now - self._made_at < AGES_SECONDS:
             return None

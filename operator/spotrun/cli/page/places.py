@@ -16,7 +16,7 @@ _FORBIDDEN = "Your rights do not let you read nodes: zones and types of machines
 
 
 class Places:
-    """The places of nodes: each is read once, and again where that failed."""
+    """The places of nodes: each is read once, and again if that failed."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Places:
         hidden: Callable[[str], None],
         again_seconds: float = _AGAIN_SECONDS,
     ) -> None:
-        """Call `found` for a pod whose node's place is known now, `hidden` if nodes are."""
+        """Call `found` when a pod's place becomes known, `hidden` if nodes may not be read."""
         self._cluster = cluster
         self._found = found
         self._hidden = hidden
@@ -33,11 +33,11 @@ class Places:
         self.known: dict[str, Place] = {}
 
     def of(self, pod: PodObject) -> Place:
-        """Return the place of a pod's node; nowhere while it is not known."""
+        """Return the place of a pod's node; `NOWHERE` while it is not known."""
         return self.known.get(pod.spec.node_name or "", NOWHERE)
 
     async def follow(self, pods: Iterable[PodObject], news: asyncio.Event) -> None:
-        """Read the nodes of the pods that there are at each news; ends where that is forbidden."""
+        """Read the nodes of the pods at each news; ends if that is forbidden."""
         while True:
             news.clear()
             new = [one for one in pods if one.spec.node_name not in {None, "", *self.known}]

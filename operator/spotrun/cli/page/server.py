@@ -27,7 +27,7 @@ from spotrun.kube.errors import KubeError
 from spotrun.kube.resource import Key
 
 _PAUSE_SECONDS = 0.1
-"""News within this time go together: a person sees no difference, and a burst is one message."""
+"""News within this time are one message: a person sees no difference, and a burst is cheap."""
 _BEAT_SECONDS = 5.0
 _MOST_STREAMS = 32
 _MOST_OPEN_JOBS = 8
@@ -54,7 +54,7 @@ def assets() -> dict[str, bytes]:
 
 
 class Page:
-    """The page: of one user behind a door, or of a cluster behind its gate."""
+    """The page of one user behind a door, or of a cluster behind a gate."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Page:
 
     @asynccontextmanager
     async def application(self) -> AsyncIterator[web.Application]:
-        """Yield the application; the jobs that were opened are closed after."""
+        """Yield the application; closes the opened jobs afterwards."""
         app = web.Application(middlewares=[self._guarded], client_max_size=1)
         root = self._door.root
         if isinstance(self._door, Door):
@@ -109,21 +109,24 @@ class Page:
     async def _enter(self, door: Door, request: web.Request) -> web.Response:
         """Exchange the ticket for a cookie; the page that is opened next sends it along."""
         if self._wrong_tickets >= MOST_WRONG_TICKETS:
-            return _text(HTTPStatus.TOO_MANY_REQUESTS, "too many wrong tickets: start it again")
+            return _text(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too many wrong tickets: start `kubectl tjob ui` again",
+            )
         if not door.is_ticket(request.match_info["ticket"]):
             self._wrong_tickets += 1
             return _text(HTTPStatus.FORBIDDEN, "this is not the address that was printed")
         if self._is_entered:
             return _text(
                 HTTPStatus.GONE,
-                "this address was used already, and is good once. If that was not you, end "
+                "this address was used already, and works only once. If you did not use it, end "
                 "`kubectl tjob ui` and start it again",
             )
         self._is_entered = True
-        # A page of its own, and no redirect: after one that begins in another program's page a
-        # browser leaves SameSite=Strict cookies out.
+        # A page, not a redirect: after a redirect that another program's page started, a browser
+        # sends no SameSite=Strict cookies.
         to = door.root
-        # It names its icon: else a browser may ask for /favicon.ico, where nobody is let in.
+        # It names its icon: else a browser may ask for /favicon.ico, which is refused.
         answer = web.Response(
             text=f'<!doctype html><link rel="icon" href="{to}icon.svg">'
             f'<meta http-equiv="refresh" content="0;url={to}">',
@@ -224,7 +227,7 @@ class Page:
 
 
 class _OpenJobs:
-    """The jobs whose pods and Events are followed: those looked at last."""
+    """The jobs whose pods and Events are followed: those opened last."""
 
     def __init__(self, cluster: Cluster, fleet: FleetFollower) -> None:
         self._cluster, self._fleet = cluster, fleet
@@ -239,7 +242,7 @@ class _OpenJobs:
             await stack.aclose()
 
     async def at(self, key: Key) -> JobFollower:
-        """Return the follower of a job, which may have to begin; it shows what went by since."""
+        """Return the follower of a job, started if needed; it knows what happened since."""
         async with self._lock:
             if key not in self._jobs:
                 unseen = [one for one, (it, _stack) in self._jobs.items() if not it.viewers]

@@ -14,7 +14,7 @@ _SECOND_FORWARD = 4 / 3
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The figures that are not measured, and said to be assumed."""
+    """The figures that are not measured; the output says that they are assumed."""
 
     usable: float  # share of a GPU's memory; the rest is for CUDA, NCCL and fragments
     utilization: float  # share of a GPU's best speed
@@ -36,9 +36,9 @@ class Option:
 def options(
     needs: Needs, machines: Sequence[Machine], assumed: Assumptions
 ) -> tuple[list[Option], list[str]]:
-    """Return an option by model of GPU and precision, cheapest first; and those that hold none.
+    """Return an option by model of GPU and precision, cheapest first; and those without any.
 
-    A copy is kept within a node where one of that GPU's machines has room for it.
+    A copy is kept within a node if one of that GPU's machines has room for it.
     """
     found, none = list[Option](), list[str]()
     for gpu in dict.fromkeys(one.gpu for one in machines):
@@ -56,7 +56,7 @@ def options(
 def _best(
     needs: Needs, machines: Sequence[Machine], variants: Sequence[str], assumed: Assumptions
 ) -> Option | None:
-    """Return the option with the fewest nodes, then the lowest price, then the least changed."""
+    """Return the option with the fewest nodes, then lowest price, fewest GPUs, least changes."""
     every = [
         _option(needs, machine, spread, variant, assumed)
         for machine in machines
@@ -100,7 +100,7 @@ def _usd_per_billion(
 ) -> float | None:
     """Return the dollars for 1e9 targets, with all GPUs of a machine at work.
 
-    Of 16-bit arithmetic only, which the speeds are of: operations / (speed x utilization) x price.
+    Only for 16-bit arithmetic, whose speeds are known: operations / (speed x utilization) x price.
     """
     if machine.flops is None or not needs.weight_per_sample or not variant.startswith("bf16"):
         return None

@@ -1,4 +1,4 @@
-"""`kubectl tjob plan`: a script's needs, measured in a process of its own, and who meets them."""
+"""`kubectl tjob plan`: a script's needs, measured in a process of its own, and the machines."""
 
 import json
 import os
@@ -81,8 +81,8 @@ def _measured(script: str, arguments: Sequence[str], minutes: float) -> dict[str
     if find_spec("torch") is None:
         raise ValueError(
             "--script runs the script's model in PyTorch, which is not installed here: pip install "
-            f"'spotrun[trainer]'; or run `python -m {_MEASURE} {script} > needs.json` where it is, "
-            "as in the job's image, and give --needs needs.json"
+            f"'spotrun[trainer]'; or run `python -m {_MEASURE} {script} > needs.json` where it "
+            "is installed, such as in the job's image, and give --needs needs.json"
         )
     with subprocess.Popen(
         [sys.executable, "-m", _MEASURE, script, *arguments],
@@ -96,7 +96,7 @@ def _measured(script: str, arguments: Sequence[str], minutes: float) -> dict[str
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             raise ValueError(_took_too_long(script, minutes)) from None
-        except BaseException:  # of Ctrl-C the child hears nothing, in its own session
+        except BaseException:  # Ctrl-C does not reach the child in its own session
             os.killpg(child.pid, signal.SIGKILL)
             raise
     if child.returncode:

@@ -22,7 +22,7 @@ _DENSE_TFLOPS = {
 }
 """The speed of products of bf16 matrices without sparsity, from NVIDIA's data sheets."""
 _WITHOUT_BF16 = frozenset({"t4", "t4g", "v100"})
-"""Older than Ampere: their short numbers are float16, with another range."""
+"""Older than Ampere: their 16-bit numbers are float16, with another range."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _NAME_CHARS = 36
 def as_text(
     script: str, needs: Needs, options: Sequence[Option], none: Sequence[str], assumed: Assumptions
 ) -> str:
-    """Return what each GPU holds by strategy, and which machines do, with the ways to know it."""
+    """Return the memory of each GPU by strategy, the machines, and how each figure is known."""
     variants = needs.variants
     return "\n".join(
         [
@@ -43,7 +43,7 @@ def as_text(
             ),
             *_by_stage(needs),
             "",
-            "What holds a copy, cheapest on demand first",
+            "Machines that hold a copy, cheapest on demand first",
             *_machines(options),
             "",
             *_notes(needs, none, assumed),
@@ -114,14 +114,14 @@ def _can_be(needs: Needs, spread: Spread) -> bool:
 
 
 def _most(needs: Needs, spread: Spread, variant: str) -> str:
-    """Return what the largest stage needs; a dash where that is not known."""
+    """Return what the largest stage needs; a dash if that is not known."""
     if not can_be_staged(needs, spread.stages, variant):
         return "-"
     return _gib(max(bytes_by_stage(needs, spread, variant)))
 
 
 def _by_stage(needs: Needs) -> Iterator[str]:
-    """Yield the stages of the longest pipeline above that shards none of them."""
+    """Yield the sizes by stage of the longest pipeline above without sharding."""
     pipelines = [one for one in _SPREADS if one.stages > 1 and one.gpus == 1]
     for spread in [one for one in pipelines if _can_be(needs, one)][-1:]:
         yield ""
@@ -154,8 +154,8 @@ def _notes(needs: Needs, none: Sequence[str], assumed: Assumptions) -> Iterator[
     )
     if any(_can_be(needs, one) for one in _SPREADS if one.stages > 1):
         yield (
-            "Derived, of stages the largest: blocks as if they were alike, dealt evenly, and the "
-            "activations of as many microbatches as 1F1B has in flight. Assumed: a schedule cuts "
+            "Derived, for the largest stage: equal blocks, divided evenly, and the activations of "
+            "as many microbatches as 1F1B has in flight. Assumed: a schedule cuts "
             f"{CUTS_PER_STAGE} microbatches for each stage, each of {needs.microbatch} as above. "
             "No machines are chosen for stages: how long they wait depends on the schedule."
         )
@@ -169,7 +169,7 @@ def _notes(needs: Needs, none: Sequence[str], assumed: Assumptions) -> Iterator[
     yield "No dollars per 1e9 targets: not computed in bf16, or the GPU's speed is not known."
     yield from (f"* {name}: not measured, {why}" for name, why in needs.left_out.items())
     if none:
-        yield f"* held by no number of GPUs up to 1,024: {'; '.join(none)}"
+        yield f"* not held by any number of GPUs up to 1,024: {'; '.join(none)}"
 
 
 def _why_no_stages(needs: Needs) -> str:

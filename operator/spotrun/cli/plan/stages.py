@@ -5,7 +5,7 @@ from dataclasses import replace
 from spotrun.cli.plan.strategies import Needs, Spread, bytes_per_gpu
 
 CUTS_PER_STAGE = 2
-"""The microbatches that a schedule is assumed to cut, by the number of stages."""
+"""The microbatches that a schedule is assumed to cut, for each stage."""
 
 
 def can_be_staged(needs: Needs, stages: int, variant: str) -> bool:
@@ -26,8 +26,8 @@ def bytes_by_stage(needs: Needs, spread: Spread, variant: str) -> list[int]:
 def stage_of(needs: Needs, stage: int, stages: int, variant: str) -> Needs:
     """Return the needs of one stage: its share of the weights, and its microbatches in flight.
 
-    Blocks are taken for alike, and are dealt evenly; what is outside of them is in the first stage
-    or the last. By the schedule 1F1B a stage keeps the activations of as many microbatches as there
+    Blocks count as equal, and are divided evenly; what is outside of them is in the first stage
+    or the last. In the schedule 1F1B a stage keeps the activations of as many microbatches as there
     are stages from it to the last.
     """
     is_first, is_last = stage == 0, stage == stages - 1
@@ -39,7 +39,7 @@ def stage_of(needs: Needs, stage: int, stages: int, variant: str) -> Needs:
     seen = needs.block_activations[variant]
     handed_in = 0 if is_first else seen["passed"]
     kept = is_first * seen["before"] + handed_in + num_blocks * seen["kept"]
-    # Its schedule keeps the last stage's result until it goes back; a loop may have dropped it.
+    # A schedule keeps the last stage's result until its backward; a plain loop may have dropped it.
     work = max(seen["work"], seen["after"] + seen["result"]) if is_last else seen["work"]
     # torch keeps the gradients that a stage hands back until all of them have been sent.
     sent = 0 if is_first else CUTS_PER_STAGE * stages * seen["passed"]

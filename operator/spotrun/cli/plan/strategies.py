@@ -79,9 +79,9 @@ class Spread:
 def bytes_per_gpu(needs: Needs, spread: Spread, variant: str) -> int:
     """Return the most that a GPU holds: weights, optimizer and sums, and a microbatch or an update.
 
-    A copy on each GPU is measured, but for the second copy of the weights in bf16. Sharded, each
-    GPU has its part of what is held, and gathers the blocks at work. Of tensor parallelism only an
-    estimate is made. `needs` are those of a stage where there are several.
+    A copy on each GPU is measured, except the second copy of the weights in bf16. Sharded, each GPU
+    has its part of what is held, and gathers the blocks in use. Tensor parallelism is only
+    estimated. With several stages, `needs` are those of one stage.
     """
     held = needs.weight_bytes + needs.optimizer_bytes + needs.sum_bytes
     working = _working(needs, spread, variant)
@@ -89,17 +89,17 @@ def bytes_per_gpu(needs: Needs, spread: Spread, variant: str) -> int:
 
 
 def _working(needs: Needs, spread: Spread, variant: str) -> int:
-    """Return what is there while a microbatch is computed."""
+    """Return the bytes in use while a microbatch is computed."""
     activations = needs.activation_bytes[variant]
     gradients = -(-needs.gradient_bytes // spread.gpus)
-    size = 2 if variant.startswith("bf16") else 1  # how many fit into the place of one in 32 bits
+    size = 2 if variant.startswith("bf16") else 1  # how many numbers fit into 32 bits
     match spread.strategy:
         case Strategy.COPIES:
-            short = needs.weight_bytes // 2 if size == 2 else 0  # what autocast keeps of weights
+            short = needs.weight_bytes // 2 if size == 2 else 0  # autocast's copy of weights
             return activations + gradients + short
         case Strategy.SHARDED:
             # FSDP2 gathers a block while the one before is computed, and what is in no block stays
-            # gathered; then the gradient of one of them is whole until it is summed.
+            # gathered; in addition the gradient of one of them is whole until it is summed.
             gathered = 2 * needs.block_bytes + needs.rest_bytes
             whole = max(needs.block_bytes, needs.rest_bytes)
             if spread.stages > 1:  # a schedule keeps both whole from its first backward to its end

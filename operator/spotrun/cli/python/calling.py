@@ -1,7 +1,7 @@
 """Methods that block, and can be awaited: `job.wait()`, and `await job.wait.aio()`.
 
 Each is written once, as a coroutine. All coroutines run in one event loop, in a thread of its own:
-so a notebook, which has a loop already, may call both, and a connection serves all of them.
+so a notebook, which has a loop already, may call both, and one connection serves all methods.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def iterating(
 
 
 class Method(Generic[S, B]):
-    """A method before an object has it."""
+    """A method that is not bound to an object yet."""
 
     def __init__(self, method: Callable[..., Any], bound: Callable[[Any], B]) -> None:
         self._method = method
@@ -97,7 +97,7 @@ class Iterating(Generic[P, T]):
 
 
 async def _next(source: AsyncGenerator[T, None]) -> tuple[T] | None:
-    """Return the next, and None after the last; an exception of its end cannot leave a task."""
+    """Return the next, and None after the last: StopAsyncIteration cannot leave a task."""
     try:
         return (await anext(source),)
     except StopAsyncIteration:
@@ -108,7 +108,7 @@ def _blocked(work: Coroutine[Any, Any, T]) -> T:
     future = asyncio.run_coroutine_threadsafe(in_words(work), _loop())
     try:
         return future.result()
-    except BaseException:  # Ctrl-C as well: what nobody waits for does not go on
+    except BaseException:  # Ctrl-C as well: end what nobody waits for
         future.cancel()
         raise
 
@@ -118,9 +118,9 @@ async def _awaited(work: Coroutine[Any, Any, T]) -> T:
 
 
 def end_soon(open_things: AsyncExitStack) -> None:
-    """Close what a client had open, when it is gone or the process ends."""
+    """Close what a client had open, when it is deleted or the process ends."""
     closing = asyncio.run_coroutine_threadsafe(open_things.aclose(), _loop())
-    if threading.current_thread().name != _THREAD:  # there it could not be waited for
+    if threading.current_thread().name != _THREAD:  # waiting there would block the loop
         with suppress(TimeoutError):
             closing.result(_GOODBYE_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The client: jobs of a cluster, begun, found and listed."""
+"""The client: jobs of a cluster, started, found and listed."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,13 +28,13 @@ Capacity = Literal["Spot", "Mixed", "OnDemand"]
 
 
 class Client:
-    """Training jobs of a cluster, by a kubeconfig and its user's rights, or by those of this pod.
+    """Training jobs of a cluster, with the rights of a kubeconfig's user or of this pod.
 
         client = Client()
         job = client.run("train.py", workers="2..8", gpus=1, budget=20)
         job.wait()
 
-    Each method blocks; `.aio` of it is the same as a coroutine: `await client.get.aio("gpt")`.
+    Each method blocks; its `.aio` is the same as a coroutine: `await client.get.aio("gpt")`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Client:
         env: Mapping[str, str] | None = None,
         allow_file: Sequence[str] = (),
     ) -> Job:
-        """Begin a job that runs a script, or a folder of up to a megabyte; no image is built.
+        """Start a job that runs a script, or a folder of up to a megabyte; no image is built.
 
         args         arguments of the script
         name         of the job; default: that of the script
@@ -76,8 +76,8 @@ class Client:
         gpus         of a worker
         cpu, memory  that a worker requests, such as "4" and "8Gi"
         capacity     "Spot" (the default), "Mixed" or "OnDemand"
-        budget       the most it may cost in all, in USD
-        deadline     to be done within, such as "6h"
+        budget       the most that it may cost in total, in USD
+        deadline     the time in which it has to finish, such as "6h"
         checkpoint   a PersistentVolumeClaim, or an address such as "s3://bucket/folder"
         env          variables of the script
         allow_file   patterns of files to send although they look like keys
@@ -102,7 +102,7 @@ class Client:
         cluster = await self._connection.cluster()
         named = name or name_for(path, package)
         image = image or await trainer_image(cluster)
-        # Files without a job help nobody: who stops waiting does not stop this.
+        # Shielded: a caller that stops waiting must not leave files without a job.
         await asyncio.shield(create(cluster, objects_of(named, image, package, wishes)))
         return await self._job(cluster, named)
 
@@ -110,7 +110,7 @@ class Client:
     async def apply(self, job: "TrainingJob | Mapping[str, Any]") -> Job:
         """Create a job, or change one, by server-side apply; takes a manifest as a mapping, too.
 
-        Raises ValueError that names each field which is wrong, before anything is sent.
+        Raises ValueError that names each wrong field, before anything is sent.
         """
         from spotrun.api.manifest import load  # noqa: PLC0415 - pydantic takes long
 
@@ -129,12 +129,12 @@ class Client:
 
     @blocking
     async def get(self, name: str, *, namespace: str | None = None) -> Job:
-        """Return a job; raises NoSuchJobError with names like it."""
+        """Return a job; raises NoSuchJobError with similar names."""
         return await self._job(await self._connection.cluster(namespace), name)
 
     @blocking
     async def report(self, name: str, *, namespace: str | None = None) -> Report:
-        """Return the report on a job; on one that is gone, the one that `finished.report` kept."""
+        """Return the report on a job; on a deleted job, the one that `finished.report` kept."""
         cluster = await self._connection.cluster(namespace)
         try:
             job = await self._job(cluster, name)

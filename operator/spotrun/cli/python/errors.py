@@ -37,7 +37,7 @@ class JobFailedError(ClientError):
 
 
 async def in_words(work: Coroutine[Any, Any, T]) -> T:
-    """Await something; what fails is said in the words of the command line."""
+    """Await something; its errors are raised in the words of the command line."""
     try:
         return await work
     except NoSuchJob as error:
@@ -58,5 +58,5 @@ async def in_words(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _in_python(message: object) -> str:
-    """Name arguments as Python does: they are called as the flags are."""
+    """Write flags as Python's arguments: these have the same names."""
     return _FLAG.sub(lambda found: found[1].replace("-", "_") + "=", str(message))

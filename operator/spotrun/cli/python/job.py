@@ -1,4 +1,4 @@
-"""A job as Python has it: its state as it was last read, and what can be done with it."""
+"""A job in Python: its state as it was last read, and its methods."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """A job as it was read, with the events that were there."""
+    """A job as it was read, with the events of that time."""
 
     body: bytes
     read_at: datetime
@@ -75,7 +75,7 @@ async def read_all(cluster: Cluster) -> tuple[Seen, ...]:
 class Job:
     """A training job. `manifest`, `status`, `phase` and `cost` are as they were last read.
 
-    Each method reads them anew, `refresh` does nothing else. Every method blocks; `.aio` of it is
+    Each method reads them again, `refresh` does nothing else. Every method blocks; its `.aio` is
     the same as a coroutine: `await job.wait.aio()`.
     """
 
@@ -95,7 +95,7 @@ class Job:
 
     @property
     def uid(self) -> str:
-        """The UID: a job that is made anew under its name has another."""
+        """The UID: a later job with the same name has another one."""
         return self._seen.shown.metadata.uid
 
     @property
@@ -117,7 +117,7 @@ class Job:
 
     @property
     def cost(self) -> "Cost | None":
-        """The money: spent, saved, by pool, and what it will be; None before anything was spent."""
+        """The cost: spent, saved, by pool, and its forecast; None before anything was spent."""
         return self.status.cost
 
     @property
@@ -127,7 +127,7 @@ class Job:
 
     @blocking
     async def refresh(self) -> "Job":
-        """Read it anew."""
+        """Read it again."""
         return await self._refreshed(await self._cluster())
 
     @blocking
@@ -163,7 +163,7 @@ class Job:
         """Yield the lines of rank 0, of another rank, or of all workers in the order of time.
 
         A line has `text`, `source` (the rank; empty for a change of the world) and `time`. With
-        `follow` it goes on until the job is over.
+        `follow` it continues until the job is over.
         """
         cluster, wanted = await self._cluster(), Wanted(rank, all, tail)
         if follow:
@@ -182,9 +182,9 @@ class Job:
         rank: int = 0,
         timeout: float = 300,  # noqa: ASYNC109 - for those who block
     ) -> str:
-        """Have the first process of a worker record its next steps with torch's profiler.
+        """Ask the first process of a worker to record its next steps with torch's profiler.
 
-        Returns the operators that take most time, and where the trace lies. Raises RefusedError
+        Returns the operators that take most time, and where the trace is. Raises RefusedError
         if it could not be made, or no answer came in time.
         """
         if not 1 <= steps <= MOST_PROFILED_STEPS:
@@ -216,7 +216,7 @@ class Job:
 
     @blocking
     async def resume(self) -> "Job":
-        """Go on from the newest checkpoint. `status.suspended_by` says who else holds the job."""
+        """Continue from the newest checkpoint. `status.suspended_by` says what else suspends it."""
         cluster = await self._cluster()
         await actions.resume(cluster, self._seen.shown)
         return await self._refreshed(cluster)
@@ -236,14 +236,14 @@ class Job:
     ) -> model.Checkpoint:
         """Save now, and return the checkpoint when it is durable."""
         cluster = await self._cluster()
-        await self._refreshed(cluster)  # for its newest checkpoint: another one is waited for
+        await self._refreshed(cluster)  # for its newest checkpoint: wait for another one
         saved = await actions.checkpoint(cluster, self._seen.shown, seconds=timeout)
         await self._refreshed(cluster)
         return saved
 
     @blocking
     async def delete(self) -> None:
-        """Delete this very job at once; checkpoints stay. To save before, `suspend(wait=True)`."""
+        """Delete this job at once; checkpoints stay. To save before, call `suspend(wait=True)`."""
         await actions.delete(await self._cluster(), self._seen.shown)
 
     @override

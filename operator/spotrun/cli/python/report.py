@@ -1,4 +1,4 @@
-"""A report as Python has it: shown in a notebook, or written to a file."""
+"""A report in Python: shown in a notebook, or written to a file."""
 
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +14,7 @@ _BY_SUFFIX = {".html": as_html, ".md": as_markdown, ".json": as_json}
 
 @dataclass(frozen=True)
 class Report:
-    """All about a job; `content` has its sections and moments."""
+    """A whole report on a job; `content` has its sections and moments."""
 
     content: content.Report
 

@@ -38,7 +38,7 @@ def run(chosen: Namespace) -> int:
 
 
 async def report_on_named(cluster: Cluster, name: str) -> Report:
-    """Report on a job as it is, or as it was kept if it is gone; raises NoSuchJob."""
+    """Report on a job, or on its kept copy if it was deleted; raises NoSuchJob."""
     try:
         job = await one_job(cluster, name)
     except NoSuchJob:

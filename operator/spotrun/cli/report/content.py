@@ -29,7 +29,7 @@ _WRITTEN = (
     str(ANNOTATION_CHECKPOINT_WANTED),
     str(ANNOTATION_PROFILE_WANTED),
 )
-"""The annotations that the operator writes begin so; the others ask to save and to profile."""
+"""Prefixes of annotations that the operator writes, or that ask to save and to profile."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def report_on(
 
 
 def moments(job: Job, events: Sequence[EventObject]) -> tuple[Moment, ...]:
-    """Return what decisions and events tell, in the order of time; a thing told twice is one."""
+    """Return decisions and events in the order of time; what both report is listed once."""
     found = {}
     for one in job.status.decisions:
         if at := moment(one.time):
@@ -119,7 +119,7 @@ def moments(job: Job, events: Sequence[EventObject]) -> tuple[Moment, ...]:
 
 
 def cleaned(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job as somebody would apply it: without status and what the server added.
+    """Return the job as a user would apply it: without status and what the server added.
 
     A report is sent to others: values of variables that are named like secrets are left out.
     """

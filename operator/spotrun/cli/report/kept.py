@@ -1,4 +1,4 @@
-"""The report of a job that is gone: `finished.report` has kept the job in a ConfigMap."""
+"""The report of a deleted job: `finished.report` has kept the job in a ConfigMap."""
 
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ def _report(cluster: Cluster, job: Job, kept: ConfigMapObject) -> Report:
     known = Installation(version=kept.data.get(REPORT_VERSION, ""))
     report = report_on(job, manifest, events, known, cluster.client.clock.now())
     first, *others = report.sections
-    note = f"The job is gone; this is from ConfigMap {kept.metadata.name}, kept at its end."
+    note = f"The job was deleted; this is from ConfigMap {kept.metadata.name}, kept at its end."
     return replace(report, sections=(replace(first, notes=(*first.notes, note)), *others))
 
 

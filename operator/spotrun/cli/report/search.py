@@ -12,7 +12,7 @@ from spotrun.cli.report.content import Coordinates, Report, Section, cleaned
 from spotrun.money.units import Usd
 
 _IMPORTANCE = (
-    "These are rank correlations of complete trials: near +1 or -1 the metric goes with the "
+    "These are rank correlations of complete trials: near +1 or -1 the metric follows the "
     "parameter, near 0 it does not, or not in one direction."
 )
 _PARETO = "No other trial is better than these and cheaper as well."
@@ -42,20 +42,20 @@ def _sections(
     yield Section("What it cost", tuple(_costs(status)))
     if weights := importance(search, ranked):
         rows = tuple((name, f"{value:+.2f}") for name, value in weights)
-        yield Section("How much the metric goes with each parameter", rows, (_IMPORTANCE,))
+        yield Section("How strongly the metric follows each parameter", rows, (_IMPORTANCE,))
     if status.pareto:
         of = {one.number: one for one in ranked}
         pairs = [(of[n].value or "-", str(Usd.of(of[n].usd))) for n in status.pareto if n in of]
         numbers = (f"trial {n}" for n in status.pareto if n in of)
         rows3 = tuple((number, *pair) for number, pair in zip(numbers, pairs, strict=True))
-        yield Section("The best for their money", rows3, (_PARETO,))
+        yield Section("The best for their cost", rows3, (_PARETO,))
     if ranked:
         yield Section("All trials, the best first", tuple(map(tuple, trial_rows(search, ranked))))
     told = tuple(
         (f"trial {one.number}", one.reason or "", one.message) for one in ranked if one.message
     )
     if told:
-        yield Section("What became of them", told)
+        yield Section("Messages of trials", told)
 
 
 def _found(search: TuningJob, status: TuningJobStatus) -> Iterator[tuple[str, str]]:

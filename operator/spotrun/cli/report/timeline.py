@@ -11,11 +11,11 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 20, 20, 40
 _TICKS = 5
 _STROKES = {"loss": "#cf222e", "world": "#1a7f37", "decision": "#0969da"}
 _LINE = 'fill="none" stroke="#1a7f37"'
-"""Colours are attributes: they hold on a page without style, and give way to a page's own."""
+"""Colours are attributes: they work on a page without style, and a page's own style wins."""
 
 
 def timeline(moments: Sequence[Moment], now: datetime) -> str:
-    """Return the picture; empty where fewer than two things are known."""
+    """Return the picture; empty if fewer than two moments are known."""
     if len(moments) < 2:
         return ""
     begin, end = moments[0].at, max(moments[-1].at, min(now, moments[-1].at))

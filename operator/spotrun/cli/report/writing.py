@@ -28,11 +28,11 @@ _COORDINATES = (
     "at a line to see its number."
 )
 _SOURCE = (
-    "This is what Events of the job tell, which a cluster keeps for an hour by default, and its "
+    "This comes from Events of the job, which a cluster keeps for an hour by default, and from its "
     "last ten decisions."
 )
 _REPRODUCE = (
-    "The object as it was; `kubectl apply -f` makes it again. Values of variables that are named "
+    "The object as it was; `kubectl apply -f` creates it again. Values of variables that are named "
     "like secrets are left out."
 )
 
@@ -127,7 +127,7 @@ def _html_table(rows: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Keep a text on its line and out of Markdown's own signs."""
+    """Keep a text on one line, and escape Markdown's own signs."""
     for sign in ("\\", "|", "<", "*", "_", "`", "["):
         text = text.replace(sign, f"\\{sign}")
     return " ".join(text.split())

@@ -30,15 +30,15 @@ from spotrun.kube.errors import KubeError
 from spotrun.kube.rest.access import AccessError
 
 STAND_IN_IMAGE = "your-registry/spotrun-trainer:1"
-"""The chart has it as the default of trainerImage, to be replaced as well."""
+"""The same as the chart's default of trainerImage, which must be replaced as well."""
 _LOOK_SECONDS = 5.0
 _GOODBYE_SECONDS = 35.0
-"""torchrun gives its workers 30 s; killed before, it would leave them behind, with their GPUs."""
+"""torchrun gives its workers 30 s; if it is killed earlier, they stay, and keep their GPUs."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The run that was asked for."""
+    """The requested run."""
 
     chosen: Namespace
     name: str
@@ -49,7 +49,7 @@ class Order:
 def understand(chosen: Namespace) -> Order:
     """Read flags and files; raises ValueError that says what is wrong."""
     package = pack(chosen.script, chosen.entry)
-    if not chosen.local:  # where nothing is sent
+    if not chosen.local:  # --local sends nothing
         require_no_secrets(package.files, chosen.allow_file)
     name = chosen.name or name_for(chosen.script, package)
     return Order(chosen, name, package, read_wishes(chosen))
@@ -71,8 +71,8 @@ def run(order: Order) -> int:
             raise
         where = f" -n {chosen.namespace}" if chosen.namespace else ""
         print(
-            f"\nDetached: {order.name} goes on. `kubectl tjob watch {order.name}{where}` comes "
-            f"back, `kubectl tjob stop {order.name}{where}` ends it"
+            f"\nDetached: {order.name} continues. `kubectl tjob watch {order.name}{where}` follows "
+            f"it again, `kubectl tjob stop {order.name}{where}` ends it"
         )
         return DONE
 
@@ -87,15 +87,15 @@ async def _named_image(order: Order) -> str:
     except (Refused, Unreadable, AccessError, KubeError, OSError, msgspec.MsgspecError) as error:
         why = in_words(error)
     print(
-        f"kubectl tjob run: the image was not looked up ({printable(why)}). Below is "
-        f"{STAND_IN_IMAGE}: put yours in its place, or give --image",
+        f"kubectl tjob run: the image was not looked up ({printable(why)}). The YAML has "
+        f"{STAND_IN_IMAGE}: replace it with yours, or give --image",
         file=sys.stderr,
     )
     return STAND_IN_IMAGE
 
 
 async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
-    """Ask and submit; names the job in `submitted` once it is there."""
+    """Ask for confirmation and submit; adds the job's name to `submitted` once it is created."""
     chosen = order.chosen
     image = chosen.image or await trainer_image(cluster)
     print(
@@ -110,7 +110,7 @@ async def _submit(cluster: Cluster, order: Order, submitted: list[str]) -> int:
     try:
         await asyncio.shield(creating)
     except asyncio.CancelledError:
-        await creating  # files without a job, or a job without its files, help nobody
+        await creating  # leave no files without a job, and no job without its files
         submitted.append(order.name)
         raise
     submitted.append(order.name)
@@ -185,6 +185,6 @@ def _finished(command: list[str]) -> int:
         except KeyboardInterrupt:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_GOODBYE_SECONDS)
-            process.terminate()  # nothing where it has ended
+            process.terminate()  # does nothing if it has ended
             process.wait()
             raise

@@ -33,7 +33,7 @@ def objects_of(name: str, image: str, package: Package, wishes: Wishes) -> Objec
 
 
 async def trainer_image(cluster: Cluster) -> str:
-    """Return the image that the installation names; raises Refused where it names none."""
+    """Return the image that the installation names; raises Refused if it names none."""
     known = await installation(cluster)
     if known is None or not known.trainer_image:
         raise Refused(_NO_IMAGE)
@@ -41,7 +41,7 @@ async def trainer_image(cluster: Cluster) -> str:
 
 
 async def create(cluster: Cluster, objects: Objects) -> None:
-    """Create the files, then the job, then let the files go with it."""
+    """Create the files, then the job, then make the job the owner of the files."""
     files, job = objects.files, objects.job
     await _create_job(cluster, job, dry_run=True)  # one that is refused leaves no files behind
     with suppress(AlreadyExists):  # the same content, by its name
@@ -53,7 +53,7 @@ async def create(cluster: Cluster, objects: Objects) -> None:
         await cluster.client.patch(
             CONFIG_MAPS, name, {"metadata": owner}, dict[str, Any], namespace=cluster.namespace
         )
-    except NotFound:  # it was that of a former job of this name, and has just gone with it
+    except NotFound:  # it belonged to an earlier job of this name, and was just deleted with it
         files["metadata"] |= owner
         await cluster.client.create(CONFIG_MAPS, files, dict[str, Any], namespace=cluster.namespace)
 
@@ -72,4 +72,4 @@ async def _create_job(
             f"--name, or end that one with `kubectl tjob stop {name}`"
         ) from None
     except Invalid as error:
-        raise Refused(f"the cluster does not take this job: {error}") from None
+        raise Refused(f"the cluster refuses this job: {error}") from None

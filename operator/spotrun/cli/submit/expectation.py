@@ -1,4 +1,4 @@
-"""The cost to expect of a job, as far as the pools of the cluster tell before it has run. Pure."""
+"""The expected cost of a job before it has run, from the prices of the cluster's pools. Pure."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -15,12 +15,12 @@ _ALLOWED = {
 
 
 def expectation(wishes: Wishes, pools: Sequence[Pool]) -> list[str]:
-    """Return what is to be expected, in lines."""
+    """Return the expected cost, in lines."""
     prices = sorted(_prices(wishes, pools))
     if not prices:
         return [
             (
-                "Cost: not known before it runs, for no CapacityPool with a price can hold a "
+                "Cost: not known before it runs, because no CapacityPool with a price can hold a "
                 "worker. `kubectl get cpool` shows the pools, `kubectl tjob doctor` the prices"
             )
         ]

@@ -11,12 +11,12 @@ from spotrun.cli.submit.package import Package
 from spotrun.cli.submit.wishes import Wishes
 
 CODE = "/code"
-"""The folder in which the script lies and is run."""
+"""The folder in which the script is, and in which it runs."""
 Manifest = dict[str, Any]
 
 
 def config_map(name: str, package: Package) -> Manifest:
-    """Return the ConfigMap with the files; the same files have the same one."""
+    """Return the ConfigMap with the files; the same files give the same one."""
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
     for key, path in package.keys.items():
@@ -63,7 +63,7 @@ def training_job(name: str, image: str, package: Package, wishes: Wishes) -> Man
 
 
 def owned_by(job: Mapping[str, Any]) -> Manifest:
-    """Return the reference by which the files go with the job."""
+    """Return the owner reference that has the files deleted with the job."""
     return {
         "apiVersion": str(API_VERSION),
         "kind": str(TRAINING_JOB),
@@ -117,7 +117,7 @@ def _place(checkpoint: str) -> Manifest:
 
 
 def _as_text(content: bytes) -> str | None:
-    """Return what is text; a ConfigMap keeps the rest as base64."""
+    """Return the text; None for other content, which a ConfigMap keeps as base64."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -131,7 +131,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
-    if "\x85" in text:  # the end of a line in a block
+    if "\x85" in text:  # it ends a line in a block
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 

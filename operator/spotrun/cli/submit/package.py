@@ -8,7 +8,7 @@ from itertools import chain, count, islice
 from pathlib import Path
 
 MOST_BYTES = 1_000_000
-"""Kubernetes takes ConfigMaps of 1 MiB, names and all."""
+"""Kubernetes accepts ConfigMaps of up to 1 MiB, names included."""
 _MOST_FILES = 500
 _ENTRIES = ("train.py", "main.py")
 _SKIPPED = frozenset({"__pycache__", "node_modules", "venv", "wandb", "lightning_logs"})
@@ -25,7 +25,7 @@ class Package:
 
     @property
     def digest(self) -> str:
-        """Ten letters that are the same for the same files, and for no others."""
+        """Ten characters that differ if any file differs."""
         found = hashlib.sha256()
         for path, content in sorted(self.files.items()):
             found.update(f"{len(path)} {path} {len(content)} ".encode() + content)
@@ -33,7 +33,7 @@ class Package:
 
     @property
     def keys(self) -> dict[str, str]:
-        """The paths of the files by their keys in a ConfigMap, where no slash may be."""
+        """The paths of the files by their keys in a ConfigMap, which may have no slash."""
         keys: dict[str, str] = {}
         for path in sorted(self.files):
             plain = _NO_KEY.sub("_", path.replace("/", "--"))

@@ -27,9 +27,9 @@ def require_no_secrets(files: Mapping[str, bytes], allowed: Sequence[str]) -> No
         more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         these = "looks like a key or a password" if len(found) == 1 else "look like keys"
         raise ValueError(
-            f"{', '.join(found[:_MOST_NAMED])}{more} {these}, and all who may read ConfigMaps in "
-            "the namespace could read what is sent. Move it out of the folder, and give it to the "
-            f"job by a Secret; or send it all the same with --allow-file '{found[0]}'"
+            f"{', '.join(found[:_MOST_NAMED])}{more} {these}, and everybody who may read "
+            "ConfigMaps in the namespace could read what is sent. Move it out of the folder, and "
+            f"give it to the job as a Secret; or send it anyway with --allow-file '{found[0]}'"
         )
 
 

@@ -1,4 +1,4 @@
-"""The wishes on a command line, read: workers, devices, capacity, money, time."""
+"""The wishes of a command line, parsed: workers, devices, capacity, money, time."""
 
 import re
 from argparse import Namespace
@@ -11,7 +11,7 @@ _MOST_WORKERS = 10_000
 
 @dataclass(frozen=True)
 class Wishes:
-    """The job that somebody wants, apart from its script."""
+    """The requested job, apart from its script."""
 
     least: int = 1
     most: int = 1

@@ -1,1 +1,1 @@
-"""Text on terminals: words for amounts and times, tables that fit, colours where they are seen."""
+"""Text on terminals: words for amounts and times, tables that fit, colours if they are shown."""

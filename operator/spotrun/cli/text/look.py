@@ -25,7 +25,7 @@ class Look:
     has_colours: bool = False
 
     def paint(self, text: str, colour: str | None) -> str:
-        """Return text in a colour, where that is seen."""
+        """Return text in a colour, if colours are shown."""
         if not (self.has_colours and colour and text):
             return text
         return f"\x1b[{_CODES[colour]}m{text}\x1b[0m"
@@ -58,7 +58,7 @@ def columns_of(text: str) -> int:
 
 
 def printable(text: str) -> str:
-    """Return a text of somebody else without signs that a terminal would obey."""
+    """Return a text from elsewhere without control characters that a terminal would obey."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 

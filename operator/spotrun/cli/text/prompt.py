@@ -1,4 +1,4 @@
-"""Questions to somebody at a terminal."""
+"""Questions to a user at a terminal."""
 
 import signal
 import sys
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 
 def agrees(question: str) -> bool:
-    """Ask; without a terminal nobody agrees. Ctrl-C raises KeyboardInterrupt."""
+    """Ask; without a terminal the answer is no. Ctrl-C raises KeyboardInterrupt."""
     if not sys.stdin.isatty():
-        print(f"{question} Say so with --yes, for there is no terminal to ask", file=sys.stderr)
+        print(f"{question} Confirm with --yes: there is no terminal to ask", file=sys.stderr)
         return False
     try:
         with _interruptible():
@@ -21,7 +21,7 @@ def agrees(question: str) -> bool:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end what blocks: asyncio would only cancel its task, after the answer."""
+    """Let Ctrl-C end the blocking input: asyncio would cancel its task only after the answer."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -7,16 +7,16 @@ from spotrun.cli.text.look import Look, columns_of, printable
 
 _GAP = "  "
 _LEAST = 24
-"""The last column is not cut below this: a line may rather be too long than say nothing."""
+"""The last column is not cut below this: a line that is too long is better than an empty one."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column; numbers stand to the right."""
+    """A column; numbers are aligned to the right."""
 
     head: str
     is_number: bool = False
-    is_kept: bool = False  # also where nothing is in it
+    is_kept: bool = False  # also if it is empty
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The commands of `spotrun` that the trainer has: they need PyTorch, and nothing of the operator.
 
-The two do not import each other. So the trainer announces its commands as entry points of their one
-distribution, and the console script looks them up.
+Trainer and operator do not import each other. So the trainer declares its commands as entry points
+of their common distribution, and the console script looks them up.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Amounts, times and counts in the words of people; amounts come as text, as the API has them."""
+"""Amounts, times and counts for people to read; amounts come as text, as the API has them."""
 
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -16,7 +16,7 @@ def amount(text: str | None) -> Decimal:
 
 
 def plain_usd(text: str | Decimal | None) -> str:
-    """Write dollars for a column with a $ in its head: to the cent, below one to three digits."""
+    """Write dollars for a column with a $ in its head: to the cent, below a cent to 2 digits."""
     if text is None:
         return UNKNOWN
     value = amount(text) if isinstance(text, str) else text
@@ -54,7 +54,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def seconds_since(text: str | None, now: datetime) -> float | None:
-    """Return the time since a moment of the API; below zero for one to come."""
+    """Return the time since a moment of the API; below zero for one in the future."""
     then = moment(text)
     return None if then is None else (now - then).total_seconds()
 

@@ -1,4 +1,4 @@
-"""The API server's address and our credentials, read anew as tokens and certificates rotate."""
+"""The API server's address and our credentials, read again as tokens and certificates rotate."""
 
 import asyncio
 import datetime
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-if TYPE_CHECKING:  # 0.3 s of imports: a command line that needs none of it does without
+if TYPE_CHECKING:  # these imports take 0.3 s, and most commands do not need them
     from kubernetes.aio.client import Configuration
     from kubernetes.aio.config import kube_config
 
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 FRESH_SECONDS = 60.0
-"""A token file is trusted this long before it is read again, as in client-go; kubelets rotate it
-long before it ends."""
+"""A token file is read again after this time, as in client-go; kubelets rotate tokens long before
+they expire."""
 
 _EXPIRY_SLACK_SECONDS = 60.0
 
@@ -41,7 +41,7 @@ class Access:
     server: str
     authorization: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
-    tls_digest: bytes = b""  # of what `tls` was made from: the same digest, the same connections
+    tls_digest: bytes = b""  # of the files behind `tls`: if it is equal, connections are kept
     server_name: str | None = None
     proxy: str | None = None
     fresh_seconds: float | None = None  # None: until it is refused
@@ -79,7 +79,7 @@ def in_cluster(
             return access_of(settings, FRESH_SECONDS)
         except (KeyError, OSError, ValueError) as error:
             raise AccessError(
-                f"this does not run in a pod, or its token is gone: {error}"
+                f"this process does not run in a pod, or the pod's token is missing: {error}"
             ) from error
 
     return load
@@ -107,10 +107,10 @@ def from_kubeconfig(path: Path, context: str | None = None) -> Load:
         except (ConfigException, OSError, ValueError, yaml.YAMLError) as error:
             raise AccessError(f"{path} cannot be used: {error}") from error
         except (TypeError, AttributeError, LookupError) as error:
-            # The loader walks a file of other types than it expects until it trips over one.
+            # The loader does not check the types in a file; it fails at a wrong one.
             raise AccessError(
                 f"{path} cannot be used: it is no kubeconfig, or names a cluster or a user that it "
-                f"does not have; compare it with what `kubectl config view` prints ({error!r})"
+                f"does not contain; compare it with what `kubectl config view` prints ({error!r})"
             ) from error
 
     return load
@@ -144,10 +144,10 @@ class Credentials:
     async def _reload(self, old: Access | None) -> Access:
         async with self._loading:
             if self._current is not None and self._current is not old:
-                return self._current  # somebody else has just done it
+                return self._current  # another task has just loaded it
             loaded = await self._load_or_keep(old)
             if old is not None and loaded.tls_digest == old.tls_digest:
-                # An equal but new context would cost every pooled connection.
+                # With an equal but new context, no pooled connection could be used again.
                 loaded = replace(loaded, tls=old.tls)
             self._current, self._loaded_at = loaded, self._clock()
             return loaded
@@ -158,8 +158,8 @@ class Credentials:
         except AccessError as error:
             if old is None:
                 raise
-            # Files in the middle of a rotation; what is known may still be accepted.
-            log.warning("credentials could not be read again, the old ones stay: %s", error)
+            # The files may be in the middle of a rotation; the old ones may still be accepted.
+            log.warning("credentials could not be read again, the old ones stay in use: %s", error)
             return old
 
 
@@ -167,9 +167,9 @@ def _fresh_seconds(
     loader: "kube_config.KubeConfigLoader", configuration: "Configuration", path: Path
 ) -> float | None:
     """Return how long an access from a kubeconfig may be used; None: until it is refused."""
-    user = loader._user or {}  # noqa: SLF001 - nothing public tells which way it went
+    user = loader._user or {}  # noqa: SLF001 - no public attribute says which credentials it used
     if "exec" in user and not (_token(configuration) or configuration.cert_file):
-        # The loader has only logged why; going on as nobody would hide it behind a 403.
+        # The loader has only logged why; requests without credentials would show only a 403.
         raise AccessError(f"the exec plugin that {path} names gave no credentials (see the log)")
     if hasattr(loader, "exec_plugin_expiry"):
         return _seconds_until(loader.exec_plugin_expiry) - _EXPIRY_SLACK_SECONDS
@@ -221,7 +221,7 @@ def _require_url(server: str) -> None:
     try:
         parts = urlsplit(server)
         is_url = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets, or a port, that are none
+    except ValueError:  # wrong brackets, or a wrong port
         is_url = False
     if not is_url:
         raise ValueError(f"the server {server!r} is no URL: write it like https://192.0.2.7:6443")
@@ -236,7 +236,7 @@ def _tls(settings: Settings) -> tuple[ssl.SSLContext, bytes]:
         context = ssl.create_default_context(cafile=settings.ca_file)
     except ssl.SSLError as error:
         raise ValueError(f"the certificate authority is no certificate: {error}") from error
-    # Authorities of real clusters lack extensions that Python 3.13 started to ask for.
+    # Python 3.13 asks for extensions that the authorities of real clusters lack.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if settings.cert_file:
         try:

@@ -39,7 +39,7 @@ class ListMeta(
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page of a list; its items are decoded one by one, so that a bad one spoils no other."""
+    """One page of a list; items are decoded one by one, so that a bad one affects no other."""
 
     metadata: ListMeta
     items: tuple[msgspec.Raw, ...] | None = None  # Go's empty lists may be null
@@ -123,7 +123,7 @@ class Client:
             query["continue"] = one.metadata.next
 
     async def newest_version(self, selection: Selection) -> int:
-        """Return the present version of a collection."""
+        """Return the current version of a collection."""
         async with aclosing(self.pages(selection, page=1)) as pages:
             async for one in pages:
                 return version_of(one.metadata.version)
@@ -156,9 +156,9 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Set our fields by server-side apply, whoever else claims them.
+        """Set our fields by server-side apply, even if another manager owns them.
 
-        Creates an object that is missing; name the UID in the body where that must not happen.
+        Creates a missing object; put the UID into the body if that must not happen.
         """
         path = resource.path(namespace, name, subresource)
         params = {**self._params(dry_run), "force": "true"}
@@ -179,8 +179,8 @@ class Client:
     ) -> T:
         """Patch an object: a mapping is a merge patch, a sequence is a JSON patch.
 
-        To make it conditional put `metadata.resourceVersion` into a merge patch: another version
-        is a Conflict.
+        To make it conditional, put `metadata.resourceVersion` into a merge patch: if the object has
+        another version, a Conflict is raised.
         """
         kind = MERGE_PATCH if isinstance(patch, Mapping) else JSON_PATCH
         path = resource.path(namespace, name, subresource)
@@ -201,8 +201,8 @@ class Client:
     ) -> T:
         """Replace an object or its status; the version in the body must still be current.
 
-        An answer that is lost may be seen here as a Conflict with our own write: the connection
-        pool sends a PUT again when a kept connection turns out to be dead.
+        A lost answer may show here as a Conflict with our own write: the connection pool sends a
+        PUT again when a kept connection turns out to be dead.
         """
         path = resource.path(namespace, name, subresource)
         params = self._params(dry_run)
@@ -220,9 +220,9 @@ class Client:
         grace_seconds: int | None = None,
         dry_run: bool = False,
     ) -> int | None:
-        """Delete the object of this UID; another one (or version) of its name is a Conflict.
+        """Delete the object of this UID; raises Conflict if another UID or version has its name.
 
-        Returns the version that the object now has, if it is still there or the answer says.
+        Returns the version that the object now has, if the answer contains one.
         """
         preconditions = {"uid": uid} | ({"resourceVersion": version} if version else {})
         options: dict[str, object] = {
@@ -244,7 +244,7 @@ class Client:
     ) -> AsyncGenerator[list[bytes], None]:
         """Follow a collection from a version for at most `seconds`: raw lines, bookmarks too.
 
-        The first batch is empty: the API server has agreed to the watch.
+        The first batch is empty: it says that the API server has accepted the watch.
         """
         params = {
             **selection.params,
@@ -259,7 +259,7 @@ class Client:
 
     def _params(self, dry_run: bool) -> dict[str, str]:
         dry = {"dryRun": "All"} if dry_run else {}
-        # Strict: a field that we misspell is an error, not a field that silently does nothing.
+        # Strict: a misspelled field is an error, and is not silently ignored.
         return {"fieldManager": self._manager, "fieldValidation": "Strict", **dry}
 
     async def _send(
@@ -291,7 +291,7 @@ def _plain(value: object) -> str:
     """Return a plain string for a subclass of str."""
     if isinstance(value, str):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def version_of(text: str) -> int:
@@ -301,7 +301,7 @@ def version_of(text: str) -> int:
     return int(text)
 
 
-_DECODERS: dict[object, msgspec.json.Decoder[Any]] = {}  # one per type: they cost more than a use
+_DECODERS: dict[object, msgspec.json.Decoder[Any]] = {}  # kept: making one costs more than a use
 
 
 def _read(answer: bytes | msgspec.Raw, as_type: type[T], *, write: bool = False) -> T:

@@ -15,14 +15,14 @@ _GOODBYE_SECONDS = 1.0
 class Connector(aiohttp.TCPConnector):
     """A connection pool that ends with all of its connections.
 
-    aiohttp forgets a connection whose request was given up, while TLS still waits for the other
-    side's word: it would outlive the pool, and perhaps the event loop.
+    aiohttp forgets a connection whose request was cancelled, while TLS still waits for the other
+    side to close it: the connection would outlive the pool, and perhaps the event loop.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         super().__init__(
-            # Unbounded: watches hold their connections for ever, and writers bound themselves.
+            # Unlimited: watches hold their connections for ever, and `act` limits the writes.
             limit=0,
             ssl=tls if tls is not None else True,
             socket_factory=self._socket,
@@ -36,7 +36,7 @@ class Connector(aiohttp.TCPConnector):
                 opened.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
-                # Nobody tells when a transport has seen its end; it takes the loop a turn or two.
+                # No callback says when a transport has closed; it takes a few turns of the loop.
                 while any(opened.fileno() >= 0 for opened in self._sockets):  # noqa: ASYNC110
                     await asyncio.sleep(0)
 

@@ -1,7 +1,7 @@
 """Kubeconfigs as kubectl reads them: several files, a context, its namespace, its credentials.
 
-Certificates and tokens are read here, in milliseconds. Users with a plugin, or whatever else needs
-more than reading, go through the Kubernetes client, whose import alone takes a third of a second.
+Certificates and tokens are read here, in milliseconds. Users with a plugin, or anything else that
+needs more than reading, use the Kubernetes client, whose import alone takes a third of a second.
 """
 
 import base64
@@ -54,7 +54,7 @@ _Part = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Chosen:
-    """The context that is meant, with its cluster and its user."""
+    """The chosen context, with its cluster and its user."""
 
     context: str
     namespace: str
@@ -62,7 +62,7 @@ class Chosen:
 
 
 def files_named(given: str | None, environment: Mapping[str, str], home: Path) -> list[Path]:
-    """Return the kubeconfig files that are there, in the order in which they count."""
+    """Return the kubeconfig files that exist, in the order of their precedence."""
     named = given or environment.get("KUBECONFIG") or str(home / ".kube/config")
     return [path for part in named.split(os.pathsep) if (path := Path(part)).is_file()]
 
@@ -99,21 +99,22 @@ def _chosen(paths: Sequence[Path], context: str | None) -> Chosen:
     user = _named(merged, "users", "user", inner.get("user"))
     namespace = str(inner.get("namespace") or "default")
     if not isinstance((cluster or {}).get("insecure-skip-tls-verify", False), bool):
-        raise TypeError("insecure-skip-tls-verify is neither true nor false")  # "false" is a text
+        raise TypeError("insecure-skip-tls-verify is neither true nor false")  # but text: "false"
     if _is_readable(cluster, user):
         return Chosen(name, namespace, _reading(cluster or {}, user or {}, paths))
     if others := sorted(_IMPERSONATION & (user or {}).keys()):
         raise AccessError(
-            f"the user of context {name!r} acts as somebody else ({', '.join(others)}), and this "
-            "command cannot: it would act with that user's own rights. Choose another --context"
+            f"the user of context {name!r} acts as somebody else ({', '.join(others)}), which this "
+            "command cannot do: it would use that user's own rights. Choose another --context"
         )
     together = Path(os.pathsep.join(map(str, paths)))
-    # By its name: of several current contexts the client takes the last, and kubectl the first.
+    # With its name: if several files have a current context, the client takes the last one, and
+    # kubectl the first.
     return Chosen(name, namespace, from_kubeconfig(together, name))
 
 
 def _through_proxy(load: Load) -> Load:
-    """Add the proxy that the environment names, where the kubeconfig names none."""
+    """Add the proxy that the environment names, if the kubeconfig names none."""
 
     @wraps(load)
     async def loaded() -> Access:
@@ -128,7 +129,7 @@ def _through_proxy(load: Load) -> Load:
 
 
 def _is_readable(cluster: _Part | None, user: _Part | None) -> bool:
-    """Whether nothing but reading is needed; what is missing or odd the client may explain."""
+    """Whether reading is enough; if a part is missing or unknown, the client may explain it."""
     if not cluster or user is None:
         return False
     return cluster.keys() <= _READABLE_CLUSTER and user.keys() <= _READABLE_USER
@@ -148,7 +149,7 @@ def _access(cluster: _Part, user: _Part) -> Access:
     token = user.get("token")
     if file := user.get("tokenFile"):
         token = Path(file).read_text()
-    with TemporaryDirectory() as folder:  # of files that only their owner reads
+    with TemporaryDirectory() as folder:  # only its owner can read the files in it
         settings = Settings(
             server=str(cluster.get("server", "")),
             token=f"Bearer {token}" if token else None,
@@ -163,7 +164,7 @@ def _access(cluster: _Part, user: _Part) -> Access:
 
 
 def _file(part: _Part, name: str, place: Path) -> str | None:
-    """Return the file of a certificate or key; what is written inline counts first."""
+    """Return the file of a certificate or key; inline data takes precedence."""
     if inline := part.get(f"{name}-data"):
         place.write_bytes(base64.b64decode(inline))
         return str(place)

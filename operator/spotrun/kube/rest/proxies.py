@@ -1,4 +1,4 @@
-"""The proxy that the environment names for a server, as kubectl (Go's net/http) understands it."""
+"""The proxy that the environment names for a server, by the rules of kubectl (Go's net/http)."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
@@ -8,7 +8,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def proxy_of(server: str, environment: Mapping[str, str]) -> str | None:
-    """Return the proxy for a server, None for none; raises ValueError where it is no URL."""
+    """Return the proxy for a server, or None; raises ValueError if the proxy is no URL."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
     proxy = _read(environment, f"{parts.scheme}_proxy")
@@ -22,10 +22,11 @@ def usable(proxy: str) -> str:
     url = proxy if "://" in proxy else f"http://{proxy}"
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        place = parts.hostname or "a place without a name"  # never the password in it
+        place = parts.hostname or "an address without a host"  # the URL may have a password
         raise ValueError(
             f"the proxy at {place} has the scheme {parts.scheme!r}, and this command knows http "
-            "and https alone: name such a proxy by proxy-url in the kubeconfig or by HTTPS_PROXY"
+            "and https alone: name an http or https proxy in proxy-url of the kubeconfig, or in "
+            "HTTPS_PROXY"
         )
     return url
 

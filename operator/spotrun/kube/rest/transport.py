@@ -1,4 +1,4 @@
-"""HTTP to the API server: every failure becomes one of our error classes."""
+"""HTTP requests to the API server: every failure becomes one of our error classes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -16,13 +16,13 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-"""Asks for the metadata of an object alone: of a worker's pod that is less than half."""
+"""Asks for the metadata of an object alone: for a worker's pod that is less than half of it."""
 
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 65.0
-"""The API server gives up on a request after 60 s and says so; that answer is worth waiting for."""
+"""The API server gives up on a request after 60 s and says so; this is long enough to get that."""
 
-_READ_BUFFER = 2 * 2**20  # an object may have 1.5 MB (etcd's limit): a line of a watch is one read
+_READ_BUFFER = 2 * 2**20  # one read takes a line of a watch: an object may have 1.5 MB (in etcd)
 
 Params = Mapping[str, str]
 
@@ -42,9 +42,9 @@ class Transport:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=Connector(),
-            # Kubernetes sets no cookies, and a jar costs time in every request.
+            # Kubernetes sets no cookies, and a cookie jar costs time in every request.
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Compressing lists costs the API server more than a cluster's network gains.
+            # To compress lists costs the API server more than the cluster's network gains.
             skip_auto_headers=("Accept-Encoding",),
             headers={"User-Agent": self._user_agent, "Accept": JSON},
             read_bufsize=_READ_BUFFER,
@@ -68,7 +68,7 @@ class Transport:
     ) -> bytes:
         """Send one request and return its answer's body; raises KubeError.
 
-        If a write's answer was lost the error is Ambiguous; never because of a dry run.
+        If the answer to a write was lost, the error is Ambiguous, except for a dry run.
         """
         write = method != "GET" and "dryRun" not in (params or {})
         limits = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
@@ -92,7 +92,7 @@ class Transport:
         """Yield the complete lines of an endless answer as they come, several at a time.
 
         The first batch is empty and says that the stream is open. Ends with the stream; raises
-        Silent when nothing came on it for `silence_seconds`.
+        Silent when the server sent nothing for `silence_seconds`.
         """
         limits = aiohttp.ClientTimeout(
             total=None, connect=CONNECT_SECONDS, sock_read=silence_seconds
@@ -106,7 +106,9 @@ class Transport:
                     async for lines in _lines(response.content):
                         yield lines
                 except aiohttp.SocketTimeoutError as error:
-                    raise Silent(f"nothing was heard for {silence_seconds:g} s") from error
+                    raise Silent(
+                        f"the API server sent nothing for {silence_seconds:g} s"
+                    ) from error
                 finally:
                     _abort(response)
 
@@ -121,7 +123,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Open a request; after a 401 once more, with credentials read again."""
+        """Open a request; after a 401 try once more, with credentials read again."""
         access = await self._credentials.current()
         for attempt in (1, 2):
             async with self._http.request(
@@ -131,7 +133,7 @@ class Transport:
                 data=body,
                 headers={**(headers or {}), **_authorization(access)},
                 timeout=limits,
-                allow_redirects=False,  # a login page is no API server
+                allow_redirects=False,  # a redirect leads to a login page, not to the API server
                 ssl=access.tls if access.tls is not None else True,
                 server_hostname=access.server_name,
                 proxy=access.proxy,
@@ -144,7 +146,7 @@ class Transport:
     @property
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            raise RuntimeError("a Transport is used inside `async with`")
+            raise RuntimeError("a Transport can be used only inside `async with`")
         return self._session
 
 
@@ -157,7 +159,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], N
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Close a connection whose answer has not ended: TLS would wait for the other side's word."""
+    """Close a connection whose answer has not ended: TLS would wait until the other side closes."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -179,7 +181,7 @@ def _lost(method: str, path: str, *, write: bool) -> Iterator[None]:
 
 def _message(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        # Its own text shows the TLS context as an object at an address, in every line of an outage.
+        # The error's own text contains the TLS context as an object at a memory address.
         return f"cannot connect to {error.host}:{error.port}: {error.os_error}"
     return str(error) or type(error).__name__
 

@@ -1,10 +1,9 @@
 """Changes found by our reflectors, served to kopf as an API server would.
 
-A framework's own watch may end the process at an error in its stream, and never hear of a deletion
-that was lost with a connection (ADR 0001). Here streams have no errors, no ends and no gaps, for
-the reflectors that fill them outlive the faults and compare whole lists. Lists are empty: objects
-that were there before are not news. Only names and versions are sent; the objects are in the
-caches.
+kopf's own watch may end the process at an error in its stream, and misses a deletion that was lost
+with a connection (ADR 0001). Here streams have no errors, no ends and no gaps, because the
+reflectors that fill them survive faults and compare whole lists. Lists are empty: objects that
+existed before are not changes. Only names and versions are sent; the objects are in the caches.
 """
 
 import asyncio
@@ -22,11 +21,11 @@ from spotrun.kube.watch.reflector import Handler
 from spotrun.kube.workqueue.schedule import Lane
 
 SERVER = "http://feed.invalid"
-"""The address that a client of the feed believes in; nothing is ever connected to it."""
+"""The address that a client of the feed gets as the server's; nothing ever connects to it."""
 
 MOST_IN_HAND = 50
-"""Changes of a kind that kopf is given before it has handled one: it takes 0.4 ms for each, all of
-them in turns, and thousands at once would keep everything else waiting for a second."""
+"""The most changes of a kind that kopf gets before it has handled one: each takes 0.4 ms of the
+event loop, and thousands at once would delay everything else by a second."""
 
 _NAMESPACES = Resource("", "v1", "namespaces")
 
@@ -46,7 +45,7 @@ def _by_namespace() -> Lane[tuple[Key, str]]:
 
 @dataclass
 class _Stream:
-    """The changes of one kind that were not read yet: the newest of each object."""
+    """The changes of one kind that were not read yet: the newest one of each object."""
 
     lines: dict[tuple[Key, str], bytes] = field(default_factory=dict)
     turns: Lane[tuple[Key, str]] = field(default_factory=_by_namespace)
@@ -70,11 +69,11 @@ class Feed:
         self.is_paused = True
 
     def resume(self) -> None:
-        """Send changes from now on; the caller looks at everything once."""
+        """Send changes from now on; the caller queues all existing objects itself."""
         self.is_paused = False
 
     def pause(self) -> None:
-        """Send nothing more, for nobody is going to act on it."""
+        """Send nothing more: this replica does not act on changes."""
         self.is_paused = True
         self._unhandled.clear()
         for stream in self._streams.values():
@@ -139,8 +138,8 @@ class Feed:
         kind = self._followed(parts.path) if method.upper() == "GET" else None
         if kind is None:
             message = (
-                f"{method.upper()} {parts.path}: only {self._paths()} can be watched here (with "
-                "`kopf run --all-namespaces`; SPOTRUN_WATCH_NAMESPACE says what is served)"
+                f"{method.upper()} {parts.path}: only {self._paths()} can be watched here: use "
+                "`kopf run --all-namespaces`; SPOTRUN_WATCH_NAMESPACE chooses one namespace"
             )
             return Answer(404, {"kind": "Status", "code": 404, "message": message})
         if "watch" in parse_qs(parts.query):
@@ -161,7 +160,7 @@ class Feed:
             yield b"".join(stream.lines.pop(one) for one in given)
 
     def _documents(self) -> dict[str, object]:
-        """Return the discovery documents: our kinds, and namespaces, which kopf insists on."""
+        """Return the discovery documents: our kinds, and namespaces, which kopf requires."""
         versions = {(resource.group, resource.version) for resource in self._kinds}
         documents: dict[str, object] = {
             "/api": {"versions": ["v1"]},

@@ -1,4 +1,4 @@
-"""An HTTP answer without a wire: the part of `aiohttp.ClientResponse` that kopf uses."""
+"""An HTTP answer without a network: the part of `aiohttp.ClientResponse` that kopf uses."""
 
 from collections.abc import AsyncGenerator
 from types import TracebackType
@@ -26,7 +26,7 @@ class Answer:
 
     @property
     def content(self) -> Self:
-        """The answer itself, for it has `iter_chunked`."""
+        """The answer itself, because it has `iter_chunked`."""
         return self
 
     def iter_chunked(self, _: int) -> AsyncGenerator[bytes, None]:

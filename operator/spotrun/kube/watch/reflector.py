@@ -1,7 +1,7 @@
-"""A reflector: it keeps a store equal to the API server's objects, through all faults.
+"""A reflector: it keeps a store equal to the API server's objects, in spite of all faults.
 
-List, then watch; a list is compared with the store, so that events that a broken watch lost come
-out as changes, deletions included. Only cancelling ends it.
+It lists, then watches. Each list is compared with the store, so events that a broken watch lost
+become changes, deletions included. Only cancelling ends it.
 """
 
 import asyncio
@@ -26,22 +26,23 @@ T = TypeVar("T", bound=Object)
 
 MOST_REFUSALS = 8
 """A list that is older than what was seen is refused this often in a row, which takes some 20 s.
-Lists are read from etcd: after that no server lags, but etcd was restored from a copy."""
+Lists are read from etcd: after that time no server lags any more, so etcd was restored from a
+backup."""
 
 Handler = Callable[[T | None, T | None], None]
-"""Called with (old, new) after the store has changed; it only takes note, and does not raise."""
+"""Called with (old, new) after the store has changed; it only notes that, and never raises."""
 
 
 @dataclass(frozen=True)
 class Timing:
     """The time limits of a reflector."""
 
-    # A connection may be dead without a word, so one that is silent is opened anew. That is no
-    # failure: of a quiet kind there is nothing to hear, for the API server sends its bookmark of
-    # the minute only where the version has moved (and without etcd's progress notices it does not).
+    # A connection may be dead without a sign, so a silent one is opened again. That is no failure:
+    # a kind may have no events, and the API server sends its bookmark once a minute only if the
+    # version has changed (which it does not without etcd's progress notices).
     silence_seconds: float = 75.0
-    relist_seconds: float = 600.0  # how long an event that a server swallowed can go unnoticed
-    relist_least_seconds: float = 10.0  # who asks for a list sooner waits: it costs the server much
+    relist_seconds: float = 600.0  # an event that a server lost is noticed after this time
+    relist_least_seconds: float = 10.0  # between two lists: a list costs the server much
     backoff: Backoff = Backoff()  # noqa: RUF009 - frozen
 
 
@@ -74,10 +75,10 @@ class Reflector(Generic[T]):
         self.failures = 0  # in a row
         self.unreadable: dict[Key, str] = {}
         self.refusals = 0  # in a row, of lists that are older than what was seen
-        self.rewound: Callable[[], None] = lambda: None  # called when such a list was taken
+        self.rewound: Callable[[], None] = lambda: None  # called when such a list was accepted
         self._refused_version = 0
-        self._taken: set[Key] | None = None  # at the last version; None: all that happened then
-        self._is_unsure = False  # the API server that answers may know less than the one before
+        self._taken: set[Key] | None = None  # objects seen at the last version; None: all of them
+        self._is_unsure = False  # whether the API server may be behind the one before
         self._client = client
         self._codec = Codec(as_type)
         self._handler = handler
@@ -99,7 +100,7 @@ class Reflector(Generic[T]):
         return self.store.by_index(index, value)
 
     def age_seconds(self) -> float:
-        """Return how long nothing was heard; the answer that opens a watch counts as news."""
+        """Return the time since the API server last sent something, an opened watch included."""
         return self._clock() - self._heard_at
 
     def relist(self) -> None:
@@ -122,24 +123,25 @@ class Reflector(Generic[T]):
                     await self._list()
                 await self._watch()
             except Silent as silence:
-                log.debug("%s: %s, opened anew", self.selection.resource.plural, silence)
+                log.debug("%s: %s, watching again", self.selection.resource.plural, silence)
                 self.failures = 0
                 self._is_unsure = True
             except KubeError as error:
-                self._is_unsure |= not error.status  # nobody answered
-                if isinstance(error, Gone):  # the version that we know is no longer kept
+                self._is_unsure |= not error.status  # no server answered
+                if isinstance(error, Gone):  # the server no longer keeps the version that we know
                     self._relist_at = self._clock()
                 pause_seconds = self._failed(error, error.retry_after_seconds)
             except Exception as error:
-                # A bug, ours or of an index: a reflector that ended would blind the process.
-                log.exception("following %s failed", self.selection.resource.plural)
+                # A bug, ours or of an index: without a reflector the cache would never change.
+                log.exception("the reflector of %s failed", self.selection.resource.plural)
                 self._relist_at = self._clock()
                 pause_seconds = self._failed(error)
             await self._sleep(pause_seconds)
 
     def _failed(self, error: Exception, retry_after_seconds: float | None = None) -> float:
         self.failures += 1
-        # What is refused comes from a server that may just have started: that failed often as well.
+        # A refused list comes from a server that may have just started, after many failures: the
+        # pauses begin again.
         times, backoff = self.refusals or self.failures, self._timing.backoff
         pause_seconds = backoff.pause_seconds(times, self._roll, retry_after_seconds)
         log.log(
@@ -155,7 +157,7 @@ class Reflector(Generic[T]):
     async def _compare_versions(self) -> None:
         """List again if the API server is behind the version that was seen.
 
-        A watch from its future would be silent, for as long as it takes to get there.
+        A watch from a version that this server does not have yet would be silent until it has it.
         """
         if await self._client.newest_version(self.selection) < self.last_version:
             self._relist_at = self._clock()
@@ -188,20 +190,20 @@ class Reflector(Generic[T]):
         self._relist_at = self._clock() + self._timing.relist_seconds * (0.9 + 0.2 * self._roll())
         self.synced.set()
         if went_back:
-            log.warning("%s: their older state is used from now on", self.selection.resource.plural)
+            log.warning("%s: the older list is used from now on", self.selection.resource.plural)
             self.rewound()
 
     def _refuse_the_past(self, version: int) -> None:
         """Refuse a list from a server that lags: it would undo deletions that we acted upon.
 
-        A server that goes on from there, and is the only one for long, is believed.
+        After `MOST_REFUSALS` lists, none older than the one before, the next one is accepted.
         """
         if version >= self.last_version or self.refusals >= MOST_REFUSALS:
             return
         self.refusals = self.refusals + 1 if version >= self._refused_version else 1
         self._refused_version = version
         raise Retryable(
-            f"a list at version {version} is older than what was seen ({self.last_version})"
+            f"a list at version {version} is older than the last version seen, {self.last_version}"
         )
 
     def _compare(self, items: list[T], unreadable: Mapping[Key, str], *, even_older: bool) -> None:
@@ -223,7 +225,7 @@ class Reflector(Generic[T]):
             self._watching = None
         lived_seconds = self._clock() - began
         if not lines_seen and lived_seconds < self._timing.backoff.most_seconds:
-            # Whoever closes streams at once would otherwise make us open them in a hot loop.
+            # If a server closes streams at once, we would otherwise open them in a busy loop.
             raise Retryable(f"the watch ended after {lived_seconds:.1f} s without an event")
 
     async def _read(self, seconds: float) -> bool:
@@ -274,7 +276,7 @@ class Reflector(Generic[T]):
     def _is_new(self, version: int, key: Key) -> bool:
         """Whether an event is newer than all before; others are replays. Advances the version.
 
-        Several objects may go at one version: etcd takes all that a lease held away together.
+        Several objects may be deleted at one version: etcd deletes all objects of a lease together.
         """
         if version > self.last_version:
             self.last_version, self._taken = version, {key}
@@ -289,14 +291,14 @@ class Reflector(Generic[T]):
             try:
                 self._handler(old, new)
             except Exception:
-                # A bug of the handler's owner, who must see it; the other objects go on.
+                # A bug in the handler, which the log must show; other objects are handled.
                 log.exception("the handler of %s failed", self.selection.resource.plural)
 
     def _note_unreadable(self, unreadable: dict[Key, str]) -> None:
         """Log objects that cannot be read; they keep their last readable state."""
         for key in unreadable.keys() - self.unreadable.keys():
             log.warning(
-                "%s %s/%s cannot be read and stays as it was: %s",
+                "%s %s/%s cannot be read, its last readable state stays in use: %s",
                 self.selection.resource.plural,
                 key.namespace,
                 key.name,

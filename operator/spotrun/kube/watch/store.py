@@ -43,9 +43,9 @@ class Store(Generic[T]):
         return tuple(self._indices[index].get(value, {}).values())
 
     def put(self, item: T, *, even_older: bool = False) -> list[Change[T]]:
-        """Store an object; one that replaces another of its name ends the other first.
+        """Store an object; if it replaces another one of its name, that one is deleted first.
 
-        An object older than the stored one changes nothing, unless that may be.
+        An object older than the stored one changes nothing, unless `even_older` allows it.
         """
         meta = item.metadata
         key = Key(meta.namespace, meta.name)

@@ -13,19 +13,19 @@ T = TypeVar("T", bound=Object)
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Any object, as far as its metadata."""
+    """The metadata of any object."""
 
     metadata: Meta = Meta()
 
 
 class Added(msgspec.Struct, Generic[T], frozen=True, tag="ADDED", tag_field="type"):
-    """An object is there."""
+    """An object is new."""
 
     object: T
 
 
 class Modified(msgspec.Struct, Generic[T], frozen=True, tag="MODIFIED", tag_field="type"):
-    """An object is different."""
+    """An object has changed."""
 
     object: T
 
@@ -43,7 +43,7 @@ class Bookmark(msgspec.Struct, frozen=True, tag="BOOKMARK", tag_field="type"):
 
 
 class Failure(msgspec.Struct, frozen=True, tag="ERROR", tag_field="type"):
-    """The stream cannot go on."""
+    """The stream cannot continue."""
 
     object: Status
 
@@ -96,6 +96,6 @@ def _broken(
     try:
         read = decode(msgspec.json.Decoder(as_type), data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Retryable(f"the API server sent something that is no object: {error}") from error
+        raise Retryable(f"the API server sent something that is not an object: {error}") from error
     meta = read.object.metadata if isinstance(read, _AnyEvent) else read.metadata
     return Broken(Key(meta.namespace, meta.name), meta.resource_version, str(why))

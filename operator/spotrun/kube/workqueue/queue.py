@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 Work = Callable[[K], Awaitable[float | None]]
-"""Works on a key; returns after how many seconds to come again, None for only when added."""
+"""Works on a key; returns the seconds until the next time, None if only `add` brings it back."""
 
 KEY_BACKOFF = Backoff(least_seconds=0.1, most_seconds=120.0)
-"""Quick enough for a conflict, slow enough for a template that nobody mends."""
+"""The pauses after failures: short for a conflict, long for a template that nobody fixes."""
 
 
 class WorkQueue(Generic[K]):
-    """Feeds keys to `run`; all of it in one event loop."""
+    """Keys that `run` works on; all in one event loop."""
 
     def __init__(
         self,
@@ -41,25 +41,25 @@ class WorkQueue(Generic[K]):
         self.open()
 
     def open(self) -> None:
-        """Take keys, beginning with none."""
+        """Accept keys, beginning with none."""
         self._is_open = True
         self._schedule: Schedule[K] = Schedule(
             group_of=self._group_of, backoff=self._backoff, roll=self._roll
         )
 
     def close(self) -> None:
-        """Forget all keys and take none, for nobody is going to work on them; not while it runs."""
+        """Forget all keys and accept none, as no replica works on them here; not during `run`."""
         self.open()
         self._is_open = False
 
     def add(self, key: K, *, urgent: bool = False) -> None:
-        """Work on a key soon; urgent ones first, and in spite of a backoff."""
+        """Work on a key soon; urgent ones come first, and do not wait for their backoff."""
         if self._is_open:
             self._schedule.add(key, self._clock(), urgent=urgent)
             self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Work on a key in a while; of several such times the earliest counts."""
+        """Work on a key after this time; of several such times the earliest counts."""
         if self._is_open:
             self._schedule.add_at(key, self._clock() + seconds)
             self._changed.set()
@@ -84,8 +84,8 @@ class WorkQueue(Generic[K]):
     async def run(self, work: Work[K], *, workers: int) -> NoReturn:
         """Work for ever, on this many keys at once. Cancelling it also cancels work under way.
 
-        Exceptions are a key's failure, never the queue's: it comes again with a backoff, not before
-        the Retry-After of a KubeError.
+        An exception is the failure of a key, never of the queue: the key comes again after a
+        backoff, and not before the Retry-After of a KubeError.
         """
         tasks: set[asyncio.Task[None]] = set()
 
@@ -135,7 +135,7 @@ class WorkQueue(Generic[K]):
     def _failed(self, key: K, error: Exception) -> None:
         retry_after = error.retry_after_seconds if isinstance(error, KubeError) else None
         pause_seconds = self._schedule.failed(key, self._clock(), retry_after)
-        known = isinstance(error, KubeError)  # in Kubernetes' own words; others need a traceback
+        known = isinstance(error, KubeError)  # its message is enough; others need a traceback
         log.warning(
             "%s failed (%d in a row), trying again in %.1f s: %s",
             key,

@@ -13,11 +13,11 @@ K = TypeVar("K", bound=Hashable)
 URGENT_IN_A_ROW = 8
 """After this many urgent keys one ordinary key is taken, so that no key starves."""
 _SLACK = 64
-"""Alarms that are overtaken and not worth the trouble of dropping them."""
+"""The number of replaced alarms that may stay in the heap: dropping fewer is not worth it."""
 
 
 class Lane(Generic[K]):
-    """Waiting keys, fair across groups: every group in turn, first come first served in a group."""
+    """Waiting keys, fair across groups: groups take turns, and in a group the oldest is first."""
 
     def __init__(self, group_of: Callable[[K], Hashable]) -> None:
         self._group_of = group_of
@@ -95,7 +95,7 @@ class Schedule(Generic[K]):
         self._urgent_in_a_row = 0
 
     def add(self, key: K, now: float, *, urgent: bool = False) -> None:
-        """Work on a key soon; while it is worked on this means once more after that.
+        """Work on a key soon; if it is being worked on, this means once more after that.
 
         A key that failed waits for the end of its backoff, unless this is urgent.
         """
@@ -113,7 +113,7 @@ class Schedule(Generic[K]):
             self._ordinary.put(key, now)
 
     def add_at(self, key: K, when: float) -> None:
-        """Work on a key at some time; of several such times the earliest counts."""
+        """Work on a key at this time; of several such times the earliest counts."""
         known = self._alarms.get(key)
         if known is not None and known <= when:
             return
@@ -135,7 +135,7 @@ class Schedule(Generic[K]):
         return key
 
     def done(self, key: K, now: float) -> None:
-        """Note that the work on a key succeeded: its backoff starts afresh."""
+        """Note that the work on a key succeeded: its backoff begins again."""
         self._failed.pop(key, None)
         self._finish(key, now)
 
@@ -157,7 +157,7 @@ class Schedule(Generic[K]):
     def next_alarm(self) -> float | None:
         """Return when the next alarm of a key is due."""
         while self._heap and self._alarms.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)  # overtaken by an earlier one, or forgotten
+            heapq.heappop(self._heap)  # replaced by an earlier one, or forgotten
         return self._heap[0][0] if self._heap else None
 
     def waiting(self) -> int:
@@ -184,7 +184,7 @@ class Schedule(Generic[K]):
             self.add(key, now, urgent=again)
 
     def _drop_overtaken(self) -> None:
-        """Drop overtaken alarms: replaced every second, those days ahead would pile up."""
+        """Drop replaced alarms: some are days ahead, and a new one each second would pile up."""
         live = {alarm[2]: alarm for alarm in self._heap if self._alarms.get(alarm[2]) == alarm[0]}
         self._heap = list(live.values())
         heapq.heapify(self._heap)

@@ -1,4 +1,4 @@
-"""A number of slots for which groups take turns: who waits for many keeps nobody from one."""
+"""Slots for which groups take turns: a group that waits for many does not block the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from spotrun.kube.workqueue.schedule import Lane
 
-_Ticket = tuple[Hashable, asyncio.Future[None]]  # a group, and what is done when it has a slot
+_Ticket = tuple[Hashable, asyncio.Future[None]]  # a group; the future ends when it has a slot
 
 
 def _group_of(ticket: _Ticket) -> Hashable:
@@ -14,7 +14,7 @@ def _group_of(ticket: _Ticket) -> Hashable:
 
 
 class Slots:
-    """A semaphore that is fair across groups; in a group who came first is served first."""
+    """A semaphore that is fair across groups; in a group the oldest request is served first."""
 
     def __init__(self, number: int) -> None:
         self._free = number
@@ -22,7 +22,7 @@ class Slots:
 
     @asynccontextmanager
     async def one(self, group: Hashable) -> AsyncIterator[None]:
-        """Hold a slot, as soon as it is the group's turn."""
+        """Wait until it is the group's turn, then hold a slot."""
         await self._take(group)
         try:
             yield
@@ -41,13 +41,13 @@ class Slots:
             if granted.cancelled():
                 self._turns.discard((group, granted))
             else:
-                self._give_back()  # its turn came in the moment in which it was cancelled
+                self._give_back()  # it got the slot in the moment in which it was cancelled
             raise
 
     def _give_back(self) -> None:
         while self._turns:
             _, granted = self._turns.take()
-            if not granted.done():  # cancelled, and not told yet
+            if not granted.done():  # otherwise it was cancelled, and is not removed yet
                 granted.set_result(None)
                 return
         self._free += 1

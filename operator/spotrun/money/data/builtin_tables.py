@@ -1,7 +1,7 @@
 """The price tables that come with the package; their names contain their dates.
 
 On-demand prices of AWS and the price of S3 in one region, and list prices of GCP. Spot prices of
-AWS change by the hour and are not among them: an old one would be a guess.
+AWS change every hour and are not included: an old one would be a guess.
 """
 
 from datetime import UTC, datetime
@@ -10,13 +10,13 @@ from importlib import resources
 
 from spotrun.money.price_table import PriceTable
 
-# Each is the price list of a day; a newer one replaces its file.
+# Each file is the price list of one day; a newer list replaces the file.
 _SHEETS = ("aws_2026-07-20.csv", "gcp_2025-10-23.csv", "s3_2025-10-28.csv")
 
 
 @cache
 def built_in_tables() -> tuple[PriceTable, ...]:
-    """Return the tables, ready to stand at the end of a catalog."""
+    """Return the tables, to be put at the end of a catalog."""
     return tuple(_table(sheet) for sheet in _SHEETS)
 
 

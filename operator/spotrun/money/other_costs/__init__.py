@@ -1,1 +1,1 @@
-"""Costs beside those of nodes: traffic between zones and regions, and object stores."""
+"""Costs besides those of nodes: traffic between zones and regions, and object stores."""

@@ -8,7 +8,7 @@ from spotrun.money.units import NO_USD, Number, Usd
 
 BYTES_PER_GB = 2**30
 HOURS_PER_MONTH = 730
-"""The hours of an average month; bills count those of the month."""
+"""The hours of an average month; bills use the hours of the actual month."""
 _SECONDS_PER_HOUR = 3600
 
 
@@ -67,15 +67,15 @@ class StorageUsd:
 
     @property
     def as_stored(self) -> "StorageUsd":
-        """The money as exact as the API's form is."""
+        """The money, as exact as the API's form."""
         return StorageUsd(self.stored.as_stored, self.requests.as_stored, self.transfer.as_stored)
 
 
 def gb_hours(num_bytes: int, seconds: Number) -> Fraction:
-    """Return gigabytes times hours of bytes that were kept for so long."""
+    """Return the gigabyte-hours of bytes that are kept for a time."""
     return Fraction(num_bytes, BYTES_PER_GB) * Fraction(seconds) / _SECONDS_PER_HOUR
 
 
 def usd_per_month(num_bytes: int, price: StoragePrice) -> Usd:
-    """Return what so many bytes cost in a month in which nothing is done with them."""
+    """Return the monthly cost of this number of bytes, without requests and traffic."""
     return Usd(Fraction(num_bytes, BYTES_PER_GB) * Fraction(price.usd_per_gb_month))

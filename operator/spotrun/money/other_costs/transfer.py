@@ -1,6 +1,6 @@
-"""The cost of gradients between zones, by the list prices of clouds: an estimate.
+"""The cost of gradient traffic between zones, by the list prices of clouds: an estimate.
 
-Clouds count bytes, but not for each job. The traffic of a job is therefore computed from the size
+Clouds count bytes, but not per job. The traffic of a job is therefore computed from the size
 of its gradients, and its cost is never added to that of its nodes.
 """
 
@@ -32,8 +32,8 @@ class _Cloud:
     usd_per_gb: Decimal
 
 
-# As the price lists had it in 2026. AWS takes a cent from who sends and a cent from who receives;
-# its regions in China, which bill another currency, are not among these.
+# Prices as in the price lists of 2026. AWS charges the sender a cent and the receiver a cent; its
+# regions in China, which bill in another currency, are not included.
 _CLOUDS = (
     _Cloud(re.compile(r"(?!cn-)[a-z]{2}(-[a-z]+)+-\d+"), re.compile("[a-z]"), Decimal("0.02")),
     _Cloud(re.compile(r"[a-z]+-[a-z]+\d+"), re.compile("-[a-z]"), Decimal("0.01")),  # GCP
@@ -45,8 +45,8 @@ DEAREST_USD_PER_GB = max(cloud.usd_per_gb for cloud in _CLOUDS)
 def ring_usd(places: Sequence[Place], ranks: int, num_bytes: int) -> Usd:
     """Return the cost of adding up this many bytes of gradients around a ring of workers.
 
-    `places` are those of the workers in the order of their ranks, of which there may be several in
-    a worker. Links without a known price are not in the sum.
+    `places` are the places of the workers in rank order; a worker may have several ranks. Links
+    without a known price are not in the sum.
     """
     if len(places) < 2:
         return NO_USD
@@ -64,7 +64,7 @@ def gb_per_link(ranks: int, num_bytes: int) -> Fraction:
 def usd_per_gb(one: Place, other: Place) -> Decimal | None:
     """Return the price from place to place; None if it is unknown.
 
-    Traffic that leaves a region has a price for every pair of regions, which are not among these.
+    Traffic between regions has a price for each pair of regions; these prices are not known here.
     """
     if one == other:
         return Decimal(0)

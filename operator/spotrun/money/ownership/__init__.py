@@ -1,1 +1,1 @@
-"""Nodes that were bought: their price per hour, and the comparison with rented ones."""
+"""Nodes that you own: their price per hour, and the comparison with rented ones."""

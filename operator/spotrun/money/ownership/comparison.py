@@ -1,7 +1,7 @@
 """Rented, reserved and own nodes over months of the same use, and where their costs cross.
 
-Use is counted in node-hours of useful work a month. An offer says what it has cost in all after so
-many months, from the first one on; all is exact, so that two offers are equal where they meet.
+Use is counted in node-hours of useful work per month. An offer returns its total cost after a
+number of months. All amounts are exact, so two offers are equal in the month where they meet.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,35 +16,35 @@ from spotrun.money.units import Usd, UsdPerHour
 
 @dataclass(frozen=True)
 class Use:
-    """The use of nodes that is to be paid for."""
+    """The use of nodes that must be paid for."""
 
     hours_per_month: Fraction  # node-hours of useful work
     open_share: Fraction = Fraction(1)  # of all hours, those in which jobs may run
 
     def nodes(self, utilization: Fraction) -> int:
-        """Return how many nodes hold it that are paid for all hours."""
+        """Return how many nodes that are paid for all hours are enough for it."""
         return ceil(self.hours_per_month / (HOURS_PER_MONTH * self.open_share * utilization))
 
 
 class Offer(Protocol):
-    """A way to have nodes."""
+    """A way to get nodes."""
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The name that people read."""
         ...
 
     @property
     def price(self) -> UsdPerHour:
-        """The price of a node-hour, as declared or as the bill of a job has it."""
+        """The price of a node-hour, as declared or as on the bill of a job."""
         ...
 
     def nodes(self, use: Use) -> int | None:
-        """Return how many nodes are paid for all hours; None: each hour is paid for by itself."""
+        """Return how many nodes are paid for all hours; None: only used hours are paid for."""
         ...
 
     def total(self, use: Use, months: int) -> Usd:
-        """Return what so many months have cost, from the first one on."""
+        """Return the total cost of this number of months."""
         ...
 
 
@@ -54,25 +54,25 @@ class Rented:
 
     name: str
     price: UsdPerHour
-    lost_share: Fraction = Fraction(0)  # of the hours that are paid, those whose work was lost
+    lost_share: Fraction = Fraction(0)  # the share of the paid hours whose work was lost
 
     def nodes(self, _: Use) -> int | None:
-        """Return None: nothing is paid while nothing runs."""
+        """Return None: only hours in which a node runs are paid for."""
         return None
 
     @property
     def per_useful_hour(self) -> UsdPerHour:
-        """The price of an hour of work that stays."""
+        """The price of an hour of work that is kept."""
         return UsdPerHour(self.price.exact / (1 - self.lost_share))
 
     def total(self, use: Use, months: int) -> Usd:
-        """Return the hours by their price, with those whose work was lost."""
+        """Return the hours times their price, including the hours whose work was lost."""
         return Usd(self.per_useful_hour.exact * use.hours_per_month * months)
 
 
 @dataclass(frozen=True)
 class Reserved:
-    """Nodes that are paid for all hours of a term, which begins anew when it is over."""
+    """Nodes that are paid for all hours of a term; after a term the next one begins."""
 
     name: str
     price: UsdPerHour
@@ -84,7 +84,7 @@ class Reserved:
         return use.nodes(self.utilization)
 
     def total(self, use: Use, months: int) -> Usd:
-        """Return all terms that have begun: each is owed to its end."""
+        """Return the cost of all terms that have begun: each is paid to its end."""
         term = self.years * MONTHS_PER_YEAR
         owed = ceil(Fraction(months, term)) * term
         return Usd(self.price.exact * HOURS_PER_MONTH * owed * use.nodes(self.utilization))
@@ -92,14 +92,14 @@ class Reserved:
 
 @dataclass(frozen=True)
 class Owned:
-    """Nodes that are bought, and bought again after their years of use."""
+    """Nodes that are bought, and bought again at the end of their years of use."""
 
     name: str
     node: OwnNode
 
     @property
     def price(self) -> UsdPerHour:
-        """The price by which jobs are billed for it."""
+        """The price at which jobs are billed for it."""
         return self.node.usd_per_hour
 
     def nodes(self, use: Use) -> int | None:
@@ -107,7 +107,7 @@ class Owned:
         return use.nodes(self.node.utilization)
 
     def total(self, use: Use, months: int) -> Usd:
-        """Return the purchases so far, and the months that they ran."""
+        """Return the cost of the purchases so far and of running the nodes."""
         bought = ceil(months / (self.node.years * MONTHS_PER_YEAR))
         each = self.node.purchase * bought + self.node.running_per_month * months
         return each * use.nodes(self.node.utilization)
@@ -115,7 +115,7 @@ class Owned:
 
 @dataclass(frozen=True)
 class Span:
-    """Lengths of use, in months, at which one offer has cost least."""
+    """A range of lengths of use, in months, for which one offer costs least."""
 
     name: str
     first: int
@@ -123,7 +123,7 @@ class Span:
 
 
 def cheapest(offers: Sequence[Offer], use: Use, months: int) -> list[Span]:
-    """Return which offer costs least at each length of use; of equal ones the first."""
+    """Return which offer costs least for each length of use; of equal ones the first."""
     spans: list[Span] = []
     for month in range(1, months + 1):
         name = min(offers, key=lambda offer: offer.total(use, month)).name
@@ -136,7 +136,7 @@ def cheapest(offers: Sequence[Offer], use: Use, months: int) -> list[Span]:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The month from which one offer costs no more than another; None: not in that time."""
+    """The month from which one offer costs no more than another; None: in none of the months."""
 
     name: str
     than: str
@@ -144,9 +144,9 @@ class Crossing:
 
 
 def crossings(offers: Sequence[Offer], use: Use, months: int) -> Iterator[Crossing]:
-    """Yield, for each offer that begins dearer than one by the hour, where it has paid off.
+    """Yield, for each offer paid for all hours and each one by the hour, when the first pays off.
 
-    From there on it costs no more to the end of the months that are looked at.
+    From that month to the last one it costs no more than the other.
     """
     by_hour = [offer for offer in offers if offer.nodes(use) is None]
     for offer in offers:
@@ -163,9 +163,9 @@ def _paid_off(offer: Offer, other: Offer, use: Use, months: int) -> int | None:
 
 
 def hours_to_pay_off(node: OwnNode, rented: Rented, open_share: Fraction) -> Fraction | None:
-    """Return the hours of useful work a month from which an own node is cheaper over its years.
+    """Return the useful hours per month from which an own node is cheaper over its years of use.
 
-    None if it is not even with all the hours in which jobs may run and its utilization allows.
+    None if it is not cheaper even with all hours in which jobs may run and its utilization allows.
     """
     if not rented.per_useful_hour:
         return None

@@ -1,4 +1,4 @@
-"""The price of a node that was bought: purchase, power and staff, spread over the hours of use."""
+"""The price of a node that you own: purchase, power and staff, spread over the hours of use."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,7 +25,7 @@ class OwnNode:
 
     @classmethod
     def of(cls, spec: OwnNodes) -> Self:
-        """Read what a CapacityPool says."""
+        """Read the costs in a CapacityPool."""
         kw, usd_per_kwh = spec.power_kw, spec.usd_per_kwh
         power = Usd()
         if kw is not None and usd_per_kwh is not None:
@@ -40,12 +40,12 @@ class OwnNode:
 
     @property
     def per_month(self) -> Usd:
-        """The cost of a month of its use, with its part of the purchase."""
+        """The cost of a month of use, including its part of the purchase price."""
         return self.running_per_month + Usd(self.purchase.exact / (self.years * MONTHS_PER_YEAR))
 
     @property
     def usd_per_hour(self) -> UsdPerHour:
-        """The price of an hour in which a job uses it; those hours pay for all others."""
+        """The price of an hour in which a job uses it; the used hours also pay for the others."""
         return UsdPerHour(self.per_month.exact / (HOURS_PER_MONTH * self.utilization))
 
 

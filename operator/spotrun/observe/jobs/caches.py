@@ -69,7 +69,7 @@ class JobCaches(ReflectorOwner):
     @property
     @override
     def reflectors(self) -> dict[str, Reflector[Any]]:
-        """The reflectors, by the names under which people are told of them."""
+        """The reflectors, by the names that messages and metrics show."""
         return {"trainingjobs": self.objects, "pods": self._pods, "nodes": self._nodes}
 
     def all_keys(self) -> list[Key]:
@@ -95,19 +95,19 @@ class JobCaches(ReflectorOwner):
         return (job for job in found if not self.readings.is_handed_over(job))
 
     def uid_of(self, key: Key) -> str | None:
-        """Return the UID of the present job of a name; None if there is none."""
+        """Return the UID of the job that has this name now; None if there is none."""
         job = self.get(key)
         return job.metadata.uid if job is not None else None
 
     def spec_and_state(self, key: Key) -> tuple[TrainingJobSpec, JobState] | None:
-        """Return a job's spec and status; None if there is no job, or one cannot be read."""
+        """Return a job's spec and status; None if there is no job, or one of them is unreadable."""
         job = self.get(key)
         spec = self.readings.spec(job).spec if job is not None else None
         status = self.readings.status(job).status if job is not None else None
         return None if spec is None or status is None else (spec, status)
 
     def job_of(self, pod: PodObject) -> tuple[TrainingJobSpec, str] | None:
-        """Return the spec and template hash of a worker's job; None for a pod that is no worker."""
+        """Return the spec and template hash of a worker's job; None for any other pod."""
         job = self.get(_key_of(pod))
         if job is None or not self.is_worker(pod):
             return None
@@ -115,7 +115,7 @@ class JobCaches(ReflectorOwner):
         return None if read.spec is None else (read.spec, read.template)
 
     def is_worker(self, pod: PodObject) -> bool:
-        """Whether a pod is a worker of an existing job: its number was given out."""
+        """Whether a pod is a worker of an existing job: its worker id was given out."""
         job = self.get(_key_of(pod))
         if job is None:
             return False
@@ -124,7 +124,7 @@ class JobCaches(ReflectorOwner):
         return worker_id_in(pod, meta.name, meta.uid, given_out) is not None
 
     def has_devices_on_pods(self, key: Key) -> bool:
-        """Whether a worker of the job's present template was made with devices by claims (DRA)."""
+        """Whether a worker of the job's present template was created with device claims (DRA)."""
         job = self.get(key)
         template = self.readings.spec(job).template if job is not None else None
         pods = (p for p in self.pods_of(key) if p.metadata.labels.get(LABEL_TEMPLATE) == template)
@@ -162,10 +162,10 @@ class JobCaches(ReflectorOwner):
 
     def _job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self.readings.forget(old.metadata.uid)  # every replica reads it, also who decides none
+            self.readings.forget(old.metadata.uid)  # every replica reads it, the leader or not
             key = Key(old.metadata.namespace, old.metadata.name)
             self._orphaned(key)
-            self._hurry(key)  # a new job of that name is not to wait for the old one's pause
+            self._hurry(key)  # a new job of that name must not wait for the old one's pause
         if old is not None and new is not None and _is_asked(old, new):
             self._hurry(Key(new.metadata.namespace, new.metadata.name))
         self._job_changed_handler(old, new)
@@ -188,7 +188,7 @@ class JobCaches(ReflectorOwner):
 
 
 def _key_of(pod: PodObject) -> Key:
-    """Return the job that a pod claims to belong to: by its owner, for labels are easily changed.
+    """Return the job that a pod claims to belong to: by its owner, as labels are easily changed.
 
     `kubectl delete --cascade=orphan` leaves pods without an owner.
     """
@@ -214,13 +214,13 @@ def _of_node(pod: PodObject) -> Iterable[str]:
 
 
 def _is_asked(old: JobObject, new: JobObject) -> bool:
-    """Whether a change asks something else of a job, so that it does not wait for a pause."""
+    """Whether a change requests something new of a job, so that it must not wait for a pause."""
     before, meta = old.metadata, new.metadata
     is_deleted = before.deletion_timestamp is None and meta.deletion_timestamp is not None
     return is_deleted or before.generation != meta.generation
 
 
 def _matters(node: NodeObject) -> tuple[object, ...]:
-    """Return the facts about a node that are used: not its version, which heartbeats move."""
+    """Return the facts about a node that are used: not its version, which heartbeats change."""
     meta = node.metadata
     return (meta.deletion_timestamp, meta.labels, meta.annotations, node.spec, node.status)

@@ -1,8 +1,9 @@
 """Devices that the container that trains gets by dynamic resource allocation (DRA), counted.
 
-A claim is read by name when a job needs it, and never watched: Kubernetes lets nobody change the
-request of a ResourceClaimTemplate, only replace the template by another one. So what is known is
-kept for long where workers were made with it, and is read anew before the first ones are made.
+A claim is read by name when a job needs it, and never watched: the request of a
+ResourceClaimTemplate is immutable, only the template can be replaced by another one. So a reading
+is kept for long if workers were created with it, and is repeated before the first workers are
+created.
 """
 
 import logging
@@ -28,7 +29,8 @@ _KINDS = {TEMPLATES: "ResourceClaimTemplate", CLAIMS: "ResourceClaim"}
 
 KEPT_SECONDS = 600.0
 DOUBTED_SECONDS = 10.0
-"""A claim is read again so soon where no workers were made with it: it may be made, or replaced."""
+"""The pause before a claim is read again if no workers were created with it: it may be created or
+replaced."""
 MOST_CLAIMS = 10_000
 MOST_OF_A_JOB = 16
 
@@ -57,9 +59,9 @@ class DeviceClaims:
     """The claims of a job for the container that trains."""
 
     claims: tuple[DeviceClaim, ...] = ()
-    processes: int | None = None  # as the user says; then only the price depends on the devices
-    is_for_several: bool = False  # workers
-    is_on_pods: bool = False  # how many devices each worker has, the next ones included
+    processes: int | None = None  # set by the user; then only the price depends on the devices
+    is_for_several: bool = False  # for more than one worker
+    is_on_pods: bool = False  # pods state the devices of each worker, the next ones included
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,9 @@ def device_claims_of(spec: TrainingJobSpec, status: JobState, namespace: str) ->
 
 
 def _in_template(spec: TrainingJobSpec, namespace: str) -> Iterator[DeviceClaim]:
-    """Yield the claims that can be asked for; the others Kubernetes refuses with the first pod."""
+    """Yield the valid claims; Kubernetes refuses the others with the first pod."""
     pod = spec.workers.template.spec
-    assert pod.trainer is not None, "the rules see to it"
+    assert pod.trainer is not None, "the CRD's rules ensure it"
     listed = (pod.model_extra or {}).get("resourceClaims") or ()
     named = {one["name"]: one for one in listed}
     resources = (pod.trainer.model_extra or {}).get("resources") or {}
@@ -100,7 +102,7 @@ class _Exactly(msgspec.Struct, frozen=True, rename="camel"):
     device_class_name: str = ""
     allocation_mode: str = _EXACT
     count: int = 1
-    admin_access: bool = False  # it looks at devices that others use
+    admin_access: bool = False  # it gives access to devices that others use
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -141,7 +143,7 @@ class DeviceCounts:
         self._known = LruMap[tuple[Resource, Key], _Known](MOST_CLAIMS)
 
     async def look(self, claims: DeviceClaims) -> Devices:
-        """Count the devices of a worker; an uncountable claim stands for its processes."""
+        """Count the devices of a worker; if that is impossible, the user's `processes` count."""
         if not claims.claims:
             return NO_DEVICES
         kept_seconds = KEPT_SECONDS if claims.is_on_pods else DOUBTED_SECONDS
@@ -152,7 +154,7 @@ class DeviceCounts:
         return devices
 
     def wake_after_seconds(self, claims: DeviceClaims) -> float:
-        """Return the seconds until the claims are to be read again; infinity if never."""
+        """Return the seconds until the claims must be read again; infinity if never."""
         known = [
             (one, found)
             for one in claims.claims
@@ -178,7 +180,7 @@ class DeviceCounts:
         return known
 
     async def _read(self, claim: DeviceClaim, before: _Known | None) -> _Known:
-        """Read a claim; while the API server is away the last count stays."""
+        """Read a claim; while the API server does not answer, the last count stays."""
         now, (namespace, name) = self._clock(), claim.key
         try:
             if claim.kind is TEMPLATES:
@@ -187,9 +189,9 @@ class DeviceCounts:
             found = await self._client.get(CLAIMS, name, _Claim, namespace=namespace)
             return _Known(now, found.spec.devices.requests)
         except NotFound as error:
-            # Of a kind that it does not have the API server says so in plain text.
+            # If the API server does not know the kind, it says so in plain text, without a reason.
             is_served = error.reason == "NotFound"
-            why = f"{claim.title} is not there" if is_served else _NOT_SERVED
+            why = f"{claim.title} does not exist" if is_served else _NOT_SERVED
         except KubeError as error:
             if before is not None and before.requests and not isinstance(error, Forbidden):
                 return replace(before, read_at=now)
@@ -205,8 +207,8 @@ def _counted(known: Iterable[tuple[DeviceClaim, _Known]], claims: DeviceClaims) 
             return Devices(why_unknown=found.why_unknown)
         if claim.kind is CLAIMS and claims.is_for_several:
             return Devices(
-                why_unknown=f"{claim.title} is one for all workers; a ResourceClaimTemplate "
-                "would make one for each"
+                why_unknown=f"{claim.title} is one claim for all workers; use a "
+                "ResourceClaimTemplate, which creates one for each"
             )
         for request in found.requests:
             if claim.request in {"", request.name}:
@@ -217,7 +219,10 @@ def _counted(known: Iterable[tuple[DeviceClaim, _Known]], claims: DeviceClaims) 
                 classes.add(frozenset(one.device_class_name for one in _alternatives(request)))
     if len(classes) > 1:
         names = ", ".join(sorted(frozenset.union(*classes)))
-        return Devices(why_unknown=f"nobody says which of {names} are what processes drive")
+        return Devices(
+            why_unknown=f"the claimed devices are of several classes ({names}), and the operator "
+            "cannot tell which of them the processes use"
+        )
     return Devices(count)
 
 
@@ -228,7 +233,7 @@ def _of_request(request: _Request) -> int | str:
         return f"asks for no exact number (allocationMode is not {_EXACT})"
     counts = {0 if one.admin_access else one.count for one in alternatives}
     if len(counts) != 1:
-        return "takes the first available of unequal numbers"
+        return "takes the first available of alternatives with different counts"
     return counts.pop()
 
 

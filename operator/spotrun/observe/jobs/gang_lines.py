@@ -1,4 +1,4 @@
-"""The lines in which gangs wait for nodes; they follow from all jobs, and are not stored."""
+"""The lines in which gangs wait for nodes; they are computed from all jobs, and not stored."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,12 +23,12 @@ class _Line:
     first: Place | None = None
 
     def lets(self, place: Place) -> bool:
-        """Whether a place comes first here."""
+        """Whether a place comes first in this line."""
         return self.first is None or place <= self.first
 
 
 class Gangs:
-    """The jobs in each queue; `wake` is called with the jobs for which a change matters."""
+    """The jobs in each line; `wake` is called with the jobs that a change affects."""
 
     def __init__(self, wake: Callable[[Key], None], wall: Callable[[], datetime]) -> None:
         self._wake = wake
@@ -80,9 +80,9 @@ class Gangs:
         return lines_of(job, self._stands_in.get(key, frozenset()))
 
     def _stand(self, key: Key, place: Place, lines: frozenset[str]) -> None:
-        """Take a place in every queue.
+        """Take a place in each of these lines.
 
-        A job that is not the first in its own namespace waits for that, and blocks nobody
+        A job that is not the first in its own namespace's line waits there, and blocks no job
         elsewhere.
         """
         if not lines:
@@ -107,7 +107,7 @@ class Gangs:
     def _put(self, name: str, key: Key, place: Place | None) -> None:
         line = self._lines.get(name, _Line())
         if line.places.get(key) == place:
-            return  # as nearly always: who is first is not asked anew among thousands
+            return  # the usual case: the first of thousands is not searched again
         if place is None:
             del line.places[key]
         else:
@@ -120,7 +120,8 @@ class Gangs:
         if before.first != line.first:
             behind = {one: at for one, (where, at) in self._waiting.items() if where == name}
             for other, held in (behind | line.places).items():
-                # Only if its answer changes, or a crowd would be looked at whenever one leaves.
+                # Only if the answer for it changes: otherwise one change would wake all jobs behind
+                # it.
                 if other != key and before.lets(held) != line.lets(held):
                     self._wake(other)
 

@@ -1,4 +1,4 @@
-"""The leader's memory of a job; losing it costs time, never truth."""
+"""The leader's memory of a job; if it is lost, that costs time, but makes no decision wrong."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from datetime import datetime
 from spotrun.state.snapshot import JobSnapshot, Refusal, Undone
 
 STATUS = "the status"
-"""The name of a status write among the failed writes. Users never see it: once the failure can be
-written into the status, it is over."""
+"""The name of a status write among the failed writes. Users never see it: the failure can be
+written into the status only once it is over."""
 _ACCIDENTS = 3
-"""A write that fails so often in a row is told of: it is no accident any more."""
+"""A write that failed this many times in a row is reported: it is no longer an accident."""
 
 
 @dataclass
@@ -36,24 +36,25 @@ class Failing:
 class Memory:
     """The memory of one job; `act` writes what it did, `observe` what it saw."""
 
-    uid: str | None = None  # whose it is, once the job was seen
-    leading_since: float | None = None  # of the reign in which it was gathered
+    uid: str | None = None  # of the job, once it was seen
+    leading_since: float | None = None  # of the term as leader in which it was gathered
     written_at: float = float("-inf")  # when status was last written
-    conflicts: int = 0  # writes of status in a row that somebody else's had overtaken
-    lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was first seen
+    conflicts: int = 0  # status writes in a row that failed because another client wrote first
+    lost_at: dict[int, float] = field(default_factory=dict)  # when each loss was noticed
     missed_at: dict[int, float] = field(default_factory=dict)  # when both neighbours missed it
     refused: Refused | None = None
     failing: dict[str, Failing] = field(default_factory=dict)  # by what was to be written
     accepted: str | None = None  # the template of which a dry run accepted a pod
-    is_restricted: bool = False  # the namespace takes none but pods of Pod Security's `restricted`
+    is_restricted: bool = False  # the namespace takes only pods of Pod Security's `restricted`
     policy_at: float = float("-inf")  # when its NetworkPolicy was last made
     budget_at: float = float("-inf")  # when its PodDisruptionBudget was last made
-    broken: str = ""  # why it could not be decided when it was looked at last
+    broken: str = ""  # why the last pass could not decide it
     undecided: int = 0  # how often in a row a policy failed
-    shown: frozenset[int] = frozenset()  # the workers that had a pod when it was looked at last
-    # Those that should be shown and are not, since when; None: since before anybody watched.
+    shown: frozenset[int] = frozenset()  # the workers that had a pod in the last pass
+    # The workers that should have a pod and have none, since when; None: since before
+    # an operator watched.
     hidden: dict[int, datetime | None] = field(default_factory=dict)
-    vanished: frozenset[int] = frozenset()  # of these, who really has no pod any more
+    vanished: frozenset[int] = frozenset()  # those of them that really have no pod any more
     last: JobSnapshot | None = None  # as it was stored last, without its workers
     event_times: deque[float] = field(default_factory=deque)
 
@@ -68,18 +69,18 @@ class Memory:
         return Undone(what, last.words)
 
     def is_of_former(self, uid: str | None, leading_since: float) -> bool:
-        """Whether it is of a deleted job, and another or none of its name exists now.
+        """Whether it is of a deleted job, whose name now belongs to another job or to none.
 
-        Sightings from before others led are too old to be told.
+        What was seen before another replica was the leader is too old to be reported.
         """
         was_led = self.leading_since == leading_since
         return was_led and self.last is not None and self.last.uid != uid
 
     def keep_only(self, uid: str | None, leading_since: float) -> None:
-        """Forget a deleted job of that name, and what was known before others led.
+        """Forget a deleted job of that name, and what was known before another replica led.
 
-        A new job is not protected by what protects the old one; and what others did meanwhile is
-        not known: a job that was seen last long ago has not cost its rate ever since.
+        What protected the old job does not protect a new one. And what another leader did meanwhile
+        is unknown: a job that was last seen long ago need not have cost its rate since then.
         """
         is_another = None not in {uid, self.uid} and uid != self.uid
         others_led = self.leading_since not in {None, leading_since}

@@ -1,6 +1,6 @@
-"""A check whether a stored ledger can be true: a hand-written one may not fill our memory.
+"""A check whether a stored ledger can be true: one written by hand must not fill our memory.
 
-Numbers of workers are looked at one by one, so their count is checked first.
+Worker ids are processed one by one, so their count is checked first.
 """
 
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from spotrun.api.field_types.text_values import WorkerIds
 from spotrun.api.status import TrainingJobStatus
 
 MOST_WORKERS = 100_000
-"""Ten times the largest job. Others are made beside its workers, but never that many."""
+"""Ten times the largest job. Replacements are created beside its workers, but never that many."""
 
 
 def why_impossible(status: TrainingJobStatus) -> str | None:
-    """Return what no operator can have written in a status; None if it may be true."""
+    """Return what in a status no operator can have written; None if the status may be true."""
     given_out = status.next_worker_id or 0
     settled, settled_end = 0, 0
     if status.settled is not None:
         settled, settled_end = status.settled.ranges.size, status.settled.ranges.end
     if settled_end > given_out:
-        return f"status.settled names number {settled_end - 1}, but nextWorkerId is {given_out}"
+        return f"status.settled names worker id {settled_end - 1}, but nextWorkerId is {given_out}"
     if given_out - settled > MOST_WORKERS:
         return (
             f"{given_out - settled} of the {given_out} numbers below status.nextWorkerId are not "
@@ -31,7 +31,7 @@ def why_impossible(status: TrainingJobStatus) -> str | None:
             return f"status.{name} names {size} workers; no job has more than {MOST_WORKERS}"
         highest = max((last for _, last in worker_ids.intervals), default=-1)
         if highest >= given_out:
-            return f"status.{name} names number {highest}, but nextWorkerId is {given_out}"
+            return f"status.{name} names worker id {highest}, but nextWorkerId is {given_out}"
     return None
 
 

@@ -1,6 +1,6 @@
-"""The readable part of a spec that cannot be read as a whole: field by field. Pure.
+"""The readable part of a spec that cannot be read as a whole, field by field. Pure.
 
-A mistake in one part, or a value that only a newer operator knows, must not hide that the job is to
+A mistake in one part, or a value that only a newer operator knows, must not hide that the job must
 be suspended, or what it may cost.
 """
 
@@ -22,7 +22,7 @@ _UNKNOWN = PodTemplate.model_validate(
 def salvage(spec: bytes) -> tuple[TrainingJobSpec, bool]:
     """Return the parts that can be read, and whether the template is one of them.
 
-    An unreadable part counts as not given: a budget without a limit, hours without an end.
+    An unreadable part counts as not set: a budget then has no limit, and hours have no end.
     """
     content = json.loads(spec)
     found = _readable(TrainingJobSpec, content)

@@ -35,9 +35,9 @@ _NORMAL = frozenset({"", "ContainerCreating", "PodInitializing"})
 def worker_id_in(pod: PodObject, job: str, uid: str, given_out: int) -> int | None:
     """Return the worker id of a job's worker; None for a pod that only looks like one.
 
-    Whoever may create pods may give them our labels, our owner and a name like ours. But worker ids
-    are given out in the job's status, which nobody else writes, and the pod of each is then made at
-    once; a pod that takes the name before is found out when ours is made.
+    A user who may create pods can give them our labels, our owner and a name like ours. But worker
+    ids are given out in the job's status, which only the operator writes, and each pod is created
+    right after; a pod that took the name earlier is detected when ours is created.
     """
     meta = pod.metadata
     if meta.labels.get(LABEL_JOB_UID) != uid or meta.owner_uid != uid:
@@ -59,7 +59,7 @@ def pod_facts(pod: PodObject, worker_id: int) -> Pod:
         node=pod.spec.node_name or None,
         address=status.pod_ip or None,
         deleting=meta.deletion_timestamp is not None,
-        # The API server adds the grace period to the time of the deletion.
+        # The API server has already added the grace period to this time.
         killed_at=_moment(meta.deletion_timestamp),
         is_forced=meta.deletion_grace_period_seconds == 0,
         metered=FINALIZER_METERED in meta.finalizers,
@@ -91,7 +91,7 @@ def _number(text: str, digits: int) -> int | None:
 
 
 def _usd(text: str) -> Usd | None:
-    """Read an amount that anybody may have changed; None where it is none."""
+    """Read an amount that any user may have changed; None if it is not an amount."""
     try:
         return Usd.of(Amount(text)) if text else None
     except ValueError:
@@ -109,7 +109,7 @@ def _since(pod: PodObject, kind: str) -> datetime | None:
 
 
 def _phase(text: str) -> PodPhase:
-    # "Unknown" is a running pod whose node is silent; whether it is lost is not concluded here.
+    # "Unknown" is a running pod whose node is silent; this does not decide whether it is lost.
     return _PHASES.get(text, PodPhase.RUNNING)
 
 
@@ -143,7 +143,7 @@ def _end(pod: PodObject) -> PodEnd | None:
         )
     last_words, said = read_last_words(ended.message), ""
     if last_words is None and ended.message:
-        # Such as StartError, where no program of ours ran that could say anything.
+        # For example StartError: no program of ours ran that could report anything.
         said = one_line(f"{ended.reason}: {ended.message.strip()}")
     return PodEnd(
         exit_code=ended.exit_code,
@@ -165,9 +165,9 @@ def _unschedulable(pod: PodObject) -> str:
 
 
 def _stuck(pod: PodObject) -> str:
-    """Return why a container cannot be started: equal words for every attempt and pause.
+    """Return why a container cannot be started, in the same words for every attempt and pause.
 
-    Each change of a message is a write, and such attempts go on for as long as nobody helps.
+    Each change of a message is a write, and the attempts continue until somebody fixes the cause.
     """
     status = pod.status
     for container in (*status.init_container_statuses, *status.container_statuses):
@@ -189,7 +189,7 @@ def _why_disrupted(pod: PodObject) -> str:
 
 
 def _failed_init(pod: PodObject) -> str:
-    """Return why the trainer was never started, if an init container is to blame."""
+    """Return why the trainer was never started, if an init container is the cause."""
     for container in pod.status.init_container_statuses:
         ended = container.state.terminated
         if ended is not None and ended.exit_code:

@@ -1,10 +1,10 @@
-"""Preemptions: who gives way to whom; it follows from all jobs, and each job stores its own part.
+"""Preemptions: which job gives way to which; computed from all jobs, each stores its own part.
 
-A gang that lacks nodes makes one choice at a time. The next follows only when all who were chosen
-have given what was asked, and the scheduler had time to use it. So a price that changes meanwhile
-makes nobody else give as well. Where no worker found a node by it, others get their room back:
-something is on these nodes that is not known here. A new leader finds those who give by what they
-have stored.
+A gang that lacks nodes chooses victims once at a time. It chooses again only when all chosen jobs
+have given the room that was asked for, and the scheduler had time to use it. So a price that
+changes meanwhile makes no other job give way as well. If no worker found a node that way, the
+victims get their room back: something that the operator does not know uses these nodes. A new
+leader finds the jobs that give way from what they have stored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ from spotrun.state.view import holds_back
 SETTLED = timedelta(seconds=15)
 """The scheduler tries a pod again within 10 s of the moment at which a node becomes free."""
 AGAIN = timedelta(seconds=10)
-"""A choice that came to nothing is made anew after this: jobs come, and prices change."""
+"""The pause after a choice without a result: meanwhile jobs come, and prices change."""
 LOOK_SECONDS = 2.0
 
 
@@ -43,15 +43,15 @@ class _Claim:
     orders: dict[Key, Order] = field(default_factory=dict)
     made: RoomMade | None = None
     chosen_at: datetime | None = None
-    given_at: datetime | None = None  # since when all have given what they were asked for
+    given_at: datetime | None = None  # since when all jobs have given what was asked for
     begun_at: datetime | None = None
-    missing: int = 0  # the workers that lacked nodes then
-    rests_until: datetime | None = None  # what others gave was of no use: it takes nothing now
+    missing: int = 0  # the workers that lacked nodes at that time
+    rests_until: datetime | None = None  # the room did not help: it takes nothing until then
     times_in_vain: int = 0
 
 
 class Preemptions:
-    """The claims of gangs that preempt; `wake` is called with the jobs that are to give way."""
+    """The claims of gangs that preempt; `wake` is called with the jobs that must give way."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Preemptions:
         self._claims: dict[Key, _Claim] = {}
 
     def look_at(self, job: JobSnapshot) -> Precedence:
-        """Note what a job claims, and return what it has to give, or is given."""
+        """Note what a job claims, and return what it must give to others, or gets from them."""
         key = Key(job.namespace, job.name)
         if waits_for_room(job):
             self._claim(key, job)
@@ -86,11 +86,11 @@ class Preemptions:
         )
 
     def wake_after_seconds(self, key: Key) -> float:
-        """Return when a claim is looked at again."""
+        """Return the seconds until a claim is examined again."""
         return LOOK_SECONDS if key in self._claims else float("inf")
 
     def forget(self, key: Key) -> None:
-        """Forget the claim of a job; those who gave way for it may look for room."""
+        """Forget the claim of a job; the jobs that gave way for it may look for room."""
         claim = self._claims.pop(key, None)
         if claim is not None:
             self._wake_all(claim.orders)
@@ -115,7 +115,8 @@ class Preemptions:
         claim.chosen_at = now
         found = list(self._victims.of_lower_priority(job))
         if claim.begun_at is None and (known := self._already_given(job.uid)):
-            # How many lacked nodes when they were asked is not stored: nothing is called useless.
+            # How many workers lacked nodes at that time is not stored, so the room is not called
+            # useless.
             claim.orders, claim.begun_at, claim.missing = known, now, missing + 1
             if not _has_said(job):
                 gives = (_what_it_gives(name_of(key), one.workers) for key, one in known.items())
@@ -151,21 +152,23 @@ class Preemptions:
         self._wake_all(new)
 
     def _rests(self, claim: _Claim, now: datetime) -> bool:
-        """Whether a claim takes nothing from others now, for it did so in vain."""
+        """Whether a claim takes nothing from other jobs now, because the last time did not help."""
         if claim.begun_at is not None and now - claim.begun_at >= PATIENCE:
             self._give_up(claim, now)
         return claim.rests_until is not None and now < claim.rests_until
 
     def _give_up(self, claim: _Claim, now: datetime) -> None:
-        """Let others have their room back; each time it takes twice as long until the next try."""
+        """Let the victims have their room back; each time the pause before the next try doubles."""
         self._wake_all(claim.orders)
         claim.orders, claim.begun_at, claim.given_at = {}, None, None
         claim.rests_until = now + PATIENCE * 2 ** min(claim.times_in_vain, 10)
         claim.times_in_vain += 1
-        claim.made = RoomMade(now, "the room that jobs of lower priority made was of no use")
+        claim.made = RoomMade(
+            now, "the room that jobs of lower priority made did not help: they get it back"
+        )
 
     def _is_under_way(self, claim: _Claim, now: datetime) -> bool:
-        """Whether others still give what they were asked for, or have given it only now."""
+        """Whether the victims still give what they were asked for, or have only just given it."""
         if not claim.orders:
             return False
         placed = self._victims.placed
@@ -176,9 +179,9 @@ class Preemptions:
         return now - claim.given_at < SETTLED
 
     def _already_given(self, uid: str) -> dict[Key, Order]:
-        """Return those who give way to a job by what they have stored, as a new leader finds them.
+        """Return the jobs that give way to a job, from what they have stored, for a new leader.
 
-        Also those who have given all by now: the scheduler may not have used it yet.
+        This includes jobs that have given everything: the scheduler may not have used it yet.
         """
         return {
             key: Order(given.to, uid, given.workers, "")
@@ -231,12 +234,12 @@ def _who_gives(missing: int, jobs: Iterable[str]) -> str:
 
 
 def _has_said(job: JobSnapshot) -> bool:
-    """Whether a job's last word on the room that others make is in its status."""
+    """Whether the status has a decision on the room that other jobs make for this one."""
     return any(one.what == Reason.MAKES_ROOM.value for one in job.status.decisions)
 
 
 def _what_it_gives(job: str, size: int, had: int | None = None) -> str:
-    """Say what a job gives; None: how many workers it had before is not stored."""
+    """Say what a job gives; `had` is None if the number of workers before is not stored."""
     if size == SUSPENDED:
         return f"{job} is suspended"
     return f"{job} shrinks {f'from {had} ' if had is not None else ''}to {size} workers"
@@ -246,6 +249,6 @@ def _why_nobody(missing: int, room: int, victims: Sequence[Victim]) -> str:
     if not victims:
         return f"{missing} workers lack nodes, and no job of lower priority could give any"
     return (
-        f"{missing} workers lack nodes. Nobody is preempted for them: even if all {len(victims)} "
-        f"jobs of lower priority gave all of their nodes, only {room} would find room"
+        f"{missing} workers lack nodes. No job is preempted for them: even if all {len(victims)} "
+        f"jobs of lower priority gave up all of their nodes, only {room} would find room"
     )

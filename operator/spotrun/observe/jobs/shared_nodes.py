@@ -1,6 +1,6 @@
 """Nodes that a job shares with workers of other jobs. Pure.
 
-Pods that are no workers are not watched, so their share of a node is not known.
+Pods that are not workers are not watched, so their share of a node is unknown.
 """
 
 from collections import Counter
@@ -16,18 +16,19 @@ from spotrun.state.snapshot import JobSnapshot, Node, Worker
 PodsOn = Callable[[str], Iterable[PodObject]]
 
 MOST_DEVICES = 64
-"""No more devices than this count of a worker of another job: `workers.processes` is no larger
-either."""
+"""The most devices that count for a worker of another job: `workers.processes` has the same
+maximum."""
 
 
 def with_claimed_devices(
     job: JobSnapshot, pods_on: PodsOn, is_worker: Callable[[PodObject], bool]
 ) -> JobSnapshot:
-    """Give nodes that count no GPUs as many devices as workers claim there (DRA).
+    """Give nodes without counted GPUs as many devices as workers claim there (DRA).
 
-    So all that claim some pay for the whole node together, each for its part of the devices.
-    Whoever may change pods may write another number on one: a worker of this job claims no fewer
-    than is known of its template, and of other pods only those count that `is_worker` knows.
+    So the workers that claim devices pay for the whole node together, each for its part of the
+    devices. A user who may change pods can write another number on one: so a worker of this job
+    counts with at least the number of its template, and other pods only count if `is_worker` knows
+    them.
     """
     workers = tuple(_claiming(job, worker) for worker in job.workers)
     if not any(worker.pod.requests.claimed for worker in workers):
@@ -65,7 +66,7 @@ def _counted(node: Node, own: int, others: Iterable[PodObject]) -> Node:
 
 
 def shared_nodes(job: JobSnapshot, pods_on: PodsOn) -> frozenset[str]:
-    """The names of the nodes that have workers of other jobs as well."""
+    """The names of the nodes that also have workers of other jobs."""
     nodes = {worker.pod.node for worker in job.workers if worker.pod.node is not None}
     return frozenset(
         name

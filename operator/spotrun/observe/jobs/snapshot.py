@@ -52,7 +52,7 @@ class _Spec:
     spec: TrainingJobSpec | None
     template: str
     wrong: str = ""
-    readable: TrainingJobSpec | None = None  # of what is wrong: what of it can be read
+    readable: TrainingJobSpec | None = None  # the readable part of a wrong spec
     has_template: bool = True
 
 
@@ -62,7 +62,7 @@ class _Status:
     digest: bytes
     status: JobState | None
     wrong: str = ""
-    impossible: str | None = None  # what in it no operator can have written
+    impossible: str | None = None  # the part that no operator can have written
 
 
 _NOTHING = _Status(msgspec.Raw(), b"", JobState())
@@ -71,9 +71,9 @@ _NOTHING = _Status(msgspec.Raw(), b"", JobState())
 class Readings:
     """The specs, statuses and pods of objects, each parsed once.
 
-    They are kept by content, not by version: where etcd is restored from a copy, versions come
-    again. Of the same object the content is not compared: each worker asks for its job's status,
-    which has a length that grows with the workers.
+    They are kept by content, not by version, because versions repeat after etcd is restored from a
+    copy. If it is the same object in memory, the content is not compared: each worker asks for its
+    job's status, whose length grows with the number of workers.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Readings:
         return known
 
     def status(self, job: JobObject) -> _Status:
-        """Return the status, or what is wrong with it; that of another controller says nothing."""
+        """Return the status, or what is wrong with it; another controller's counts as empty."""
         if self.is_handed_over(job):
             return _NOTHING
         known = self._statuses.get(job.metadata.uid)
@@ -104,7 +104,7 @@ class Readings:
         return spec is not None and spec.managed_by is not None
 
     def pods(self, uid: str, objects: Iterable[tuple[int, PodObject]]) -> list[Pod]:
-        """Return the facts about a job's pods, by worker id, and drop those of its other pods."""
+        """Return the facts about these pods, by worker id, and forget the job's other pods."""
         known = self._pods.get(uid, {})
         read: dict[int, tuple[PodObject, Pod]] = {}
         for worker_id, pod in sorted(objects, key=itemgetter(0)):
@@ -138,12 +138,12 @@ def job_snapshot(
 ) -> JobSnapshot:
     """Return the facts for a decision about a job; times in seconds are on the monotonic clock.
 
-    For a job that cannot be decided these are the facts needed to let go of it.
+    For a job that cannot be decided, these are the facts needed to release it.
     """
     meta = job.metadata
     spec, status = readings.spec(job), readings.status(job)
     readable = spec.spec or spec.readable
-    assert readable is not None, "of a spec that is wrong there is what can be read"
+    assert readable is not None, "a wrong spec has a readable part"
     broken = _broken(spec, status)
     ledger = status.status if broken is None or broken.has_ledger else None
     facts = readings.pods(meta.uid, _worker_pods(job, pods, ledger))
@@ -201,7 +201,7 @@ def _broken(spec: _Spec, status: _Status) -> Broken | None:
 
 
 def cost_labels(labels: CostLabels) -> dict[str, str]:
-    """Return the labels by which people group costs, as far as they are set."""
+    """Return the labels by which people group costs, those that are set."""
     return _present(labels, _LABELS)
 
 
@@ -216,8 +216,8 @@ def _worker_pods(
 ) -> Iterator[tuple[int, PodObject]]:
     """Return the job's own workers among the pods, with their worker ids.
 
-    If the status cannot be read, it is unknown which worker ids were given out: then owner and name
-    have to do.
+    If the status cannot be read, it is unknown which worker ids were given out: then only owner and
+    name are checked.
     """
     meta = job.metadata
     given_out = (status.next_worker_id or 0) if status is not None else MOST_WORKER_IDS
@@ -239,7 +239,7 @@ def _sync_bytes(workers: Iterable[Worker]) -> float | None:
 
 
 def _claimed(workers: Iterable[Worker], template: str) -> int:
-    """Return the devices that each worker was made with: a claim may have been replaced since."""
+    """Return the devices that each worker was created with: a claim may since be replaced."""
     made = (one.pod.requests.claimed for one in workers if one.pod.template == template)
     return max(made, default=0)
 
@@ -256,7 +256,7 @@ def _missed(job: JobSnapshot, memory: Memory, now_seconds: float) -> dict[int, f
 def _losses(
     job: JobSnapshot, memory: Memory, now_seconds: float, now: datetime
 ) -> dict[int, float]:
-    """Return the time since which each trained member is lost; a false loss is forgotten."""
+    """Return since when each trained member is lost; a loss that proves false is forgotten."""
     ended = worker_outcomes(job, now)
     alive = {worker.worker_id for worker in job.workers if worker.worker_id not in ended}
     lost = [worker_id for worker_id in training(job.status) if worker_id not in alive]
@@ -304,7 +304,7 @@ def _read_status(job: JobObject, digest: bytes) -> _Status:
         return _Status(job.status, digest, codec.read_said(status), impossible=impossible)
     try:
         return _Status(job.status, digest, codec.read(status))
-    except ValueError as error:  # prices and moments in long lists: the API server checks none
+    except ValueError as error:  # prices and times in long lists: the API server checks none
         words = f"status.accumulators: {error}"
         return _Status(job.status, digest, codec.read_said(status), impossible=words)
 

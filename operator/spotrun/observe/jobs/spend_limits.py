@@ -1,7 +1,7 @@
-"""The SpendLimits, what they say to jobs, and which jobs ask; what they say is not stored.
+"""The SpendLimits, their verdicts on jobs, and which jobs ask for one; verdicts are not stored.
 
-A job asks by a decision that would give it its first workers: that decision is dropped, and made
-again once its namespace was looked at as a whole.
+A job asks when a decision would give it its first workers: the operator drops that decision, and
+decides again once it has examined the namespace as a whole.
 """
 
 import logging
@@ -42,7 +42,7 @@ NOT_ASKED = SpendVerdict()
 
 @dataclass
 class _Known:
-    """The knowledge of a job besides its object."""
+    """Facts about a job besides its object."""
 
     asks: bool = False
     worker_rate: UsdPerHour | None = None
@@ -52,8 +52,8 @@ class _Known:
 class SpendLimits(ReflectorOwner):
     """The cache of SpendLimits, kept up to date in an `async with` block.
 
-    `look` is called with a namespace that has to be looked at, and `wake` with jobs that may do
-    something else than before.
+    `look` is called with a namespace that must be examined, and `wake` with jobs whose verdict or
+    limits have changed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SpendLimits(ReflectorOwner):
         return [(name, limit) for name in sorted(names) for limit in self.limits_of(name)]
 
     def namespaces(self) -> set[str]:
-        """The namespaces to be looked at: those with limits, and those where some have been."""
+        """The namespaces to examine: those that have limits, and those that had some."""
         held = (
             job.metadata.namespace
             for job in self._jobs.objects.store
@@ -108,7 +108,7 @@ class SpendLimits(ReflectorOwner):
         return sorted((one for one in found if one is not None), key=lambda one: one.name)
 
     def jobs_of(self, namespace: str) -> list[JobFacts]:
-        """Return the jobs of a namespace as limits see them; what has gone is forgotten."""
+        """Return the jobs of a namespace as limits see them; deleted jobs are forgotten."""
         before, now = self._known.get(namespace, {}), self._wall()
         found: list[JobFacts] = []
         kept: dict[str, _Known] = {}
@@ -119,12 +119,12 @@ class SpendLimits(ReflectorOwner):
         return found
 
     def verdicts_of(self, namespace: str) -> dict[str, SpendVerdict]:
-        """Return what was said last, by the UIDs of jobs."""
+        """Return the last verdicts, by the UIDs of jobs."""
         known = self._known.get(namespace, {})
         return {uid: one.verdict for uid, one in known.items() if one.verdict is not None}
 
     def publish(self, namespace: str, verdicts: Mapping[str, SpendVerdict]) -> None:
-        """Say something to the jobs of a namespace, and wake those for which it is new."""
+        """Store the verdicts on the jobs of a namespace, and wake those whose verdict changed."""
         known = self._known.setdefault(namespace, {})
         for job in self._jobs.in_namespace(namespace):
             one = known.setdefault(job.metadata.uid, _Known())
@@ -134,7 +134,7 @@ class SpendLimits(ReflectorOwner):
                 self._wake(Key(namespace, job.metadata.name))
 
     def added_to(self, job: JobSnapshot) -> JobSnapshot:
-        """Add what the limits say to a job, and note what a worker of it would cost."""
+        """Add the verdict of the limits to a job, and note what one of its workers would cost."""
         limits = self._covering(job)
         if not limits:
             return job
@@ -149,7 +149,7 @@ class SpendLimits(ReflectorOwner):
         return replace(job, spend=known.verdict or NOT_ASKED)
 
     def must_ask(self, job: JobSnapshot, status: JobState) -> bool:
-        """Whether a decision has to wait for the answer to a question that is asked hereby."""
+        """Whether a decision must wait for a verdict; if so, this call asks for it."""
         if not must_ask(job, status):
             return False
         self._known.setdefault(job.namespace, {}).setdefault(job.uid, _Known()).asks = True
@@ -157,7 +157,7 @@ class SpendLimits(ReflectorOwner):
         return True
 
     def job_changed(self, old: JobObject | None, new: JobObject | None) -> None:
-        """Look at the namespace of a job that counts."""
+        """Have the namespace examined if a changed job counts there."""
         job = new or old
         if job is None:
             return
@@ -167,7 +167,7 @@ class SpendLimits(ReflectorOwner):
             self._look(namespace)
 
     def forget_all(self) -> None:
-        """Forget what was said and asked in an earlier term as leader."""
+        """Forget the verdicts and questions of an earlier term as leader."""
         self._known.clear()
 
     def _covering(self, job: JobSnapshot) -> list[Limit]:
@@ -177,12 +177,12 @@ class SpendLimits(ReflectorOwner):
     def _facts(self, job: JobObject, known: _Known, now: datetime) -> JobFacts:
         """Return what limits see of a job; one that cannot be read asks for nothing.
 
-        Its spending counts all the same, and our finalizer comes off when it is deleted.
+        Its spending counts nevertheless, and our finalizer is removed when it is deleted.
         """
         meta, reading = job.metadata, self._jobs.readings.spec(job)
         status = self._jobs.readings.status(job).status
         spec = reading.spec or reading.readable
-        assert spec is not None, "of a spec that is wrong there is what can be read"
+        assert spec is not None, "a wrong spec has a readable part"
         facts = facts_of(
             spec,
             status or JobState(),

@@ -1,8 +1,8 @@
-"""A check whether a template has the shape of a pod, as far as it is read here. Pure.
+"""A check whether a template has the structure of a pod, in the parts that are read here. Pure.
 
-The API server stores templates as they come, and refuses the pods that are made of a bad one. But a
-template is read before there is any pod, and for all jobs alike: one with a list in the place of a
-text must be told from the others, not stumbled over.
+The API server stores templates unchecked, and refuses the pods that are created from a bad one. But
+the operator reads a template before there is any pod: one with a list in place of a text must be
+recognised, and must not break the operator's work for other jobs.
 """
 
 from typing import Annotated, Any

@@ -1,6 +1,6 @@
-"""The jobs that can make room for another one, as the caches show them. Pure but for these.
+"""The jobs that can make room for another one, as the caches show them. Pure except for these.
 
-They are looked up when a gang lacks nodes, not kept: that is rare, and prices change all the time.
+They are looked up when a gang lacks nodes, and not kept: that is rare, and prices often change.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,15 +31,15 @@ AgentOf = Callable[[str, int], Agent | None]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A job that could make room, and what of it may be in the way."""
+    """A job that could make room, and whether it may be asked to."""
 
     key: Key
     victim: Victim
-    may_be_asked: bool  # False: it got its room back only a moment ago, or gives all by now
+    may_be_asked: bool  # False: it has just got its room back, or already gives everything
 
 
 def name_of(key: Key) -> str:
-    """Return a job's name as people are told it."""
+    """Return a job's name as messages show it."""
     return f"{key.namespace}/{key.name}"
 
 
@@ -76,7 +76,7 @@ class Victims:
                     yield found
 
     def claim(self, job: JobSnapshot, missing: int, victims: list[Victim]) -> Claim:
-        """Return the claim of a job on the nodes on which these have workers."""
+        """Return the claim of a job on the nodes that have workers of these victims."""
         names = {held.node for victim in victims for held in victim.workers}
         nodes = (self._jobs.node(name) for name in names)
         may_use = self._may_use(job)
@@ -90,7 +90,7 @@ class Victims:
         return sum(times_in(job.requests, self._free(node)) for node in fitting)
 
     def given_to(self, uid: str) -> dict[Key, GivenWay]:
-        """Return what jobs give to the one of that UID, and have not got back."""
+        """Return what jobs give to the job of that UID, and have not got back."""
         found: dict[Key, GivenWay] = {}
         for one in self._jobs.objects.store:
             key = Key(one.metadata.namespace, one.metadata.name)
@@ -112,7 +112,7 @@ class Victims:
         spec, state = found
         given, is_held = state.gives_way, holds_back(state)
         if is_held and (given is None or given.uid != job.uid):
-            return None  # its workers go anyway
+            return None  # its workers leave anyway
         pods = {n: p for n, p in self._on_nodes(key).items() if not p.metadata.deletion_timestamp}
         if not pods:
             return None
@@ -140,7 +140,7 @@ class Victims:
         }
 
     def _stays(self, worker_id: int, pod: PodObject) -> tuple[bool, bool, int]:
-        """Rank a worker by how late it leaves a job that shrinks, as policies/workers/policy.py.
+        """Rank a worker by how late it leaves a shrinking job, as policies/workers/policy.py does.
 
         Lent workers leave first, then those on stable capacity, then the newest.
         """

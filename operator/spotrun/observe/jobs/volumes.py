@@ -1,7 +1,7 @@
 """Volume claims that workers mount: from how many nodes, and in which zones.
 
-They are read by name when a job needs it, rarely, and never watched: a claim hardly changes, and a
-cluster may have thousands.
+They are read by name when a job needs them, which is rare, and never watched: a claim hardly
+changes, and a cluster may have thousands.
 """
 
 import logging
@@ -26,16 +26,16 @@ VOLUMES = Resource("", "v1", "persistentvolumes")
 
 KEPT_SECONDS = 600.0
 DOUBTED_SECONDS = 60.0
-"""A claim that will not do, is not bound, or could not be read is looked at again so soon."""
+"""The pause before a claim that is unsuitable, unbound or unreadable is read again."""
 MOST_CLAIMS = 10_000
 MOST_OF_A_JOB = 16
-"""No more claims of a template than this are looked at; Kubernetes itself looks at all of them."""
+"""The most claims of a template that are read here; Kubernetes itself checks all of them."""
 
 _SHARED = "ReadWriteMany"
 _ZONE_KEYS = frozenset(
     {
         *ZONE_LABELS,
-        # CSI drivers that call zones by names of their own.
+        # CSI drivers that have their own names for zones.
         "topology.ebs.csi.aws.com/zone",
         "topology.gke.io/zone",
         "topology.disk.csi.azure.com/zone",
@@ -48,7 +48,7 @@ class Claims:
     """The claims that every worker of a job mounts."""
 
     mounted: tuple[Key, ...] = ()
-    shared: Key | None = None  # of these the one for checkpoints, where there are several workers
+    shared: Key | None = None  # the one for checkpoints, if the job has several workers
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Storage:
     """The known restrictions of a job's volumes."""
 
     is_shared: bool | None = None  # whether several nodes can mount `Claims.shared`
-    zones: frozenset[str] | None = None  # in which all can be mounted; None: in any, or not known
+    zones: frozenset[str] | None = None  # in which all can be mounted; None: in any, or unknown
 
 
 NO_CLAIMS, UNKNOWN = Claims(), Storage()
@@ -123,7 +123,7 @@ class _Volume(msgspec.Struct, frozen=True):
 class _Known:
     read_at: float
     is_shared: bool | None = None  # None: it could not be read
-    is_bound: bool = False  # to a volume, so that its zones will not change any more
+    is_bound: bool = False  # to a volume, so its zones no longer change
     zones: frozenset[str] | None = None
 
 
@@ -136,14 +136,14 @@ class Volumes:
         self._known = LruMap[Key, _Known](MOST_CLAIMS)
 
     async def look(self, claims: Claims) -> Storage:
-        """Read the claims of a job; return their restrictions as far as they are known."""
+        """Read the claims of a job; return their known restrictions."""
         known = {one: await self._of(one, shared=one == claims.shared) for one in claims.mounted}
         shared = known[claims.shared].is_shared if claims.shared is not None else None
         zones = [one.zones for one in known.values() if one.zones is not None]
         return Storage(shared, frozenset.intersection(*zones) if zones else None)
 
     def wake_after_seconds(self, claims: Claims) -> float:
-        """Return the seconds until the claims are to be read again; infinity if never."""
+        """Return the seconds until the claims must be read again; infinity if never."""
         known = self._known.get(claims.shared) if claims.shared is not None else None
         if known is None or known.is_shared:
             return float("inf")
@@ -161,7 +161,7 @@ class Volumes:
         try:
             found = await self._client.get(CLAIMS, claim.name, _Claim, namespace=claim.namespace)
         except KubeError as error:
-            # Not there yet, or not ours to read: the pods' own conditions say what comes of it.
+            # It does not exist yet, or may not be read: the pods' conditions show the result.
             log.debug("claim %s/%s cannot be read: %s", *claim, error)
             return _Known(now)
         is_shared, volume = _SHARED in found.spec.access_modes, found.spec.volume_name
@@ -181,7 +181,7 @@ def _kept_seconds(known: _Known, *, shared: bool) -> float:
 
 
 def _zones(volume: _Volume) -> frozenset[str] | None:
-    """Return the zones where a volume can be mounted: one term must hold, with all it asks for."""
+    """Return the zones where a volume can be mounted: one term must hold completely."""
     found: set[str] = set()
     for term in volume.spec.node_affinity.required.node_selector_terms:
         asked = [

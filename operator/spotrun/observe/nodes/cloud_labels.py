@@ -48,7 +48,7 @@ SPOT_TAINTS = (
     "cloud.google.com/gke-preemptible",
     "kubernetes.azure.com/scalesetpriority",
 )
-"""Taints by which platforms keep from spot nodes whoever did not ask for them."""
+"""Taints by which platforms keep pods that did not ask for spot nodes away from them."""
 
 _ACCELERATOR_LABELS = (
     "karpenter.k8s.aws/instance-gpu-name",  # a10g
@@ -60,7 +60,7 @@ _ACCELERATOR_LABELS = (
 
 @dataclass(frozen=True)
 class Identity:
-    """The properties that make nodes alike to the market; a node without a type has none."""
+    """The properties in which nodes of one pool agree; a node without a type has none."""
 
     instance_type: str
     zone: str
@@ -78,14 +78,14 @@ def zone_of(labels: Labels) -> str:
 
 
 def region_of(labels: Labels) -> str:
-    """Return the region, which prices depend on."""
+    """Return the region, on which prices depend."""
     return first(labels, REGION_LABELS)
 
 
 def accelerator_of(labels: Labels) -> str:
     """Return the GPU's model in the platform's own words, in lower case.
 
-    If no label says it, the family of the instance type stands for it: all of a family have one.
+    If no label says it, the family of the instance type stands for it: a family has one GPU model.
     """
     return (first(labels, _ACCELERATOR_LABELS) or _family(instance_type_of(labels))).lower()
 

@@ -19,14 +19,15 @@ from spotrun.observe.resources import resources_of
 from spotrun.state.snapshot import Node
 
 MISSING_SECONDS = 10.0
-"""A node that was never seen may only not have come through yet: so long it is not called gone."""
+"""A node that was never seen may not be in the cache yet: for this long it does not count as
+gone."""
 CALM_SECONDS = 60.0
-"""A notice that was taken back comes back again within minutes where two quarrel over a node (a
-drain and an autoscaler, say). From its second return on it is forgotten only after so long, or the
-job would make and remove a replacement at every turn."""
+"""A notice that was taken back returns within minutes if two programs disagree about a node (for
+example a drain and an autoscaler). From its second return on, a notice is forgotten only after this
+pause: otherwise the job would create and remove a replacement each time."""
 QUARREL_SECONDS = 600.0
 MOST_NODES = 20_000
-_MOST_PRICE = 64  # characters of what is said to be one
+_MOST_PRICE = 64  # characters of a stated price
 
 Place = Callable[[NodeObject], tuple[str, Capacity] | None]
 """The pool of a node, and the capacity that it has there."""
@@ -35,7 +36,7 @@ Place = Callable[[NodeObject], tuple[str, Capacity] | None]
 def node_facts(
     node: NodeObject | None, name: str, seen_at: datetime, events: EventTimes = NO_EVENTS
 ) -> Node:
-    """Return the facts about a node, whose notice (if any) was first seen at `seen_at`."""
+    """Return the facts about a node whose notice, if any, was first seen at `seen_at`."""
     if node is None:
         return Node(name=name, gone=True, ready=False)
     labels = node.metadata.labels
@@ -85,17 +86,17 @@ def _stated_price(node: NodeObject) -> str | None:
 class _Known:
     uid: str | None = None  # None: never seen
     noticed_at: datetime | None = None
-    leaves_at: datetime | None = None  # as the notice had it
-    taken_back_at: float | None = None  # the notice is no longer there
-    believed_at: float | None = None  # when that was believed the last time
+    leaves_at: datetime | None = None  # as the notice said
+    taken_back_at: float | None = None  # when the notice was taken back
+    believed_at: float | None = None  # when the operator last believed that
     missing_since: float = 0.0
-    is_gone: bool = False  # and that was said
-    read: tuple[NodeObject, EventTimes, Node] | None = None  # what was read last, and out of what
+    is_gone: bool = False  # and was reported as gone
+    read: tuple[NodeObject, EventTimes, Node] | None = None  # the last reading, and its sources
     last: Node | None = None
 
 
 class Nodes:
-    """Remembers since when a node is missing or under notice; for all jobs together."""
+    """Remembers since when each node is missing or under notice; for all jobs together."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class Nodes:
         return known.last
 
     def wake_after_seconds(self, name: str) -> float:
-        """Return the seconds until a node changes by time alone; infinity if it does not."""
+        """Return the seconds until a node's facts change by time alone; infinity if they do not."""
         known = self._known.get(name)
         if known is None:
             return float("inf")
@@ -139,7 +140,7 @@ class Nodes:
         return float("inf")
 
     def _read(self, node: NodeObject, known: _Known) -> Node:
-        """Read a node that has changed: a job of thousands looks at all of its nodes each time."""
+        """Read a node only if it changed: a job of thousands asks for all its nodes each time."""
         events = self._events_of(node)
         if known.read is not None and known.read[0] is node and known.read[1] == events:
             return known.read[2]
@@ -150,7 +151,7 @@ class Nodes:
         return seen
 
     def _remember_notice(self, seen: Node, known: _Known) -> Node:
-        """Forget a notice that was taken back; one that keeps coming back, only after a while."""
+        """Forget a notice that was taken back; if it keeps returning, only after a pause."""
         if seen.leaves_at is not None:
             known.leaves_at, known.taken_back_at = seen.leaves_at, None
             return seen
@@ -173,7 +174,7 @@ class Nodes:
         was_seen = known.uid is not None
         if was_seen or self._clock() - known.missing_since >= MISSING_SECONDS:
             known.is_gone = True
-            # What it was is still of use: whose pool it was taken from, and what it has cost.
+            # Its last facts are still needed: the pool it was taken from, and what it cost.
             last = known.last or Node(name)
             return replace(last, gone=True, ready=False, leaves_at=None)
         return Node(name=name)

@@ -1,7 +1,8 @@
-"""Interruption notices of nodes: one end time from every cloud's signs. Pure.
+"""Interruption notices of nodes: one end time from the signs of every cloud. Pure.
 
-If a sign gives no time, the typical lead of that platform counts from the first sight of the
-notice. Too early costs a swap at a step boundary, too late costs steps: in doubt it is early.
+If a sign gives no time, that platform's typical lead time counts from the moment the notice was
+first seen. An end time that is too early costs a swap at a step boundary, one that is too late
+costs steps: so in doubt the earlier time is used.
 """
 
 from collections.abc import Iterable
@@ -11,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from spotrun.observe.kube_objects import EventObject, NodeObject, ObjectCondition, Taint
 
 WARNING = timedelta(minutes=2)
-"""EC2 warns of a spot interruption two minutes ahead, and the autoscaler tries to evict for as long
-(max-pod-eviction-time)."""
+"""EC2 warns of a spot interruption two minutes ahead, and the autoscaler tries to evict pods for
+the same time (max-pod-eviction-time)."""
 SHUTDOWN = timedelta(seconds=15)
 """The kubelet gives ordinary pods the first 15 of GKE's 30 s."""
 REBALANCE = timedelta(minutes=10)
@@ -28,7 +29,7 @@ _NTH = "aws-node-termination-handler/"
 _NTH_TIME = "aws-node-termination-handler/action-time"
 _NTH_EVENT = "aws-node-termination-handler/event-id"
 _NTH_SPOT = f"{_NTH}spot-itn"
-_AUTOSCALER = "ToBeDeletedByClusterAutoscaler"  # DeletionCandidateOf... is only considered so far
+_AUTOSCALER = "ToBeDeletedByClusterAutoscaler"  # a DeletionCandidateOf... taint is no notice yet
 _GKE = "cloud.google.com/impending-node-termination"
 _OFF = frozenset({"node.cloudprovider.kubernetes.io/shutdown", "node.kubernetes.io/out-of-service"})
 _NTH_LEADS = {
@@ -70,9 +71,9 @@ def leaves_at(
 
 
 def is_reclaimed(node: NodeObject, *, is_spot: bool, events: EventTimes = NO_EVENTS) -> bool:
-    """Whether the cloud takes the machine back, rather than that somebody gives it up.
+    """Whether the cloud takes the machine back; False if the cluster gives it up.
 
-    Karpenter marks both alike; what tells them apart is its event.
+    Karpenter marks both cases alike; only its event distinguishes them.
     """
     if events.interrupted_at is not None:
         return True
@@ -96,8 +97,8 @@ def _ends(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> list[datetim
         *_shutdown(node.status.conditions, seen_at),
     ]
     if node.spec.unschedulable and not ends:
-        # A drain, or a termination handler that sets no taint, which is its default. With another
-        # notice the cordon is a part of that.
+        # A drain, or a termination handler that sets no taint, which is its default. If there is
+        # another notice, the cordon belongs to it.
         ends.append(_cordoned(node, seen_at))
     return ends
 
@@ -110,8 +111,8 @@ def _karpenter(node: NodeObject, seen_at: datetime, *, is_spot: bool) -> Iterabl
     if hard is not None:
         yield hard
     if hard is None or is_spot:
-        # The annotation is the end of Karpenter's own patience (a pool's terminationGracePeriod may
-        # be a day); the cloud that takes a spot machine back does not know it.
+        # The annotation says how long Karpenter itself waits (a pool's terminationGracePeriod may
+        # be a day); a cloud that takes a spot machine back does not respect it.
         yield (deleted_at or seen_at) + WARNING
 
 
@@ -126,7 +127,7 @@ def _tainted(node: NodeObject, seen_at: datetime) -> Iterable[datetime]:
 
 
 def _cordoned(node: NodeObject, seen_at: datetime) -> datetime:
-    """The handler's labels tell what its cordon is about; any other counts as a warning."""
+    """The handler's labels give the reason for its cordon; any other cordon counts as a warning."""
     event = f"{_NTH}{node.metadata.labels.get(_NTH_EVENT, '')}"
     found = [lead for name, lead in _NTH_LEADS.items() if event.startswith(name)]
     if not found:
@@ -135,7 +136,7 @@ def _cordoned(node: NodeObject, seen_at: datetime) -> datetime:
 
 
 def _stated_by_handler(node: NodeObject, seen_at: datetime) -> datetime | None:
-    """Return the time in the handler's label: when it was set, or when the event is."""
+    """Return the time in the handler's label, if it is later than `seen_at`."""
     stated = _unix(node.metadata.labels.get(_NTH_TIME, ""))
     return stated if stated is not None and stated > seen_at else None
 
@@ -155,19 +156,19 @@ def _since(taint: Taint, seen_at: datetime) -> datetime:
 
 
 def _unix(text: str) -> datetime | None:
-    # Ten digits last until 2286; more would be milliseconds, or nothing at all.
+    # Ten digits suffice until 2286; more would be milliseconds, or no time at all.
     if not (text.isascii() and text.isdigit() and len(text) == 10):
         return None
     return datetime.fromtimestamp(int(text), UTC)
 
 
 _SKEW = timedelta(minutes=1)
-"""The clocks of other machines may be this far ahead; an event from further in the future has not
-happened."""
+"""The clocks of other machines may be this far ahead; an event from further in the future is
+ignored."""
 
 
 def time_of(text: str | None) -> datetime | None:
-    """Parse a time that others wrote; None for one that no sum can be done with."""
+    """Parse a time that other programs wrote; None for one that cannot be calculated with."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -176,6 +177,6 @@ def time_of(text: str | None) -> datetime | None:
 
 
 def written_recently(event: EventObject, now: datetime, good_for: timedelta) -> datetime | None:
-    """Return when an event was written last; None if too long ago, in the future, or no time."""
+    """Return when an event was last written; None if too long ago, in the future, or no time."""
     moment = time_of(event.deprecated_last_timestamp or event.event_time)
     return moment if moment is not None and now - good_for < moment <= now + _SKEW else None

@@ -1,7 +1,7 @@
 """Events that announce the end of a node: Karpenter's, which come before any taint.
 
-A rebalance recommendation is nothing but an event: Karpenter itself does not act upon it. It counts
-until the time is over that it is about; that nothing came of it is then taken for granted.
+A rebalance recommendation is only an event: Karpenter itself does not act on it. It counts until
+the time that it announces is over; after that it is ignored.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ from spotrun.observe.nodes.interruption_notices import (
 NAMESPACE = "default"
 """The namespace in which Kubernetes keeps the events of objects without one."""
 _OVERDUE = timedelta(minutes=10)
-"""A machine that was interrupted may still be there this long after its end, but not for ever."""
+"""An event still counts this long after the end that it announced: the machine may still exist."""
 
 
 class NodeEvents(ReflectorOwner):
@@ -38,7 +38,7 @@ class NodeEvents(ReflectorOwner):
     ) -> None:
         self._on_event = on_event
         self._wall = wall
-        # By reason, for the API server to sift them: a large cluster has thousands of others.
+        # Selected by reason in the API server: a large cluster has thousands of other events.
         self._by_reason: dict[str, Reflector[EventObject]] = {
             reason: Reflector(
                 client,
@@ -57,7 +57,7 @@ class NodeEvents(ReflectorOwner):
         return self._by_reason
 
     def about(self, node: NodeObject) -> EventTimes:
-        """Return the announcements that hold for a node now."""
+        """Return the announcements that are valid for a node now."""
         interrupted = self._last(INTERRUPTED, node, WARNING + _OVERDUE)
         rebalanced = self._last(REBALANCED, node, REBALANCE)
         if interrupted is None and rebalanced is None:
@@ -65,7 +65,7 @@ class NodeEvents(ReflectorOwner):
         return EventTimes(interrupted, rebalanced)
 
     def _last(self, reason: str, node: NodeObject, good_for: timedelta) -> datetime | None:
-        """Return the last such event of this machine; another may have had its name before."""
+        """Return the last such event of this machine; an earlier machine may have had its name."""
         events = self._by_reason[reason].by_index("node", node.metadata.name)
         if not events:
             return None

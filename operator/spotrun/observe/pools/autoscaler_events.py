@@ -1,8 +1,8 @@
-"""Events of autoscalers about workers without a node: one is being made, or will not be.
+"""Events of autoscalers about workers without a node: one is being created, or will not be.
 
-Without these events on the pod a pool is known to be dry only once its nodes have had all the time
-that they usually take. Whoever may write events in a namespace can write such ones, so they count
-for no more than the worker there whose UID they name, while it waits, and not for long.
+Without these events, a pool is known to be dry only after the time that its nodes usually take to
+come. Anyone who may write events in a namespace can write such events, so they only count for the
+worker there whose UID they name, while it waits, and not for long.
 """
 
 import re
@@ -21,10 +21,10 @@ from spotrun.observe.nodes.interruption_notices import written_recently
 
 CLUSTER_AUTOSCALER = "cluster-autoscaler"
 AUTOSCALERS = (CLUSTER_AUTOSCALER, "karpenter", "eks-auto-mode/compute")
-"""The names that autoscalers sign their events with; the last is Karpenter as EKS runs it."""
+"""The names with which autoscalers sign their events; the last is Karpenter as EKS runs it."""
 GOOD_FOR = timedelta(minutes=10)
-"""An autoscaler that still makes no node repeats its event within five minutes: Karpenter by
-design, the cluster autoscaler because its client library drops more after 25 of them."""
+"""An autoscaler that still creates no node repeats its event within five minutes: Karpenter by
+design, the cluster autoscaler because its client library drops further events after 25."""
 
 _REFUSALS = frozenset({"NotTriggerScaleUp", "FailedScheduling"})
 _PROMISES = frozenset({"TriggeredScaleUp", "Nominated"})
@@ -43,7 +43,7 @@ class Autoscalers(ReflectorOwner):
     ) -> None:
         self._on_event = on_event
         self._wall = wall
-        # By who says it, for the API server to sift them: of pods there are far more other events.
+        # Selected by autoscaler in the API server: pods have far more other events.
         self._by_name: dict[str, Reflector[EventObject]] = {
             name: Reflector(
                 client,
@@ -66,10 +66,10 @@ class Autoscalers(ReflectorOwner):
         return {f"{name} events": reflector for name, reflector in self._by_name.items()}
 
     def refusal_of(self, namespace: str, uid: str) -> str:
-        """Return which autoscaler makes no node for a pod, and why; empty if none refuses.
+        """Return which autoscaler creates no node for a pod, and why; empty if none refuses.
 
-        Each autoscaler's last event counts: a machine may turn out not to be had after it was
-        promised. Empty also while a node is promised.
+        Each autoscaler's last event counts, because a promised machine may turn out to be
+        unavailable. The result is also empty while a node is promised.
         """
         last = dict(self._last_events(namespace, uid))
         if any(event.reason in _PROMISES for event in last.values()):
@@ -101,9 +101,9 @@ def _of_pod(event: EventObject) -> Iterable[tuple[str, str]]:
 
 
 def _words(name: str, event: EventObject) -> str:
-    """Return a message that stays equal when it is repeated: each change of it is a write."""
+    """Return a message that stays equal when the event repeats: each change of it is a write."""
     message = event.note.removeprefix(_REPEATED)
-    if name == CLUSTER_AUTOSCALER:  # it tells its reasons in a new order each time
+    if name == CLUSTER_AUTOSCALER:  # it lists its reasons in a different order each time
         start, colon, reasons = message.partition(": ")
         message = start + colon + ", ".join(sorted(_NEXT_REASON.split(reasons)))
     return bounded(f"{name}: {message}")

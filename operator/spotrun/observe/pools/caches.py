@@ -41,7 +41,7 @@ from spotrun.state.snapshot import JobSnapshot
 from spotrun.state.view import FINISHED
 
 JobOf = Callable[[PodObject], tuple[TrainingJobSpec, str] | None]
-"""The spec of a worker's job, and the hash of its template; None for a pod that is no worker."""
+"""The spec of a worker's job, and the hash of its template; None for any other pod."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Listeners:
     """The callbacks for each kind of change."""
 
     object: Handler[PoolObject]  # a pool's object has changed
-    pool: Callable[[str], None]  # something is new of a pool's nodes, or of who asks for some
-    node: Callable[[str], None]  # an event says something of a node
-    pod: Callable[[PodObject], None]  # something is new of what a worker waits for
-    market: Callable[[], None]  # people have declared or labelled pools: all jobs may choose anew
+    pool: Callable[[str], None]  # a pool's nodes changed, or the workers that ask for some
+    node: Callable[[str], None]  # an event is about a node
+    pod: Callable[[PodObject], None]  # what a worker waits for has changed
+    market: Callable[[], None]  # people declared or labelled pools: all jobs may choose again
 
 
 class PoolCaches:
@@ -125,12 +125,12 @@ class PoolCaches:
 
     @property
     def known(self) -> list[Pool]:
-        """All pools, also those that have yet to be made."""
+        """All pools, including those that are not created yet."""
         found = (self.pools.get(name) for name in self.pools.names())
         return [pool for pool in found if pool is not None]
 
     def names(self) -> list[str]:
-        """The names of all pools, also of those that have yet to be made."""
+        """The names of all pools, including those that are not created yet."""
         return self.pools.names()
 
     def market_for(self, job: JobSnapshot) -> Market:
@@ -151,7 +151,7 @@ class PoolCaches:
         return self._demands.of(spec, template).requests
 
     def lets_in(self, job: JobSnapshot, node: NodeObject) -> bool:
-        """Whether a node takes workers of a job, room aside: it is well, stays and fits them."""
+        """Whether a node, regardless of room, takes a job's workers: ready, staying, suitable."""
         place = self.pools.place(node)
         pool = self.pools.get(place[0]) if place is not None else None
         further = pool.spec.tolerations or () if pool is not None else ()
@@ -161,7 +161,7 @@ class PoolCaches:
         return suits(demand, node.metadata.labels, node.spec.taints, further)
 
     def snapshot(self, name: str, written_seconds: float) -> PoolSnapshot | None:
-        """A pool and what was seen of it; None if there is neither an object nor a node."""
+        """A pool and the facts about it; None if there is neither an object nor a node."""
         pool = self.pools.get(name)
         if pool is None:
             return None
@@ -177,7 +177,7 @@ class PoolCaches:
         )
 
     def turned_down(self, job: JobSnapshot) -> dict[int, str]:
-        """Return the autoscalers' refusals to make nodes for workers, by worker id."""
+        """Return the autoscalers' refusals to create nodes for workers, by worker id."""
         waiting = (worker.pod for worker in job.workers if worker.pod.unschedulable)
         refusal_of = self._autoscalers.refusal_of
         found = {pod.worker_id: refusal_of(job.namespace, pod.uid) for pod in waiting}

@@ -1,4 +1,4 @@
-"""Whether a job's workers can run on a node, as far as its template says. Pure."""
+"""Whether a job's workers can run on a node, according to its template. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def demand_of(spec: TrainingJobSpec) -> Demand:
 
 
 class Demands:
-    """The demands of templates, by their hash: jobs are looked at more often than they change."""
+    """The demands of templates, by their hash: jobs are examined more often than they change."""
 
     def __init__(self) -> None:
         self._known = LruMap[str, Demand](MOST_TEMPLATES)
@@ -67,7 +67,7 @@ def suits(
     taints: Iterable[Taint] = (),
     further: Iterable[Toleration] = (),
 ) -> bool:
-    """Whether a node's labels and taints let the worker in, room aside."""
+    """Whether a node's labels and taints let the worker in, regardless of room."""
     if any(labels.get(key) != value for key, value in demand.selector):
         return False
     if demand.terms and not any(_all_hold(term, labels) for term in demand.terms):

@@ -1,7 +1,7 @@
-"""Free room for more workers: nodes that are alike are counted, not looked at one by one.
+"""Free room for more workers: nodes that are alike are counted, not examined one by one.
 
 A cluster of thousands of nodes has few kinds of them, and most are either full or empty; so the
-question is answered for a job in microseconds, however many nodes there are.
+answer for a job takes microseconds, however many nodes there are.
 """
 
 import functools
@@ -28,7 +28,7 @@ class Kind:
 
     @classmethod
     def of(cls, labels: Labels, taints: tuple[Taint, ...] = ()) -> "Kind":
-        """Return the kind of a node; its host name is left out: no worker asks a kind by that."""
+        """Return the kind of a node, without its host name: no worker asks for a kind by that."""
         return cls(frozenset(one for one in labels.items() if one[0] not in _ITS_OWN), taints)
 
 
@@ -38,7 +38,7 @@ class Slot:
 
     kind: Kind
     free: Resources
-    is_empty: bool  # of workers
+    is_empty: bool  # it has no workers
 
 
 class Room:
@@ -52,7 +52,7 @@ class Room:
         self._promised: dict[str, Counter[Resources]] = {}
 
     def put(self, node: str, pool: str | None, slot: Slot | None) -> None:
-        """Set the room of a node; None: it is in no pool, or nothing may be put there."""
+        """Set the room of a node; None: it is in no pool, or may not get workers."""
         self._forget_stray(node)
         if (known := self._of_node.pop(node, None)) is not None:
             self._slots[known[0]][known[1]] -= 1
@@ -63,7 +63,7 @@ class Room:
             self._slots[pool][slot] += 1
 
     def put_stray(self, node: str, has: Resources) -> None:
-        """Set the resources of a node that is in no pool, whoever uses them."""
+        """Set the resources of a node that is in no pool, used or not."""
         self.put(node, None, None)
         self._strays[node] = has
         self._kinds_of_strays[has] += 1
@@ -74,7 +74,7 @@ class Room:
         return tuple(self._kinds_of_strays)
 
     def promise(self, pool: str, requests: Resources, number: int) -> None:
-        """Reserve room for this many workers more, or for fewer again."""
+        """Reserve room for this many more workers, or release it if the number is negative."""
         promised = self._promised.setdefault(pool, Counter())
         promised[requests] += number
         if not promised[requests]:
@@ -83,7 +83,7 @@ class Room:
             del self._promised[pool]
 
     def is_promised(self, pool: str) -> bool:
-        """Whether room in a pool is reserved for workers that no node shows yet."""
+        """Whether room in a pool is reserved for workers that are not on its nodes yet."""
         return pool in self._promised
 
     def slots(self, pool: str, demand: Demand, further: tuple[Toleration, ...] = ()) -> int:
@@ -108,7 +108,7 @@ class Room:
 
 
 def _without(slots: Counter[Slot], requests: Resources, number: int) -> Counter[Slot]:
-    """Return the room left after these workers, placed on as few nodes as will do."""
+    """Return the room left after these workers are placed on as few nodes as possible."""
     result: Counter[Slot] = Counter()
     for slot, count in slots.items():
         fits = min(_fits(requests, slot), number)
@@ -128,7 +128,7 @@ def _taken(slot: Slot, requests: Resources, number: int) -> Slot:
 
 
 def _fits(requests: Resources, slot: Slot) -> int:
-    """Return how many such workers fit; one that requests nothing gets a node for itself."""
+    """Return how many such workers fit; a worker that requests nothing gets a node for itself."""
     if requests == Resources():
         return int(slot.is_empty)
     return times_in(requests, slot.free)
@@ -136,5 +136,5 @@ def _fits(requests: Resources, slot: Slot) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def lets_in(demand: Demand, kind: Kind, further: tuple[Toleration, ...] = ()) -> bool:
-    """Whether nodes of a kind let such a worker in, room aside."""
+    """Whether nodes of a kind let such a worker in, regardless of room."""
     return suits(demand, dict(kind.labels), kind.taints, further)

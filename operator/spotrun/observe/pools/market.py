@@ -21,7 +21,7 @@ from spotrun.policies.pool.interruptions import DAY
 from spotrun.state.market import Market, PoolFacts
 
 KEPT = timedelta(minutes=1)
-"""The market is kept this long: that nodes become older changes little meanwhile."""
+"""The market is kept this long: the growing age of nodes changes little in that time."""
 MOST_VIEWS = 1_000
 NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -29,8 +29,8 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 class Markets:
     """The pools that jobs may choose from.
 
-    Jobs are looked at far more often than a market changes, so the result for workers of one kind
-    is kept.
+    Jobs are examined far more often than a market changes, so the result for workers of one kind is
+    kept.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class Markets:
     ) -> Market:
         """Return the pools of a job in a namespace that has these labels.
 
-        `free_slots` counts what our own workers leave of nodes: the pods of others are not watched,
-        so it is the most that may fit.
+        `free_slots` counts the room that our own workers leave on nodes. Other pods are not
+        watched, so it is the most that may fit.
         """
         view = self._view(demand, namespace, {NAME_LABEL: namespace, **labels})
         chosen = placement.pool_selector
@@ -170,14 +170,14 @@ def _facts(pools: Pools, pool: Pool, catalog: Catalog, now: datetime) -> PoolFac
 
 
 def _taken(pools: Pools, pool: Pool) -> list[datetime]:
-    """Return when nodes were taken, with news that status lacks: a pool must rest after a loss."""
+    """Return when nodes were taken, including news that status lacks: a pool rests after a loss."""
     news = (life.ended_at for life in pools.news(pool.name).lives if life.taken)
     known = (one.time for one in pool.status.interruptions)
     return [*known, *(at for at in news if at is not None)]
 
 
 def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
-    """Return the node-hours of a day at risk of being taken, with those that were taken."""
+    """Return the node-hours of a day at risk of being taken, including nodes that were taken."""
     present = sum(
         min((now - member.born_at) / timedelta(hours=1), 24.0)
         for member in pools.members(pool.name)
@@ -187,7 +187,7 @@ def _node_hours(pools: Pools, pool: Pool, now: datetime) -> float:
 
 
 def _retry_at(pool: Pool, now: datetime) -> datetime | None:
-    """Return when a dry pool will be asked again; None if it may be asked now."""
+    """Return when the operator asks a dry pool again; None if it may ask now."""
     moment = pool.status.retry_at
     return moment if moment is not None and moment > now else None
 
@@ -197,7 +197,7 @@ def _seconds(learned: Decimal | None) -> float | None:
 
 
 def _first_price(pools: Pools, pool: Pool, catalog: Catalog) -> NodePrice:
-    """Return the price of a pool without a status yet: the first jobs should know it, too."""
+    """Return the price of a pool that has no status yet, so that the first jobs know it too."""
     quote, on_demand = quotes_of(pools, pool, catalog)
     return NodePrice(
         usd_per_hour=quote.usd_per_hour if quote is not None else None,

@@ -49,7 +49,7 @@ def pool_name(identity: Identity) -> str:
 
 
 def other_name(identity: Identity) -> str:
-    """Return its name if another pool, not ours, has the plain one."""
+    """Return the name of a discovered pool if another pool already has the plain name."""
     return _with_hash(pool_name(identity), identity)
 
 
@@ -65,7 +65,7 @@ def discovered_spec(identity: Identity, labels: Labels) -> CapacityPoolSpec:
 
 
 def match_labels(spec: CapacityPoolSpec, labels: Labels) -> Mapping[str, tuple[str, ...]]:
-    """Return the labels by which nodes of a pool are selected; `labels` are one node's, if any."""
+    """Return the labels that select a pool's nodes; `labels` are those of one node, if any."""
     asked: dict[str, tuple[str, ...]] = {
         key: (value,) for key, value in (spec.node_selector or {}).items()
     }
@@ -77,7 +77,7 @@ def match_labels(spec: CapacityPoolSpec, labels: Labels) -> Mapping[str, tuple[s
 
 
 def _has_capacity(spec: CapacityPoolSpec, labels: Labels) -> bool:
-    """Whether a node has the pool's capacity type; a pool with a selector may state it itself."""
+    """Whether a node has the pool's capacity type; a pool with a selector may state its own."""
     if stated_capacity(labels) is None and spec.node_selector:
         return True
     return capacity_of(labels) is spec.capacity

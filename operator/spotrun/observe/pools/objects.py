@@ -20,20 +20,20 @@ log = logging.getLogger(__name__)
 
 _OVER = frozenset({"Succeeded", "Failed"})
 _MOST_ASKED = 65_536
-"""Characters of pools' names: room for a thousand. Whoever may annotate pods may write more."""
+"""Characters of pools' names: room for a thousand. A user who may annotate pods can write more."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool as its object has it, or as it will be made."""
+    """A pool as its object has it, or as it will be created."""
 
     name: str
     spec: CapacityPoolSpec
     labels: Mapping[str, str] = field(default_factory=dict)
     status: PoolState = field(default_factory=PoolState)
-    uid: str = ""  # "": it has yet to be made
+    uid: str = ""  # "": it is not created yet
     version: str = ""
-    is_ours: bool = True  # discovered, and changed by nobody since
+    is_ours: bool = True  # discovered, and not changed by others since
 
     @property
     def declared(self) -> CapacityPoolSpec | None:
@@ -41,7 +41,7 @@ class Pool:
         return None if self.is_ours else self.spec
 
     def is_of(self, identity: Identity) -> bool:
-        """Whether a discovered pool is the one of such nodes: two may have the same name."""
+        """Whether a discovered pool is the one for such nodes: two pools may have the same name."""
         zones = (identity.zone,) if identity.zone else None
         mine = (self.spec.instance_types, self.spec.zones, self.spec.capacity)
         return self.is_ours and mine == ((identity.instance_type,), zones, identity.capacity)
@@ -49,12 +49,12 @@ class Pool:
 
 @dataclass
 class Member:
-    """A node as its pool knows it."""
+    """A node as a member of its pool."""
 
     node: NodeObject
     pool: str | None
     born_at: datetime
-    has: Resources  # allocatable, read once: a pool is put together from all of its nodes
+    has: Resources  # allocatable, read once: a pool is computed from all of its nodes
     reclaimed_at: datetime | None = None
     workers: int = 0
 
@@ -73,7 +73,7 @@ def read_pool(pool: PoolObject) -> Pool | None:
     try:
         spec = CapacityPoolSpec.model_validate_json(bytes(pool.spec), by_alias=True, by_name=False)
     except ValidationError as error:
-        log.warning("capacitypool %s cannot be read and does not count: %s", meta.name, error)
+        log.warning("capacitypool %s cannot be read, so it is ignored: %s", meta.name, error)
         return None
     try:
         stored = CapacityPoolStatus.model_validate_json(
@@ -82,7 +82,8 @@ def read_pool(pool: PoolObject) -> Pool | None:
         status = read(stored)
     except ValidationError as error:
         log.warning(
-            "the status of capacitypool %s cannot be read, so what was learned is lost: %s",
+            "the status of capacitypool %s cannot be read, so what the operator learned is lost: "
+            "%s",
             meta.name,
             error,
         )
@@ -97,7 +98,7 @@ def is_over(pod: PodObject) -> bool:
 
 
 def asked(pod: PodObject) -> tuple[str, ...]:
-    """Return the pools that a worker was asked from; none: any node will do."""
+    """Return the pools from which a worker was requested; none: any node will do."""
     written = pod.metadata.annotations.pools[:_MOST_ASKED]
     return tuple(name for name in written.split(",") if name)
 

@@ -1,7 +1,7 @@
-"""The pools of the cluster: their nodes, and the events of these.
+"""The pools of the cluster: their nodes, and what happened to them.
 
 Kept up to date from the events of nodes, of our own pods and of CapacityPools, one node at a time;
-a pool is put together when somebody asks. Events are kept until the pool's status holds them.
+a pool is computed when it is asked for. Events are kept until the pool's status holds them.
 """
 
 from collections import Counter, defaultdict
@@ -57,16 +57,16 @@ class Pools:
         self._workers: Counter[str] = Counter()
         self._revisions: Counter[str] = Counter()
         self._stamps: Counter[str] = Counter()
-        self.stamp = 0  # another number whenever anything of any pool is new
+        self.stamp = 0  # changes whenever anything in any pool changes
 
-    # what there is -----------------------------------------------------------------------------
+    # what exists -----------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """The names of all pools, also of those that have yet to be made."""
+        """The names of all pools, including those that are not created yet."""
         return sorted(self._pools.keys() | {name for name, nodes in self._members.items() if nodes})
 
     def get(self, name: str) -> Pool | None:
-        """Return a pool; None if there is neither an object nor a node."""
+        """Return a pool; None if it has neither an object nor a node."""
         known = self._pools.get(name)
         if known is not None:
             return known
@@ -87,7 +87,7 @@ class Pools:
         return self._workers[name]
 
     def revision(self, name: str) -> int:
-        """Return a number that changes with a pool's nodes and object; pods do not count."""
+        """Return a number that changes with a pool's nodes and object, but not with pods."""
         return self._revisions[name]
 
     def stamp_of(self, name: str) -> int:
@@ -112,7 +112,7 @@ class Pools:
     # what happens --------------------------------------------------------------------------------
 
     def pool_changed(self, old: PoolObject | None, new: PoolObject | None) -> bool:
-        """Take in a CapacityPool; return whether the declared pools have changed."""
+        """Process a changed CapacityPool; return whether the declared pools have changed."""
         one = new or old
         assert one is not None, "a change has an old or a new side"
         name = one.metadata.name
@@ -134,18 +134,18 @@ class Pools:
         return is_declared_anew
 
     def node_changed(self, old: NodeObject | None, new: NodeObject | None) -> None:
-        """Take in a node."""
+        """Process a changed node."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._take_leave(old)
         if new is not None:
             self._take_in(new, is_first=old is None)
 
     def look_again(self, node: NodeObject) -> None:
-        """Look again at a node that events announce something of."""
+        """Examine a node again because an event is about it."""
         self._take_in(node)
 
     def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        """Take in a worker: it waits for a node, has one, or has left it."""
+        """Process a changed worker: it waits for a node, has one, or has left it."""
         key = _key(new or old)
         waits = new is not None and new.spec.node_name is None and not is_over(new)
         if waits and new is not None:
@@ -219,9 +219,9 @@ class Pools:
         return name if known is None or known.is_of(identity) else other_name(identity)
 
     def _note_reclaim(self, member: Member, pool: str, *, is_first: bool) -> None:
-        """Count a machine as taken back from its notice on; once, whatever follows.
+        """Count a machine as taken back as soon as it has a notice; once, whatever follows.
 
-        One that was under notice when it was first seen was counted by the leader before us.
+        If it was already under notice when first seen, the leader before this one has counted it.
         """
         spec = self._spec_of(pool)
         is_spot = spec is not None and spec.capacity is Capacity.SPOT
@@ -234,16 +234,17 @@ class Pools:
             self._add_life(pool, Life(member.born_at, member.reclaimed_at, taken=True))
 
     def _was_taken(self, member: Member) -> bool:
-        """Whether a node that is gone was taken: nothing had announced its removal.
+        """Whether a node that is gone was taken back, because nothing had announced its removal.
 
-        Karpenter leaves nodes alone that have our workers, but for what it cannot help.
+        Karpenter does not remove nodes with our workers unless it has to, so such a node was taken
+        too.
         """
         if not has_notice(member.node):
             return True
         return is_karpenters(member.node) and member.workers > 0
 
     def _count(self, name: str) -> None:
-        """Count the room that our own pods leave on a node; other pods are not known."""
+        """Count the room that our own pods leave on a node; other pods are unknown."""
         member = self._nodes.get(name)
         if member is None or member.pool is None:
             return
@@ -260,7 +261,7 @@ class Pools:
         self._touch(member.pool)
 
     def _was_bound(self, pod: PodObject) -> None:
-        """Note how long a node took that was made after the worker that waited for one."""
+        """Note how long a node took to come if it was created after the worker that got it."""
         member = self._nodes.get(pod.spec.node_name or "")
         created = pod.metadata.creation_timestamp
         if member is None or member.pool is None or created is None or not self._is_worker(pod):
@@ -273,7 +274,7 @@ class Pools:
             del found[:-MOST_EVENTS]
 
     def room_changed(self, pool: str) -> None:
-        """Mark a pool as changed whose room changed, though no node shows it."""
+        """Mark a pool as changed because its room changed, although no node shows that."""
         self.stamp += 1
         self._stamps[pool] += 1
 
@@ -299,7 +300,7 @@ class Pools:
 
 
 def _holds(pod: PodObject | None) -> str | None:
-    """Return the node that a worker holds a part of."""
+    """Return the node on which a worker holds resources."""
     return pod.spec.node_name if pod is not None and not is_over(pod) else None
 
 

@@ -1,8 +1,8 @@
-"""Room on nodes that is reserved for workers which no node shows yet.
+"""Room on nodes that is reserved for workers that are not on a node yet.
 
-Jobs that are applied together are decided within milliseconds. Without this each of them would see
-the same free node, and all but one would wait on a full pool. A reservation holds until the
-scheduler has tried the worker: then either its node shows it, or there is no such room.
+Jobs that are applied together are decided within milliseconds. Without reservations each of them
+would see the same free node, and all but one would wait on a full pool. A reservation holds until
+the scheduler has tried the worker: then the worker is on a node, or there was no such room.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,12 +26,12 @@ class Promises:
     room: Room
     changed: Callable[[str], None]
     _held: dict[Key, tuple[str, Resources]] = field(default_factory=dict)  # by the worker's pod
-    # The pods that do not show yet, by job, and the job of each.
+    # The pods that no cache shows yet, by job, and the job of each.
     _unseen: dict[Key, set[Key]] = field(default_factory=dict)
     _job_of: dict[Key, Key] = field(default_factory=dict)
 
     def make(self, job: JobSnapshot, actions: Iterable[Action]) -> None:
-        """Reserve room for the workers to be created, as far as nodes have it."""
+        """Reserve room for the workers to be created, if existing nodes have it."""
         pinned = (one for one in actions if isinstance(one, Create) and one.place.pinned)
         for one in pinned:
             pod = Key(job.namespace, worker_name(job.name, job.uid, one.worker_id))
@@ -40,18 +40,18 @@ class Promises:
             self._unseen.setdefault(owner, set()).add(pod)
 
     def take_back(self, job: Key) -> None:
-        """Release the room of workers that no cache shows: they are decided anew, or not made."""
+        """Release the room of workers that no cache shows: they are decided again, or given up."""
         for pod in self._unseen.pop(job, ()):
             del self._job_of[pod]
             self._drop(pod)
 
     def take_all_back(self) -> None:
-        """Release all room: the reservations of another leader since show in pods."""
+        """Release all room: what another leader reserved meanwhile is visible in its pods."""
         for job in tuple(self._unseen):
             self.take_back(job)
 
     def pod_changed(self, old: PodObject | None, new: PodObject | None) -> None:
-        """Take in a worker that shows now: once the scheduler tried it, its node counts instead."""
+        """Process a worker's pod: once the scheduler has tried it, its node counts instead."""
         pod = new or old
         assert pod is not None, "a change has an old or a new side"
         key = Key(pod.metadata.namespace, pod.metadata.name)
@@ -78,7 +78,7 @@ class Promises:
 
 
 def _is_untried(pod: PodObject) -> bool:
-    """Whether the scheduler has not judged a pod yet; one that is gated may wait for long."""
+    """Whether the scheduler has not tried a pod yet; a gated pod may wait for long."""
     if pod.spec.node_name is not None or is_over(pod) or pod.metadata.deletion_timestamp:
         return False
     return all(one.type != "PodScheduled" for one in pod.status.conditions)

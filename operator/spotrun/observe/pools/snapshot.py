@@ -1,4 +1,4 @@
-"""One pool's snapshot, from which its next status is concluded. Pure."""
+"""One pool's snapshot, from which its next status is computed. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -21,9 +21,8 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolNode
 
 DemandOf = Callable[[PodObject], Demand | None]
-"""A function that returns the requests of the template of a worker's job; None where they are not
-known."""
-_PLACES = 12  # as many as a status carries: what is read again is the same number
+"""A function that returns the requests of a worker's template; None if they are unknown."""
+_PLACES = 12  # as many as a status has, so a number is the same after it is read again
 
 
 def pool_snapshot(
@@ -37,10 +36,10 @@ def pool_snapshot(
     interruptions_per_hour: float | None = None,
     is_turned_down: Callable[[PodObject], bool] = lambda _: False,
 ) -> PoolSnapshot:
-    """Return the facts from which the next status of a pool is concluded.
+    """Return the facts from which the next status of a pool is computed.
 
-    An operator that serves one namespace does not see all workers, and writes no number of them:
-    two such operators would write theirs over each other's for ever.
+    An operator that serves one namespace does not see all workers, so it writes no number of
+    workers: two such operators would overwrite each other's number for ever.
     """
     members = list(pools.members(pool.name))
     present = [Life(one.born_at) for one in members if one.reclaimed_at is None]
@@ -71,7 +70,7 @@ def pool_snapshot(
 
 
 def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
-    """Return the resources of a pool's node; of different nodes the smallest, which all have."""
+    """Return the resources of a pool's node; if nodes differ, the smallest, which all have."""
     found = []
     for member in pools.members(pool.name):
         has = member.has
@@ -92,7 +91,7 @@ def node_of(pools: Pools, pool: Pool) -> PoolNode | None:
 
 
 def quotes_of(pools: Pools, pool: Pool, catalog: Catalog) -> tuple[Quote | None, Quote | None]:
-    """Return a node's price, and its on-demand price; a pool of several types has none."""
+    """Return a node's price and its on-demand price; a pool of several types has neither."""
     types = pool.spec.instance_types or ()
     offering = _offering(pool.spec, types[0] if len(types) == 1 else "")
     on_demand = catalog.on_demand(offering) if offering.instance_type else None
@@ -105,11 +104,11 @@ def offerings_of(pool: Pool) -> Iterator[Offering]:
 
 
 def _quote(pools: Pools, pool: Pool, catalog: Catalog, offering: Offering) -> Quote | None:
-    """Return the price that all staying nodes state, until the next one comes; else any other.
+    """Return the price that all staying nodes state, until the next node comes; else another price.
 
-    Of different prices the dearest: nobody knows whose like comes next, and no job is to be placed
-    for a price that it may not get. A worker pays what its own node states. A node that leaves says
-    nothing of one that comes.
+    If the prices differ, the highest counts: it is unknown which kind of node comes next, and a job
+    must not be placed for a price that it may not get. A worker pays what its own node states. A
+    node that leaves says nothing about the next node.
     """
     quoted, declared = remembered(pool.status.price), declared_price(pool.spec)
     staying = [member.node for member in pools.members(pool.name) if member.reclaimed_at is None]
@@ -150,9 +149,9 @@ def _fitting(
     demand_of_pod: DemandOf,
     have: PoolNode | None,
 ) -> Iterator[PodObject]:
-    """Yield the unschedulable workers that would fit an empty node of the pool: then it is dry.
+    """Yield the unschedulable workers that would fit an empty node: then the pool is dry.
 
-    An impossible request of one tenant says nothing about it. The nodes are looked at once for all
+    An impossible request of one tenant does not make it dry. The nodes are examined once for all
     workers of a kind: thousands may wait for a pool of a thousand nodes.
     """
     if have is None:
@@ -177,6 +176,6 @@ def _kinds(pools: Pools, pool: Pool) -> set[Kind]:
 
 
 def _kind(pool: Pool) -> Kind:
-    """Return the kind of a pool's nodes, as far as it is known while there are none."""
+    """Return the kind of a pool's nodes, as far as it is known without a node."""
     asked_for = match_labels(pool.spec, {})
     return Kind.of({key: values[0] for key, values in asked_for.items() if len(values) == 1})

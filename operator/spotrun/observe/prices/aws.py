@@ -1,7 +1,7 @@
-"""Prices of AWS: optional, and needed for spot, which no price list holds.
+"""Prices of AWS: optional, and needed for spot, which no price list contains.
 
 Two questions per region: the history of spot prices, of which the newest per type and zone counts,
-and the price list for types on demand.
+and the price list for on-demand types.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from spotrun.observe.prices.live import CloudUnavailableError, Question, Types
 # Spot prices change a few times a day, gradually; price lists a few times a year.
 _SPOT_EVERY_SECONDS = 5 * 60.0
 _LIST_EVERY_SECONDS = 12 * 3600.0
-_SYSTEMS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")  # one, by the name of an account's age
+_SYSTEMS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")  # one; the account's age decides its name
 _LIST_REGION = "us-east-1"  # the price list of all regions is served there
 
 
@@ -59,10 +59,10 @@ class _Aws:
         self._errors = (
             errors.BotoCoreError,
             errors.ClientError,
-            # What a proxy says in the place of AWS; to botocore that is no error of its own.
+            # A proxy may answer in place of AWS; botocore has no error of its own for that.
             importlib.import_module("botocore.parsers").ResponseParserError,
         )
-        # One try, and not for long: the process cannot end before it, and we try again ourselves.
+        # One short try: the process cannot end before it does, and the operator tries again itself.
         self._config = importlib.import_module("botocore.config").Config(
             connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 1}
         )
@@ -71,10 +71,11 @@ class _Aws:
         """Return the spot price of each type in each zone now."""
         now = self._wall()
         what = {
-            # As a filter, for as a parameter one type that AWS does not know spoils the question.
+            # As a filter: as a parameter, one type that AWS does not know makes the whole call
+            # fail.
             "Filters": [{"Name": "instance-type", "Values": sorted(types)}],
             "ProductDescriptions": list(_SYSTEMS),
-            "StartTime": now,  # those that hold now, and no change before
+            "StartTime": now,  # the prices that hold now, not earlier ones
         }
         pages = self._pages("ec2", region, "describe_spot_price_history", what)
         newest: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -141,6 +142,6 @@ class _Aws:
             yield from client.get_paginator(question).paginate(**what)
         except self._errors as error:
             raise CloudUnavailableError(
-                f"AWS did not answer ({error}): the operator needs a way to it, and a role that "
-                "allows ec2:DescribeSpotPriceHistory and pricing:GetProducts"
+                f"AWS did not answer ({error}): the operator needs network access to it, and a "
+                "role that allows ec2:DescribeSpotPriceHistory and pricing:GetProducts"
             ) from error

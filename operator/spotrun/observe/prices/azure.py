@@ -21,7 +21,7 @@ from spotrun.observe.prices.live import CloudUnavailableError, Question, Types
 RETAIL_PRICES = "https://prices.azure.com/api/retail/prices"
 
 _EVERY_SECONDS = 3600.0  # Azure changes prices of spot a few times a month
-_MOST_PAGES = 20  # of a type in a region there are about ten prices, and a page holds a hundred
+_MOST_PAGES = 20  # a type has about ten prices in a region, and a page holds a hundred
 _HOURLY = "1 Hour"
 _CONSUMPTION = "Consumption"  # neither reserved nor for development
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -90,7 +90,7 @@ class _Azure:
         )
 
     def _same_place(self, link: str) -> str:
-        """Return the link to another page, if it leads where the first one was."""
+        """Return the link to another page, if it is on the same host as the first one."""
         here, target = urlsplit(self._url), urlsplit(link)
         if (here.scheme, here.hostname) != (target.scheme, target.hostname):
             raise CloudUnavailableError(f"the next page is at another host, {target.hostname}")
@@ -111,7 +111,7 @@ def _rows(
         ]
         newest = max((item.effective_start_date for item in prices), default=now)
         found = {item.retail_price for item in prices if item.effective_start_date == newest}
-        if len(found) == 1:  # prices that contradict each other are none
+        if len(found) == 1:  # prices that contradict each other do not count
             yield PriceRow(
                 usd_per_hour=read_price(f"{found.pop():f}"),
                 instance_type=instance_type,
@@ -122,7 +122,7 @@ def _rows(
 
 
 def _is_for_linux(item: _Item, instance_type: str, region: str) -> bool:
-    """Whether it is the hourly price of that machine with Linux; Windows has one of its own."""
+    """Whether it is the hourly price of that machine with Linux; Windows has its own price."""
     return (
         item.arm_sku_name.lower() == instance_type.lower()
         and item.arm_region_name == region
@@ -136,7 +136,7 @@ def _is_for_linux(item: _Item, instance_type: str, region: str) -> bool:
 
 
 def _capacity_of(item: _Item) -> Capacity | None:
-    """Return the capacity type; None for an offer that has ended, or that is not for everybody."""
+    """Return the capacity type; None for an offer that has ended, or is not open to all."""
     if item.sku_name.endswith(" Spot"):
         return Capacity.SPOT
     return None if item.sku_name.endswith(" Low Priority") else Capacity.ON_DEMAND

@@ -1,4 +1,4 @@
-"""The price of the bucket in which a job's checkpoints are."""
+"""The price of the bucket that holds a job's checkpoints."""
 
 from spotrun.money.other_costs.storage_prices import Bucket, StoragePrice
 from spotrun.money.price_sources import Catalog
@@ -6,13 +6,13 @@ from spotrun.state.snapshot import JobSnapshot
 
 
 def storage_price(seen: JobSnapshot, catalog: Catalog) -> StoragePrice | None:
-    """Return the price by the tables; None for a job without a bucket, or if no table has it."""
+    """Return the price from the tables; None for a job without a bucket, or if no table has it."""
     bucket = bucket_of(seen)
     return None if bucket is None else catalog.storage(bucket)
 
 
 def bucket_of(seen: JobSnapshot) -> Bucket | None:
-    """Return the bucket with what is known of it: by its workers, or from when it had some."""
+    """Return the bucket and its known facts, from the job's present or earlier workers."""
     checkpoint, sums = seen.spec.checkpoint, seen.status.accumulators.storage
     if checkpoint is None or checkpoint.uri is None:
         return None

@@ -1,4 +1,4 @@
-"""JSON of clouds over HTTP, limited in size, time and place."""
+"""JSON from clouds over HTTP, limited in size, time and host."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ async def get_json(
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> T:
-    """Read one answer; raises CloudUnavailableError where there is none that can be read."""
+    """Read one answer; raises CloudUnavailableError if there is none, or none that can be read."""
     try:
         async with session.get(
             url,

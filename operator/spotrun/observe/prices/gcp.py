@@ -1,7 +1,7 @@
 """Prices of GCP: the SKUs of its catalog, read with the cluster's own identity.
 
-A node's price is that of its cores, its memory and its GPUs: the catalog knows no machine types. It
-has tens of thousands of SKUs and no way to ask for some, so it is read as a whole, seldom.
+A node's price is the sum for its cores, memory and GPUs: the catalog has no machine types. It has
+tens of thousands of SKUs and cannot be filtered, so it is read as a whole, and rarely.
 https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list
 """
 
@@ -24,10 +24,10 @@ from spotrun.observe.prices.live import CloudUnavailableError, Question, Types
 CATALOG = "https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus"  # Compute Engine
 
 _EVERY_SECONDS = 12 * 3600.0  # prices of spot change once a month at most
-_PAGE_SIZE = 1000  # 2 MB: what is decoded at once holds up nobody
+_PAGE_SIZE = 1000  # 2 MB: decoding one page does not block the event loop for long
 _MOST_PAGES = 200
 _CAPACITIES = {"OnDemand": Capacity.ON_DEMAND, "Preemptible": Capacity.SPOT}
-# Anchored, for others begin alike: reserved and custom machines, sole tenancy, and by calendar.
+# Anchored, because others begin the same: reserved and custom machines, sole tenancy, by calendar.
 _PARTS = re.compile(
     rf"(?P<spot>Spot Preemptible )?(?P<series>{'|'.join(sorted(SERIES))}) "
     r"Instance (?P<part>Core|Ram) running in .+"
@@ -95,7 +95,7 @@ class _Part:
 
 @dataclass
 class _Catalog:
-    """Prices of parts; a part with several that contradict each other has none."""
+    """Prices of parts; a part with several contradicting prices has none."""
 
     prices: dict[_Part, set[Decimal]] = field(default_factory=dict)
 
@@ -163,7 +163,7 @@ class _Gcp:
 
 
 async def _own_token() -> str:
-    """Return a token of the machine's or the pod's own account, as GCP's libraries get it."""
+    """Return a token of the machine's or the pod's own account, as GCP's libraries do."""
     host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
     url = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
     try:
@@ -172,8 +172,8 @@ async def _own_token() -> str:
             return (await get_json(session, url, _Token, headers=flavor)).access_token
     except CloudUnavailableError as error:
         raise CloudUnavailableError(
-            f"no token from the metadata server: {error}; the operator runs in GKE with an account "
-            "of its own, in a project in which the Cloud Billing API is enabled"
+            f"no token from the metadata server: {error}; the operator must run in GKE with its "
+            "own service account, in a project that has the Cloud Billing API enabled"
         ) from error
 
 
@@ -192,7 +192,7 @@ def _parts(sku: _Sku) -> Iterator[tuple[_Part, Decimal]]:
 
 
 def _usd(expression: _Expression, unit: str) -> Decimal | None:
-    """Return the price of a unit; None if it is sold in another unit, or for several prices."""
+    """Return the price of a unit; None if it is sold in another unit, or at several prices."""
     if expression.usage_unit != unit or len(expression.tiered_rates) != 1:
         return None
     money = expression.tiered_rates[0].unit_price

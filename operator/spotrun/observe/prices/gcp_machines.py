@@ -1,7 +1,7 @@
-"""The parts of GCP's machine types: it sells cores, memory and GPUs apart.
+"""The parts of GCP's machine types: GCP sells cores, memory and GPUs separately.
 
-From https://cloud.google.com/compute/docs/gpus and .../general-purpose-machines. Of other types no
-price is made up: to those of the series N1, for one, GPUs are attached that the type does not name.
+From https://cloud.google.com/compute/docs/gpus and .../general-purpose-machines. Other types get no
+invented price: in the series N1, for example, GPUs are attached that the type does not name.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine type's parts; its local disks are sold apart, and priced nowhere here."""
+    """A machine type's parts; local disks are sold separately, and not priced here."""
 
     series: str
     cores: int

@@ -1,7 +1,7 @@
-"""Prices of clouds now: asked when it is due, and remembered.
+"""Present prices of clouds: asked for when due, and remembered.
 
-Answers are kept; where a cloud does not answer, the last good ones stay, and say how old they are.
-The questions are each cloud's own: `aws`, `azure`, `gcp` beside this.
+Answers are kept; if a cloud does not answer, its last good answers stay, with their age. Each cloud
+has its own questions: the modules `aws`, `azure` and `gcp` beside this one.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from spotrun.money.price_table import PriceTable
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_SECONDS = 15.0  # for what is due, or new
+_LOOK_EVERY_SECONDS = 15.0  # for questions that are due, or new
 _BACKOFF = Backoff(least_seconds=30.0, most_seconds=1800.0)
 _MOST_TYPES = 100  # per question: more than a cluster uses, less than a cloud refuses
 
@@ -24,7 +24,7 @@ Types = frozenset[str]
 
 
 class CloudUnavailableError(Exception):
-    """A cloud gave no prices; the message has its own words, and what to do about it."""
+    """A cloud gave no prices; the message has the cloud's words, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Question:
 
     @property
     def good_for(self) -> timedelta:
-        """The time for which an answer counts: three missed answers are no accident."""
+        """The time for which an answer counts: three missed answers are not an accident."""
         return timedelta(seconds=3 * self.every_seconds)
 
 
 @dataclass
 class _Answer:
     rows: tuple[PriceRow, ...] = ()
-    types: Types = frozenset()  # that were asked for
+    types: Types = frozenset()  # the types in the question
     due_at: float = 0.0
     failures: int = 0
 
@@ -71,7 +71,7 @@ class LivePrices:
         self._answers: dict[tuple[str, str], _Answer] = {}
 
     def tables(self) -> tuple[PriceTable, ...]:
-        """Return the known prices, to stand in a catalog behind the cluster's own tables."""
+        """Return the known prices; in a catalog they come after the cluster's own tables."""
         return tuple(
             PriceTable(
                 source=question.source,
@@ -87,9 +87,9 @@ class LivePrices:
         )
 
     async def refresh(self, wanted: Iterable[Offering]) -> bool:
-        """Ask what is due about these; return whether anything was answered.
+        """Ask the due questions about these; return whether there was an answer.
 
-        Each type is asked for on demand as well: spot is compared with that.
+        The on-demand price of each type is always included: spot is compared with it.
         """
         regions: dict[str, set[str]] = {}
         for offering in wanted:
@@ -119,13 +119,13 @@ class LivePrices:
             return False
         try:
             rows = await question.ask(region, types)
-        # No answer, or one that makes no sense.
+        # No answer, or one that cannot be used.
         except (CloudUnavailableError, LookupError, TypeError, ValueError) as error:
             answer.failures += 1
             pause = _BACKOFF.pause_seconds(answer.failures, self._roll)
             answer.due_at = self._clock() + pause
             if answer.failures == 1:
-                log.warning("%s in %s: %s; the last ones stay", question.source, region, error)
+                log.warning("%s in %s: %s; the last prices stay", question.source, region, error)
             return False
         if answer.failures:
             log.info("%s in %s: known again", question.source, region)

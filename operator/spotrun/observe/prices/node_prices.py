@@ -1,7 +1,7 @@
-"""Prices of nodes over time: by the first source that knows one, remembered by the process.
+"""Prices of nodes over time: from the first source that knows one, remembered by the process.
 
-Pools keep their prices in their status. A node's annotation and a price table only say the present
-price; a change is noticed here, and what follows from it is in the jobs' status soon after.
+Pools keep their prices in their status. A node's annotation and a price table only give the present
+price; a change is noticed here, and the jobs' status has its effect soon after.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from spotrun.observe.nodes.facts import MOST_NODES
 from spotrun.state.snapshot import Node
 
 MOST_CHANGES = 16
-"""The price changes that are kept of one node, between two looks of a job at it."""
+"""The most price changes of one node that are kept between two passes of a job."""
 
 
 @dataclass
 class _Known:
     asked: tuple[Node, NodePrice | None, Catalog]
-    node: Node  # with its prices, as it was last there
+    node: Node  # with its prices, as it was last seen
 
 
 class Prices:
@@ -45,7 +45,7 @@ class Prices:
         known = self._known.get(node.name)
         if node.gone:
             return self._left_by(node, known)
-        if node.created_at is None:  # it is not there: yet, or any more
+        if node.created_at is None:  # it does not exist yet, or no longer
             self._missed(node.name)
             return node
         self._missed_at.pop(node.name)
@@ -71,7 +71,7 @@ class Prices:
         return moment
 
     def _left_by(self, node: Node, known: _Known | None) -> Node:
-        """Return a node that is gone, as it was remembered, and gone since it was missed first."""
+        """Return a node that is gone, as remembered, and gone since it was first missed."""
         last = known.node if known is not None else node
         return replace(last, gone=True, ready=node.ready, gone_at=self._missed(node.name))
 
@@ -89,12 +89,12 @@ class Prices:
         return quote.usd_per_hour if quote is not None else None
 
     def _continued(self, before: PriceHistory, now: PriceHistory) -> PriceHistory:
-        """Continue a history: a price changes when the change is seen, an unknown one goes on."""
+        """Continue a history: a price changes when the change is seen; while unknown, it stays."""
         if not before.changes:
             return now
         moment = self._wall()
         price = now.at(moment)
-        if len(now.changes) > 1:  # it tells by itself when it changed
+        if len(now.changes) > 1:  # it has its own times of change
             return now
         if price is None or price == before.at(moment):
             return before
@@ -102,5 +102,5 @@ class Prices:
 
 
 def _is_of_all_nodes(price: NodePrice | None) -> bool:
-    """Whether a pool's price holds for all its nodes; a stated one holds for its own node alone."""
+    """Whether a pool's price holds for all its nodes; one that a node states only holds for it."""
     return price is not None and price.usd_per_hour is not None and price.source != FROM_NODE

@@ -1,7 +1,7 @@
-"""The price tables there are: the cluster's own, the clouds', and the built-in ones.
+"""The price tables: the cluster's own, the clouds', and the built-in ones.
 
-The cluster's are a ConfigMap of which each entry is a sheet, read as it changes. A sheet that
-cannot be read, and a line of one, cost the others nothing; the log says what is wrong.
+The cluster's tables are entries of a ConfigMap, read again when it changes. A table or a line that
+cannot be read does not affect the others; the log says what is wrong.
 """
 
 import logging
@@ -23,7 +23,7 @@ from spotrun.observe.prices.live import LivePrices
 
 log = logging.getLogger(__name__)
 
-_MOST_LINES = 10  # that the log says are wrong
+_MOST_LINES = 10  # wrong lines that the log lists
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""The caches of Kueue's Workloads: filled where its API is served, and costing nothing elsewhere.
+"""The caches of Kueue's Workloads: filled if its API is served, and without cost otherwise.
 
-Kueue may be installed, or removed, while the operator runs: the API is looked for now and then.
+Kueue may be installed or removed while the operator runs, so the API is searched for regularly.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from spotrun.state.queue import Queue
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""The pause between looks for the API while it is not served: so long Kueue may go unnoticed."""
+"""The pause between checks for the API while it is not served: Kueue may go unnoticed so long."""
 
 
 class QueueCaches:
-    """The answers of Kueue, kept up to date in an `async with` block where it is enabled."""
+    """The answers of Kueue, kept up to date in an `async with` block if it is enabled."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class QueueCaches:
         most_boost: int = 0,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
-        """Prepare the caches; `follow` is told of the reflectors there are.
+        """Prepare the caches; `follow` is called with the existing reflectors.
 
-        `hurry` is called with jobs that were let in, or are to go: others wait for what they hold.
+        `hurry` is called with jobs that were admitted or evicted: others wait for what they hold.
         """
         self.api_version = ""
         self._client = client
@@ -62,7 +62,7 @@ class QueueCaches:
         self._is_enabled = is_enabled
         self._most_boost = most_boost
         self._look_seconds = look_seconds
-        self.known = asyncio.Event()  # that there is no Kueue, or what it says
+        self.known = asyncio.Event()  # set once Kueue's answers, or its absence, are known
         if not is_enabled:
             self.known.set()
         self._reflectors: dict[str, Reflector[Any]] = {}
@@ -105,27 +105,27 @@ class QueueCaches:
         return self._reflectors["workloads"].by_index("owner", job.metadata.uid)
 
     def _prebuilt(self, job: JobObject, name: str) -> Iterable[WorkloadObject]:
-        """Return the Workload that was made for a job, unless another one has it."""
+        """Return the Workload that was made for a job, unless another job owns it."""
         found: WorkloadObject | None
         found = self._reflectors["workloads"].get(job.metadata.namespace, name)
         is_free = found is not None and found.metadata.owner_uid in (None, job.metadata.uid)
         return (found,) if found is not None and is_free else ()
 
     async def _look(self) -> NoReturn:
-        """Follow Kueue for as long as its API is served, and look for it while it is not."""
+        """Follow Kueue while its API is served, and check for it while it is not."""
         while True:
             version = await self._served()
             if version:
-                log.info("Kueue is the queue of jobs that name one (%s/%s)", GROUP, version)
+                log.info("found Kueue (%s/%s): it admits jobs that name a queue", GROUP, version)
                 await self._follow_while_served(version)
-                log.warning("Kueue is gone: jobs that name a queue wait")
+                log.warning("the cluster no longer serves Kueue's API: jobs that name a queue wait")
                 self._use("", {})
             if version is not None:
                 self.known.set()
             await asyncio.sleep(self._look_seconds)
 
     async def _served(self) -> str | None:
-        """Return the newest version that is served; None where that cannot be found out now."""
+        """Return the newest served version, empty if none; None if that cannot be found out now."""
         for version in VERSIONS:
             found = await self._serves(version)
             if found is not False:
@@ -133,7 +133,7 @@ class QueueCaches:
         return ""
 
     async def _serves(self, version: str) -> bool | None:
-        """Whether a version of the API is served; None where that cannot be found out now."""
+        """Whether a version of the API is served; None if that cannot be found out now."""
         try:
             await self._client.newest_version(Selection(workloads(version), self._namespace))
         except NotFound:
@@ -181,20 +181,20 @@ class QueueCaches:
     def _changed(self, old: WorkloadObject | None, new: WorkloadObject | None) -> None:
         wake = self._hurry if _is_decided(old, new) else self._wake
         for one in (old, new):
-            # One that another cluster's Kueue has made has no owner yet.
+            # A Workload that another cluster's Kueue created has no owner yet.
             name = one and (one.metadata.owner_name or one.metadata.labels.job)
             if one is not None and name:
                 wake(Key(one.metadata.namespace, name))
 
     def _others_changed(self, _old: object, _new: object) -> None:
-        """Wake the jobs that have Workloads: a flavor, or a class, says something else now."""
+        """Wake the jobs that have Workloads: a flavor or a priority class has changed."""
         known = self._reflectors.get("workloads")
         for one in known.store if known is not None else ():
             self._changed(None, one)
 
 
 def _is_decided(old: WorkloadObject | None, new: WorkloadObject | None) -> bool:
-    """Whether Kueue has admitted a request just now, or evicted it."""
+    """Whether Kueue has just admitted or evicted a request."""
     return new is not None and any(
         new.condition(kind) is not None and (old is None or old.condition(kind) is None)
         for kind in ("Admitted", "Evicted")

@@ -1,4 +1,4 @@
-"""Kueue's objects, decoded only as far as something reads them."""
+"""Kueue's objects, decoded only in the fields that are read somewhere."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from spotrun.state.queue import ANY_NODES, Flavor, Workload
 
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""The newest comes first; what is used of a Workload is the same in both."""
+"""The newest comes first; the fields that are used are the same in both."""
 
 
 def workloads(version: str) -> Resource:
@@ -151,7 +151,7 @@ def _number(name: str) -> int:
 
 
 def _boost(text: str) -> int | None:
-    """Read what somebody may have written by hand."""
+    """Read a number that may have been written by hand."""
     return int(text) if text.removeprefix("-").isdecimal() else None
 
 
@@ -166,7 +166,7 @@ def _words(one: WorkloadObject) -> str:
 def _flavor(
     one: WorkloadObject, assigned: tuple[_Assignment, ...], flavors: dict[str, FlavorObject]
 ) -> Flavor:
-    """Return the nodes by the flavors of all resources, and by what admission checks have added."""
+    """Return the nodes that the flavors of all resources and the admission checks select."""
     names = dict.fromkeys(name for part in assigned for name in part.flavors.values())
     known = [flavors[name].spec for name in names if name in flavors]
     added = [update for check in one.status.admission_checks for update in check.pod_set_updates]

@@ -1,4 +1,4 @@
-"""The latest reports of agents; volatile, for after a restart they report again."""
+"""The latest reports of agents; not stored, because after a restart agents report again."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -8,33 +8,33 @@ from spotrun.state.snapshot import Agent
 from spotrun.wire import Report
 
 MOST_WORKERS = 16_384
-"""The workers of one job that are remembered; a world cannot have more."""
+"""The most workers of one job that are remembered; a world cannot have more."""
 
 
 @dataclass
 class _Record:
     heard_at: float
-    report: Report | None = None  # None: nothing that could be read
+    report: Report | None = None  # None: no readable report yet
     ready_at: float | None = None
     arrived_at: float | None = None
     moved_at: float | None = None
     windows: Windows = field(default_factory=Windows)
-    num_polls: int = 0  # held open now
+    num_polls: int = 0  # polls that are open now
     is_old: bool = False
 
 
 class Agents:
-    """The latest report of every worker; the sender was authenticated before."""
+    """The latest report of every worker; its sender is already authenticated."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._jobs: dict[str, dict[int, _Record]] = {}
 
     def take_report(self, uid: str, worker_id: int, report: Report) -> bool:
-        """Take in a report; return whether it is worth looking at the job again.
+        """Store a report; return whether the operator should examine the job again now.
 
-        How far the training is and how busy the workers are can wait for the next look, but for its
-        first steps, for how long they take, and for when enough is known of this world.
+        Progress and utilization can wait for the next pass, except a job's first steps, their
+        duration, and the moment when enough is measured in this world.
         """
         now = self._clock()
         record = self._remembered(uid, worker_id)
@@ -62,14 +62,14 @@ class Agents:
         self._remembered(uid, worker_id).num_polls += 1
 
     def let_go(self, uid: str, worker_id: int) -> None:
-        """Note that a poll was answered or lost: silence counts from now on."""
+        """Note that a poll was answered or lost: the time of silence starts now."""
         record = self._jobs.get(uid, {}).get(worker_id)
         if record is not None:
             record.num_polls = max(record.num_polls - 1, 0)
             record.heard_at = self._clock()
 
     def too_old(self, uid: str, worker_id: int) -> bool:
-        """Note a report refused for its wire version; return whether that is news."""
+        """Note that a report was refused for its wire version; return whether that is new."""
         record = self._remembered(uid, worker_id)
         was_old, record.is_old, record.heard_at = record.is_old, True, self._clock()
         return not was_old
@@ -90,12 +90,12 @@ class Agents:
         )
 
     def speaks_old_wire(self, uid: str, worker_id: int) -> bool:
-        """Whether its last report was refused for its version."""
+        """Whether a worker's last report was refused for its wire version."""
         record = self._jobs.get(uid, {}).get(worker_id)
         return record is not None and record.is_old
 
     def keep(self, uid: str, worker_ids: Collection[int]) -> None:
-        """Forget all other workers of a job: a number whose pod is made again starts anew."""
+        """Forget all other workers of a job: if a worker's pod is created again, it starts anew."""
         job = self._jobs.get(uid)
         if job is None or job.keys() <= set(worker_ids):
             return
@@ -118,7 +118,7 @@ class Agents:
 
 
 def _first_news(report: Report) -> tuple[bool, bool]:
-    """Return which news of a starting job is in a report: steps, and their duration."""
+    """Return whether a report of a starting job has steps, and their duration."""
     progress = report.progress
     if progress is None:
         return False, False

@@ -1,7 +1,6 @@
 """CPU and memory of workers whose scripts report no steps, from metrics.k8s.io, as an HPA does.
 
-It is asked about such jobs only, and rarely: a metrics server measures pods once in a quarter of a
-minute, or in a whole one.
+Only such jobs are asked about, and rarely: a metrics server measures pods every 15 to 60 s.
 """
 
 import asyncio
@@ -26,19 +25,21 @@ from spotrun.state.world_members import world_number
 log = logging.getLogger(__name__)
 
 IGNORED_SECONDS = 300.0
-"""Usage is ignored this long after a change of the world, while processes start, load and compile;
-an HPA ignores the CPU of a new pod as long. A script with `Run` has reported a step by then."""
+"""Usage is ignored for this long after a change of the world, while processes start, load and
+compile; an HPA ignores the CPU of a new pod for the same time. A script with `Run` has reported a
+step by then."""
 ASK_SECONDS = 60.0
 REFUSED_SECONDS = 600.0
-"""A cluster that serves no such API, or does not let us ask, seldom will a minute later."""
+"""The pause if a cluster does not serve the API or refuses access: that rarely changes within a
+minute."""
 KEPT_SECONDS = 300.0
-"""The last answer counts this long while no other one comes."""
-_LOOK_SECONDS = 5.0  # for jobs about which to ask
+"""The last answer counts for this long if no new one comes."""
+_LOOK_SECONDS = 5.0  # between checks for jobs to ask about
 _DECODER = msgspec.json.Decoder(PodMetricsObject)
 
 
 class Usage:
-    """The usage of such jobs, asked for while `follow` runs; `pods_of` are a job's own."""
+    """The usage of such jobs, asked for while `follow` runs; `pods_of` returns a job's own pods."""
 
     def __init__(
         self,
@@ -53,11 +54,11 @@ class Usage:
         self._wake = wake
         self._pods_of = pods_of
         self._jobs: dict[Key, SilentJob] = {}
-        self._obstacle = ""  # why there was no answer last
+        self._obstacle = ""  # why the last question got no answer
         self._refused_until = float("-inf")
 
     def added_to(self, job: JobSnapshot) -> JobSnapshot:
-        """Return a job with its workers' usage, if no agent reports it; else as it is."""
+        """Return a job with its workers' usage if no agent reports steps; else unchanged."""
         key, now = Key(job.namespace, job.name), self._clock()
         if not reports_no_steps(job):
             self.forget(key)
@@ -85,7 +86,7 @@ class Usage:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def refresh(self) -> None:
-        """Ask about each such job, if it is time to."""
+        """Ask about each such job for which it is time."""
         for key, job in list(self._jobs.items()):
             if not job.incomparable and self._clock() >= max(job.ask_at, self._refused_until):
                 await self._ask(key, job)
@@ -118,16 +119,16 @@ class Usage:
         return [one for one in found if one is not None]
 
     def _do_without(self, error: KubeError) -> None:
-        """Ask again in a minute after no answer, later after a refusal."""
+        """Ask again in a minute if there was no answer, later if it was a refusal."""
         if isinstance(error, NotFound | Forbidden):
             self._refused_until = self._clock() + REFUSED_SECONDS
         before, self._obstacle = self._obstacle, _advice(error)
         if not before:
-            log.info("jobs whose scripts report no steps cannot be sized: %s", self._obstacle)
+            log.info("cannot size jobs whose scripts report no steps: %s", self._obstacle)
 
 
 def _read(item: msgspec.Raw) -> PodMetricsObject | None:
-    """Read one entry; None for one that cannot be read: it spoils no other."""
+    """Read one entry; None if it cannot be read, so that the others still count."""
     try:
         read: PodMetricsObject = decode(_DECODER, item)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The share that a worker uses of its CPU and memory, by metrics.k8s.io. Pure."""
+"""The share of its CPU and memory that a worker uses, from metrics.k8s.io. Pure."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from spotrun.wire import Utilization
 
 
 def allowance(pod: PodObject) -> Resources:
-    """Return the limits of the container that trains, else its requests, else nothing."""
+    """Return the limits of the container that trains, else its requests, else zero."""
     trainer = _trainer(pod)
     if trainer is None:
         return NOTHING

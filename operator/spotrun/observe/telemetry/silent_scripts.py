@@ -1,7 +1,7 @@
-"""Jobs whose workers report no steps, and other facts to size them by. Pure.
+"""Jobs whose workers report no steps, and other facts by which to size them. Pure.
 
-A script that does not train through `Run` reports nothing. If its job is in mode Auto, what is left
-to size it by is the CPU and memory of its pods.
+A script that does not train through `Run` reports nothing. If its job is in mode Auto, only the CPU
+and memory of its pods are left to size it by.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ _KEPT_SAMPLES = 5
 
 
 def reports_no_steps(job: JobSnapshot) -> bool:
-    """Whether a world trains whose size is ours to find, and none of its scripts reports steps."""
+    """Whether a world trains whose size the operator chooses, and no script of it reports steps."""
     if job.spec.scaling_mode is not ScalingMode.AUTO or job.status.phase in FINISHED:
         return False
     members, present = training(job.status), world_number(job.status)
@@ -39,16 +39,16 @@ def _is_silent(worker: Worker, present: int) -> bool:
 
 
 def incomparable(job: JobSnapshot, pods: Iterable[PodObject]) -> str:
-    """Return why the usage of its pods fits none of the job's targets; empty if it fits one."""
+    """Return why the pods' usage fits none of the job's targets; empty if it fits one."""
     resources = [target.resource for target in targets(job)]
     if set(resources) == {TargetResource.GPU}:
-        return "metrics.k8s.io knows nothing of GPUs: give a target for CPU or Memory"
+        return "metrics.k8s.io does not measure GPUs: give a target for CPU or Memory"
     whole = [allowance(pod) for pod in pods]
     if not whole or any(_part(one, resource) > 0 for one in whole for resource in resources):
         return ""
     return (
-        "the container that trains has neither limit nor request of what there is a target for, "
-        "so what it uses is a share of nothing: give it one"
+        "the container that trains has neither a limit nor a request for a resource with a "
+        "target, so its usage cannot be compared with the target: give it a request or a limit"
     )
 
 
@@ -61,7 +61,7 @@ def _part(whole: Resources, resource: TargetResource) -> float:
 class Sample:
     """The usage of a pod at some time."""
 
-    timestamp: str  # as it was measured: the same one twice is one
+    timestamp: str  # of the measurement: two samples with the same one are the same
     used: Utilization
 
 
@@ -73,7 +73,7 @@ class SilentJob:
     world_number: int
     settled_at: float  # before that, nothing is concluded
     ask_at: float
-    incomparable: str = ""  # why there is no need to ask
+    incomparable: str = ""  # why asking would not help
     heard_at: float = float("-inf")
     samples: dict[str, deque[Sample]] = field(default_factory=dict)  # by the pod's UID
 
@@ -90,7 +90,7 @@ class SilentJob:
     def take(
         self, measured: Iterable[PodMetricsObject], pods: Iterable[PodObject], now: float
     ) -> None:
-        """Take in an answer; a pod that is not in it is unknown from now on."""
+        """Store an answer; the usage of a pod that is not in it becomes unknown."""
         by_name = {one.metadata.name: one for one in measured}
         before, self.samples, self.heard_at = self.samples, {}, now
         for pod in pods:

@@ -1,8 +1,8 @@
-"""Steps of a worker by its reports, smoothed: medians over windows that do not overlap.
+"""Steps of a worker from its reports, smoothed: medians over windows that do not overlap.
 
-A report carries the median of the last 20 steps. Right after a world has formed these are still
-steps of the one before, and the first ones of the new one are slow; so the first window begins ten
-steps later. A median over windows leaves outliers out.
+A report carries the median of the last 20 steps. Right after a world has formed, these are still
+steps of the previous world, and the first steps of the new world are slow; so the first window
+begins ten steps later. A median over windows ignores outliers.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ class Windows:
         self._reading: Reading | None = None  # until there is another window
 
     def take(self, progress: Progress, utilization: Utilization) -> bool:
-        """Take in a report; return whether enough windows have come together."""
+        """Process a report; return whether it completes enough windows."""
         if progress.world_number != self._world_number or progress.step < self._first.step:
             self._world_number, self._first = progress.world_number, progress
             self._next_step = progress.step + IGNORED_STEPS + WINDOW_STEPS

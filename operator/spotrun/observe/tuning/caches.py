@@ -54,13 +54,13 @@ class TuningCaches(ReflectorOwner):
 
     @property
     def known(self) -> list[TuningSnapshot]:
-        """The searches that were read and still exist, each without its trials' jobs."""
+        """The searches that were read and still exist, without the jobs of their trials."""
         reads = [(key, search) for key, (_, search) in list(self._read.items())]
         exist = self.objects.get
         return [one for key, one in reads if one is not None and exist(*key) is not None]
 
     def snapshot(self, key: Key) -> TuningSnapshot | None:
-        """Return a search and what is known of its trials; None if there is none to decide."""
+        """Return a search and the known facts about its trials; None if there is none to decide."""
         found = self.objects.get(*key)
         if found is None:
             self._read.pop(key, None)
@@ -109,7 +109,7 @@ def metrics_of(state: JobState) -> dict[str, tuple[int, float]]:
 
 
 def read_search(found: TuningObject) -> TuningSnapshot | None:
-    """Read a search; None for one that cannot be read, of which nothing is done or forgotten."""
+    """Read a search; None if it cannot be read: then nothing is done for it, or forgotten."""
     meta = found.metadata
     try:
         spec = TuningJobSpec.model_validate_json(bytes(found.spec), by_alias=True, by_name=False)

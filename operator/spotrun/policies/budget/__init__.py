@@ -1,1 +1,1 @@
-"""Budgets: what is left, what may be spent per hour, and what happens at the limit."""
+"""Budgets: how much is left, how much may be spent per hour, and what happens at the limit."""

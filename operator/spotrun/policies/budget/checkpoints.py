@@ -1,4 +1,4 @@
-"""The plan of saves within `checkpoint.budgetUsd`: it travels with the answers to workers."""
+"""The plan of saves within `checkpoint.budgetUsd`: the operator's answers to workers contain it."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,9 +21,9 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import reported_progress, world_members
 
 FAILURES_PER_HOUR = 0.01
-"""Scripts, drivers and machines fail as well: once in four days is assumed, and not measured."""
+"""Scripts, drivers and machines fail as well: once in four days is assumed, not measured."""
 _SAME = 1.1
-"""A plan stands while the best interval is not further from its own."""
+"""A plan is kept while the best interval differs from its own by no more than this factor."""
 
 
 def plan_saves(view: View, status: JobState) -> JobState:
@@ -50,7 +50,7 @@ def plan_saves(view: View, status: JobState) -> JobState:
 
 
 def _facts(view: View, status: JobState, checkpoint: Checkpoint) -> SaveFacts | None:
-    """Return what the choice depends on; None before a checkpoint was measured."""
+    """Return the facts on which the choice depends; None before a checkpoint was measured."""
     sums, members = status.accumulators.storage, world_members(view, status)
     rate = float(bill(view, status).usd_per_hour.exact)
     if sums is None or not sums.stored_bytes or not sums.checkpoints or not members or not rate:
@@ -71,8 +71,8 @@ def _facts(view: View, status: JobState, checkpoint: Checkpoint) -> SaveFacts | 
 def _losses_per_hour(view: View, members: Iterable[Worker]) -> float:
     """Return how often no copy of the state is left.
 
-    A job with one copy loses it with any of its workers. Several copies are lost where a pool takes
-    all its nodes at once, which its rate counts once.
+    A job with one copy loses it with any of its workers. Several copies are lost if a pool takes
+    all its nodes at once, which the rate of the pool counts once.
     """
     members = list(members)
     rates = [_rate(view, worker) for worker in members]
@@ -95,7 +95,7 @@ def _stands(plan: SavingPlan | None, chosen: Strategy) -> bool:
 
 
 def _whole_seconds(chosen: Strategy) -> int:
-    """Return the interval as it is stored: a job may ask for 500ms."""
+    """Return the interval as it is stored, at least 1 s: a job may ask for 500ms."""
     return max(int(chosen.every_seconds), 1)
 
 
@@ -105,10 +105,10 @@ def _why(chosen: Strategy, budget: Usd, wanted: int) -> str:
     lost = Usd(Decimal(f"{chosen.lost_work_usd:.2f}"))
     words = f"a save every {every}, {kept}: {chosen.usd} a month of {budget}"
     if not chosen.is_within:
-        words += ", which is not enough: the least that saves everything is that"
+        words += ", which is not enough: no cheaper plan saves everything, so raise budgetUsd"
     elif chosen.is_rarer:
-        words += "; more often the requests would cost more than that"
-    return f"{words}. Work that losses undo is expected to cost {lost} a month"
+        words += "; the requests of more frequent saves would exceed the budget"
+    return f"{words}. Work that is lost and done again is expected to cost {lost} a month"
 
 
 def _numbers(facts: SaveFacts) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The limits of a budget: no unknown price is paid, and no more per hour than is allowed.
 
-Where pools have no price, whether one has come to be known, or has fallen, shows only once there
-are workers. So a job that is held back for it is tried again after a while, in the smallest world.
+If pools have no price, only running workers show whether a price is known by now, or has fallen.
+So a job that is held back for its price is tried again after some time, in the smallest world.
 """
 
 from bisect import bisect_right
@@ -29,14 +29,14 @@ from spotrun.state.stored.statements import Condition
 from spotrun.state.view import View
 
 UNPRICED_SECONDS = 30.0
-"""A controller that annotates nodes with their price does so a moment after they have joined."""
+"""A controller that annotates nodes with their price does so shortly after they have joined."""
 RETRY_SECONDS = 600.0
-"""Prices that change within this are not worth the start of a world."""
+"""A price change within this time is not worth the start of a world."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict on the budget, and what follows from it."""
+    """A verdict on the budget, and its consequences."""
 
     reason: Reason
     message: str
@@ -61,7 +61,7 @@ def on_price(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict
 
 
 def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
-    """No more per hour than is allowed: fewer workers, or none where not even the fewest fit."""
+    """Keep to maxUsdPerHour: with fewer workers, or with none if the smallest world costs more."""
     if budget.max_usd_per_hour is None:
         return None
     still = _still(view, status, Reason.RATE_LIMITED)
@@ -71,7 +71,7 @@ def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict 
     fewest = smallest(view.job.effective_workers)
     least = least_rate(view, status)
     if size < fewest or (least is not None and least > limit):
-        message = f"the fewest workers, {fewest}, cost more than {limit}: raise maxUsdPerHour"
+        message = f"the smallest world ({fewest} workers) costs over {limit}: raise maxUsdPerHour"
         return Verdict(Reason.RATE_LIMITED, message, is_within=False, holds_back=True)
     known = view.tightest_limit
     if known is not None and known.reason is Reason.RATE_LIMITED:
@@ -80,7 +80,7 @@ def on_rate(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict 
 
 
 def rate_limit(view: View) -> SizeLimit | None:
-    """Keep to the workers that maxUsdPerHour can pay, and to as many of them on what stays."""
+    """Limit the workers, and how many of them are stable, to what maxUsdPerHour can pay."""
     budget, workers = view.job.spec.budget, view.job.effective_workers
     if budget is None or budget.max_usd_per_hour is None:
         return None
@@ -88,22 +88,22 @@ def rate_limit(view: View) -> SizeLimit | None:
     paid = size_within(view, status, budget, bill(view, status))
     size = largest(workers, max(paid, smallest(workers)))
     if size < view.limited_size:
-        why = f"{limit} allow {paid} workers at present prices"
+        why = f"maxUsdPerHour {limit} pays for {paid} workers at present prices"
         return SizeLimit(Reason.RATE_LIMITED, size, max_stable_workers(view, limit, size), why)
     most = max_stable_workers(view, limit, view.limited_size)
     return None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
 
 
 def size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
-    """Return how many workers may stay or come: one answer for all policies that ask at a look."""
+    """Return how many workers may stay or come: the same for all policies in one pass."""
     whole = view.unlimited or view
     return whole.once("size within", (), lambda: _size_within(whole, status, budget, now))
 
 
 def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int:
-    """Return how many fit; until a price is known no more than the fewest are tried.
+    """Return how many workers fit; until a price is known, no more than the fewest are tried.
 
-    Who leaves is paid until then, so a replacement may have to wait.
+    A worker that leaves is paid until it has ended, so its replacement may have to wait.
     """
     assert budget.max_usd_per_hour is not None, "there is a limit"
     limit, book = UsdPerHour.of(budget.max_usd_per_hour), status.accumulators.rates
@@ -123,7 +123,7 @@ def _size_within(view: View, status: JobState, budget: Budget, now: Bill) -> int
 
 
 def price_wake_after_seconds(view: View, budget: Budget, now: Bill) -> float | None:
-    """Return when a price that is not known yet is waited for no more."""
+    """Return when the operator stops waiting for a price that is not known yet."""
     if budget.unpriced is Unpriced.ALLOW:
         return None
     waits = (UNPRICED_SECONDS - _age_seconds(view, worker) for worker in now.unpriced)
@@ -142,7 +142,7 @@ _OF_PRICES = frozenset({Reason.PRICE_UNKNOWN, Reason.RATE_LIMITED})
 
 
 def _still(view: View, status: JobState, reason: Reason) -> Verdict | None:
-    """Return what holds the job back already; None if the spec has changed or a retry is due."""
+    """Return the verdict that already holds the job back; None after a new spec or at a retry."""
     stated = find(status, ConditionType.WITHIN_BUDGET)
     if stated is None or not is_held(status) or stated.reason != reason.value:
         return None
@@ -157,7 +157,7 @@ def _stated_seconds(view: View, stated: Condition) -> float:
 
 
 def _rates(workers: list[Worker], book: Book) -> list[UsdPerHour]:
-    """Return what each costs now; workers of unknown price are not counted."""
+    """Return the present cost of each worker per hour; workers of unknown price are left out."""
     charges = (book.get(worker.worker_id) for worker in workers)
     return [known[-1].usd_per_hour for known in charges if known]
 

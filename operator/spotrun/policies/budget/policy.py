@@ -1,8 +1,8 @@
 """The budget: at its limit a checkpoint is saved, and then the job is held back or ended.
 
-What that last checkpoint and the end of the workers may cost is held back all the time, so that
-what is spent stays within the limit. Who was stopped goes on once the limit is above what was spent
-and held back: without the latter the job would be stopped at once again.
+The cost of that last checkpoint and of the end of the workers is reserved all the time, so that the
+job spends no more than the limit. A job that was stopped continues once the limit is above the sum
+of what was spent and reserved: with a lower limit, the job would be stopped again at once.
 """
 
 from dataclasses import replace
@@ -34,15 +34,15 @@ from spotrun.state.snapshot import grace_seconds_of
 from spotrun.state.stored.cost import Cost
 from spotrun.state.view import FINISHED, View
 
-_LATE_SECONDS = 60  # what workers were told last may be so old: it is written once a minute
+_LATE_SECONDS = 60  # workers may know a time that is this old: it is written once a minute
 _LEAST_WARNING = timedelta(seconds=90)
-"""No worker is told to stop sooner than this: until then it hears more, if the operator is
-there."""
-_SHORTEST_SECONDS = 0.001  # a moment is rounded down, and then not quite there
+"""No worker is told to stop sooner than this: if the operator runs, the worker gets a newer time
+before that."""
+_SHORTEST_SECONDS = 0.001  # the time of a wake-up is rounded down, so it may come too early
 
 
 def keep_budget(view: View, status: JobState) -> JobState:
-    """Say whether the job is within its budget; hold it back, or end it, once it is not."""
+    """State whether the job is within its budget; hold it back, or end it, once it is not."""
     budget = view.job.spec.budget
     if status.phase in FINISHED:
         return status
@@ -61,7 +61,7 @@ def keep_budget(view: View, status: JobState) -> JobState:
 def keep_limit(view: View, status: JobState) -> JobState:
     """Hold the job back once `maxCostUsd` is reached, or end it; what holds it already stays.
 
-    For a job that cannot be decided: nothing is asked of nodes that it could have.
+    This is for a job that cannot be decided: possible nodes and their prices play no part.
     """
     budget = view.job.spec.budget
     if status.phase in FINISHED or budget is None:
@@ -74,7 +74,7 @@ def keep_limit(view: View, status: JobState) -> JobState:
 
 
 def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
-    """Show how much of the budget is used, and until when workers go on by themselves."""
+    """Show how much of the budget is used, and until when workers continue by themselves."""
     budget = view.job.spec.budget
     percent = stops = None
     if budget is not None and budget.max_cost_usd is not None:
@@ -90,7 +90,7 @@ def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
 
 
 def is_spent(view: View, status: JobState) -> bool:
-    """Whether the limit is reached at which a job is held back, what its end costs included."""
+    """Whether the job has reached the limit that holds it back, including the cost of its end."""
     budget = view.job.spec.budget
     verdict = _on_limit(view, status, budget, bill(view, status)) if budget is not None else None
     return verdict is not None and verdict.holds_back
@@ -117,7 +117,7 @@ def budget_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def budget_news(view: View, status: JobState) -> tuple[Announce, ...]:
-    """The warning that has just come due: of several levels the highest says it all."""
+    """Return the warning for a level that was just crossed: of several, only the highest."""
     budget = view.job.spec.budget
     if budget is None or budget.max_cost_usd is None:
         return ()
@@ -127,12 +127,12 @@ def budget_news(view: View, status: JobState) -> tuple[Announce, ...]:
     if not levels:
         return ()
     rate = status.cost.usd_per_hour or NO_RATE
-    message = f"{levels[-1]}% of the budget is used: {after} of {limit}; now {rate} is spent"
+    message = f"{levels[-1]}% of the budget is used: {after} of {limit}; the job now costs {rate}"
     return (Announce(Reason.BUDGET_WARNING, message, is_warning=True),)
 
 
 def _shown(cost: Cost) -> Usd:
-    """Return what is spent, as status shows it: on workers, and on their checkpoints."""
+    """Return the money spent, as status shows it: for workers, and for their checkpoints."""
     storage = cost.storage.usd if cost.storage is not None else None
     return (cost.usd or NO_USD) + (storage or NO_USD)
 
@@ -147,14 +147,14 @@ def _on_limit(view: View, status: JobState, budget: Budget, now: Bill) -> Verdic
     if budget.on_exceeded is OnExceeded.WARN:
         return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False)
     message += (
-        f", and {kept} are kept for the last checkpoint and the end of the workers: to go on, set "
-        f"budget.maxCostUsd above {(now.spent_usd + kept).amount}"
+        f", and {kept} are kept for the last checkpoint and the end of the workers: to continue, "
+        f"set budget.maxCostUsd above {(now.spent_usd + kept).amount}"
     )
     return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
 
 
 def _follow(view: View, status: JobState, budget: Budget, verdict: Verdict, now: Bill) -> JobState:
-    """Say the verdict, and do as it says."""
+    """State the verdict, and apply it."""
     status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
     kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:MAX_MESSAGE_CHARS]
     status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
@@ -163,16 +163,16 @@ def _follow(view: View, status: JobState, budget: Budget, verdict: Verdict, now:
 
 def _within(budget: Budget, now: Bill) -> Verdict:
     if budget.max_cost_usd is None:
-        return Verdict(Reason.TRAINING, "what is spent per hour is below maxUsdPerHour")
+        return Verdict(Reason.TRAINING, "the job costs less per hour than maxUsdPerHour")
     limit = Usd.of(budget.max_cost_usd)
     levels = levels_crossed(Usd(-1), now.spent_usd, limit, budget.warn_at_percent)
     if levels:
-        return Verdict(Reason.BUDGET_WARNING, f"{levels[-1]}% of {limit} or more is spent")
-    return Verdict(Reason.TRAINING, f"what is spent and kept back is below {limit}")
+        return Verdict(Reason.BUDGET_WARNING, f"at least {levels[-1]}% of {limit} is spent")
+    return Verdict(Reason.TRAINING, f"the money spent and reserved is below {limit}")
 
 
 def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
-    """Return the part of the limit kept for an orderly end; none if the budget only warns."""
+    """Return the part of the limit reserved for an orderly end; none if the budget only warns."""
     if budget.on_exceeded is OnExceeded.WARN:
         return Usd()
     known = status.accumulators.reserved_usd if is_held(status) else None
@@ -184,14 +184,14 @@ def _reserve(view: View, rate: UsdPerHour) -> Usd:
 
 
 def end_usd(spec: TrainingJobSpec, rate: UsdPerHour) -> Usd:
-    """Return the part of a job's budget that is kept for its last checkpoint and its end."""
+    """Return the part of a job's budget that is reserved for its last checkpoint and its end."""
     checkpoint_seconds = CHECKPOINT_SECONDS if spec.checkpoint is not None else 0.0
     ending_seconds = grace_seconds_of(spec) + _LATE_SECONDS
     return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(ending_seconds))
 
 
 def _reserving(view: View, status: JobState, verdict: Verdict, now: Bill) -> JobState:
-    """Remember what was kept back when the limit was reached, for as long as it holds the job."""
+    """Remember the reserve at the time the limit was reached, while the limit holds the job."""
     sums, kept = status.accumulators, None
     if verdict.reason is Reason.BUDGET_EXCEEDED and verdict.holds_back:
         known = sums.reserved_usd if is_held(status) else None
@@ -210,7 +210,7 @@ def _held(status: JobState, *, holds: bool) -> JobState:
 
 
 def _ended(view: View, status: JobState, budget: Budget, verdict: Verdict) -> JobState:
-    """End a job that says so, once its last checkpoint is saved or cannot be."""
+    """End a job with onExceeded Fail, once its last checkpoint is saved or cannot be saved."""
     is_over = verdict.reason is Reason.BUDGET_EXCEEDED and budget.on_exceeded is OnExceeded.FAIL
     if not is_over or not view.is_time_sure:
         return status

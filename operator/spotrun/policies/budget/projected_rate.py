@@ -1,6 +1,6 @@
 """The cost per hour of workers that are still to come, by the prices of their pools.
 
-Without it a job would be given nodes again and again, only for their price to be seen.
+Without it, a job would get nodes again and again, only to find that their price is too high.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from spotrun.state.view import View
 
 
 def least_rate(view: View, status: JobState) -> UsdPerHour | None:
-    """Return the rate of the smallest world; None: some of it is there, or no price is known."""
+    """Return the rate of the smallest world; None if a worker exists, or if no price is known."""
     if view.staying:
         return None
     places = missing(view, status, smallest(view.job.effective_workers))
@@ -32,9 +32,9 @@ def least_rate(view: View, status: JobState) -> UsdPerHour | None:
 
 
 def max_stable_workers(view: View, limit: UsdPerHour, size: int) -> int | None:
-    """Return how many of a world may be on capacity that stays, the others on spot; None: unknown.
+    """Return how many workers of a world may be stable, the others on spot; None: no limit known.
 
-    What is not allowed to be paid is not asked for: spot is waited for instead.
+    The operator does not ask for stable workers beyond the limit: it waits for spot instead.
     """
     spot, stable = view.once_unlimited("least rates", (), lambda: _least_rates(view))
     if spot is None or stable is None or stable * size <= limit:
@@ -47,13 +47,13 @@ def max_stable_workers(view: View, limit: UsdPerHour, size: int) -> int | None:
 
 
 def least_worker_rate(view: View) -> UsdPerHour | None:
-    """Return what a worker that is to come costs where it is cheapest; None: no price is known."""
+    """Return the lowest rate of a worker that is still to come; None: no price is known."""
     rates = view.once_unlimited("least rates", (), lambda: _least_rates(view))
     return min((rate for rate in rates if rate is not None), default=None)
 
 
 def _least_rates(view: View) -> tuple[UsdPerHour | None, UsdPerHour | None]:
-    """Return what a worker costs where it is cheapest, on spot and on capacity that stays."""
+    """Return the lowest rates of a worker: on spot, and on stable capacity."""
     job, found = view.job, offered(view)
     there = [pool for pool in found.stable if to_be_had(view, pool)]
     return _least(job, found.spot), _least(job, there or found.stable)
@@ -64,11 +64,11 @@ def rate_of_missing(
 ) -> UsdPerHour:
     """Return what a world of that size would cost beyond the workers that have nodes.
 
-    Who is only asked for is not looked at: else asking would change the answer. Where nobody knows
-    what a worker will cost it is `unknown`.
+    Workers without a node are ignored: otherwise asking for one would change the answer. A worker
+    whose cost is not known costs `unknown`.
     """
     most = max_stable_workers(view, limit, size)
-    # Sizes are tried one after the other, and mostly it is the same look at the same workers.
+    # Sizes are tried one after the other, and most of them share the same view of placed workers.
     placed = view.once(("placed", most), (), lambda: _placed(view, most))
     places = Counter(missing(placed, status, size))
     prices = {place: _cheapest(placed.job, place) for place in places}
@@ -77,7 +77,7 @@ def rate_of_missing(
 
 
 def _placed(view: View, most: int | None) -> View:
-    """The job without those who wait for a node, with so many on capacity that stays."""
+    """Return the view without workers that wait for a node, with at most so many stable workers."""
     limit = None if most is None else SizeLimit(Reason.RATE_LIMITED, stable_workers=most)
     waiting = {worker.worker_id for worker in view.staying if worker.node is None}
     if not waiting:
@@ -88,13 +88,13 @@ def _placed(view: View, most: int | None) -> View:
 
 
 def _cheapest(job: JobSnapshot, place: Placed) -> UsdPerHour | None:
-    """Return the cost of a worker asked from there; None: it may go anywhere, or is unknown."""
+    """Return the cost of a worker from a place; None if it may go anywhere, or is unknown."""
     pools = (job.market.pool(name) for name in place.required)
     return _least(job, [pool for pool in pools if pool is not None])
 
 
 def _least(job: JobSnapshot, pools: Iterable[PoolFacts]) -> UsdPerHour | None:
-    """Return what a worker costs in the cheapest of them; None: unknown."""
+    """Return the cost of a worker in the cheapest of these pools; None: unknown."""
     known = _all_known(_of_a_worker(job, pool) for pool in pools)
     return min(known, default=None) if known is not None else None
 

@@ -1,1 +1,1 @@
-"""The cost of a job so far, and what that says: workers' lives and the prices of their time."""
+"""The cost of a job so far, from the lifetimes of its workers and the prices of that time."""

@@ -1,9 +1,9 @@
-"""Workers whose pod nobody shows: it is hidden, or gone without a word of when it ended.
+"""Workers whose pod the operator does not see: it is hidden, or gone without a known end.
 
-When such a worker got its node is not known any more. What it had cost when the cost was stored
-last is: what was shown of the job, less what the others had cost by then. From then on it costs its
-last price, until its charge was noted to end, or its pod was missed. Of one that went while no
-operator watched it is not known how long it ran on: what was shown stays.
+It is not known any more when such a worker got its node. But it is known what it had cost when the
+cost was stored last: the shown cost of the job, less the cost of the others by then. From then on
+the worker costs its last price, until the recorded end of its charge, or until its pod was missed.
+If its pod went while no operator ran, it is not known how long it ran on: the shown cost stays.
 """
 
 from collections.abc import Mapping
@@ -21,21 +21,21 @@ from spotrun.state.view import View
 
 
 def absent(view: View, status: JobState) -> Mapping[int, Spent]:
-    """Return what each of them has cost that is not settled, by worker id."""
+    """Return the cost of each absent worker that is not settled, by worker id."""
     found = view.once("absent", (), lambda: _absent(view))
     if not found:
-        return found  # as nearly always
+        return found  # the usual case
     settled = status.settled
     return {worker_id: spent for worker_id, spent in found.items() if worker_id not in settled}
 
 
 def vanished(view: View, status: JobState) -> Mapping[int, Spent]:
-    """Return the same of those whose pod is known to be gone."""
+    """Return the same for workers whose pod is known to be gone."""
     return {n: spent for n, spent in absent(view, status).items() if n in view.job.vanished}
 
 
 def absent_rate(view: View, status: JobState) -> UsdPerHour:
-    """Return what those cost per hour that may run on."""
+    """Return the cost per hour of absent workers that may still run."""
     last, over = _last_charges(view), view.job.vanished.keys() | noted_ends(view).keys()
     return sum((last[n].usd_per_hour for n in absent(view, status) if n not in over), NO_RATE)
 
@@ -55,7 +55,7 @@ def _absent(view: View) -> dict[int, Spent]:
 
 
 def _last_charges(view: View) -> Mapping[int, Charge]:
-    """Return what each of them cost last, as it was stored."""
+    """Return the last stored charge of each absent worker."""
 
     def find() -> dict[int, Charge]:
         status = view.job.status
@@ -67,10 +67,10 @@ def _last_charges(view: View) -> Mapping[int, Charge]:
 
 
 def _shown(view: View, shown_at: datetime) -> Usd:
-    """Return what they had cost together when the cost was stored last.
+    """Return what absent workers had cost together when the cost was stored last.
 
-    The ends of the others' charges are those that were known then. What less they turn out to owe
-    is no debt of those who are absent, but a correction.
+    The ends of the others' charges are those that were known then. If the others turn out to owe
+    less, the absent workers do not owe the difference: it is a correction.
     """
     status = view.job.status
     sums, shown = status.accumulators, status.cost.usd or NO_USD
@@ -83,7 +83,7 @@ def _shown_at(view: View) -> datetime:
 
 
 def _seconds_since(view: View, worker_id: int, shown_at: datetime) -> Decimal:
-    """Return for how long a worker has cost something since then."""
+    """Return for how many seconds a worker has cost something since the shown cost."""
     missed_at = view.job.vanished.get(worker_id, view.now) or shown_at
     end = min(missed_at, noted_ends(view).get(worker_id, missed_at))
     return max(seconds_between(shown_at, end), Decimal(0))

@@ -1,6 +1,6 @@
 """The cost of a job: its workers' shares of their nodes, for as long as they have them.
 
-What a worker costs is a function of when it began and ended and of the prices in between, so it
+The cost of a worker depends only on when it began and ended and on the prices in between, so it
 does not matter how often it is computed, or by which operator.
 """
 
@@ -20,7 +20,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
 
-_SHOWN_PLACES = 4  # of a sum that people read; what is added up is exact
+_SHOWN_PLACES = 4  # decimal places of a shown sum; the sums that are added up are exact
 
 Money = TypeVar("Money", Usd, UsdPerHour)
 
@@ -30,13 +30,13 @@ class Bill:
     """The cost of a job by now, and its cost per hour."""
 
     usd: Usd
-    spot_usd: Usd  # of that
+    spot_usd: Usd  # the part of `usd` for spot
     by_pool: ByPool  # the same as `usd`
     usd_per_hour: UsdPerHour
-    running: tuple[Worker, ...]  # that cost something now, at a known price or not
-    unpriced: tuple[Worker, ...]  # those of them whose price is unknown
-    is_known: bool  # whether any price ever was
-    is_complete: bool  # whether it is all there is to pay
+    running: tuple[Worker, ...]  # workers that cost something now, at a known price or not
+    unpriced: tuple[Worker, ...]  # the running workers whose price is unknown
+    is_known: bool  # whether any price was ever known
+    is_complete: bool  # whether it contains the cost of all workers
     storage_usd: Usd = NO_USD  # of checkpoints in an object store; not in `usd`
 
     @property
@@ -46,7 +46,7 @@ class Bill:
 
 
 def bill(view: View, status: JobState) -> Bill:
-    """Add up what is settled and what is not."""
+    """Add up the settled and the unsettled cost."""
     sums = status.accumulators
     now = view.once_unlimited(
         "bill", (sums.rates, status.settled), lambda: _unsettled_bill(view, status)
@@ -63,7 +63,7 @@ def bill(view: View, status: JobState) -> Bill:
 
 
 def _unsettled_bill(view: View, status: JobState) -> Bill:
-    """Add up what is not settled: most policies ask for it, and few change it."""
+    """Add up the cost that is not settled: most policies ask for it, and few change it."""
     book, workers = status.accumulators.rates, unsettled(view, status)
     total = sum(absent(view, status).values(), priced(view, workers, book))
     ends = all_ends(view)
@@ -81,7 +81,7 @@ def _unsettled_bill(view: View, status: JobState) -> Bill:
 
 
 def charged(sums: Accumulators, spent: Spent) -> Accumulators:
-    """Add a cost to the sums, so that it is not computed anew."""
+    """Add a cost to the sums, so that it is not computed again."""
     by_pool = added(sums.by_pool, spent.by_pool) if spent.by_pool else sums.by_pool
     spot_usd = (sums.spot_usd or NO_USD) + spent.spot_usd
     return replace(
@@ -93,7 +93,7 @@ def charged(sums: Accumulators, spent: Spent) -> Accumulators:
 
 
 def to_show(money: Money) -> Money:
-    """Return the money rounded as people want to read it."""
+    """Return the money rounded for people."""
     return type(money)(round(money.exact, _SHOWN_PLACES)).as_stored
 
 

@@ -1,6 +1,6 @@
-"""The cost of a job by the CapacityPools of its nodes, of which status has room for a few.
+"""The cost of a job by the CapacityPools of its nodes; status has room for a few pools.
 
-A charge is noted under the name by which it is told for ever, so no sum falls when others come.
+A charge keeps the name under which it was first stored, so no pool's sum falls when others come.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class Names:
 
     @cached_property
     def _own(self) -> frozenset[str]:
-        """Return the pools with a name of their own: they keep it; others follow by alphabet."""
+        """Return the pools shown by name: those that already are, then others by alphabet."""
         charged = {charge.pool for charges in self.book.values() for charge in charges}
         known = (charged | self.sums.by_pool.keys()) - {"", OTHER_POOLS}
         here = {worker.node.pool for worker in self.workers if worker.node is not None} - {""}

@@ -1,6 +1,6 @@
-"""Corrections: what later findings change in a cost that was shown is noted and announced.
+"""Corrections: if later findings change a cost that was shown, that is recorded and announced.
 
-What was shown of a job's cost, less its corrections, never falls.
+The shown cost of a job, less its corrections, never falls.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from spotrun.state.view import View
 
 _LEAST_ANNOUNCED = Usd(Decimal("0.01"))
 _LATE_SECONDS = 5
-"""Ends are told in whole seconds, and a moment late: such corrections are in the status alone."""
+"""Ends are known in whole seconds and a little late: such corrections are only in the status."""
 
 
 def note_ends(view: View, status: JobState) -> JobState:
-    """Note when the charge of lost workers ended; a worker found to have run on pays for it."""
+    """Record when lost workers' charges ended; a worker found to have run on is charged for it."""
     sums, known = status.accumulators, noted_ends(view)
     ends = _ends(view, status)
     if ends == known:
@@ -38,7 +38,7 @@ def note_ends(view: View, status: JobState) -> JobState:
 
 
 def corrected(status: JobState, now: Bill) -> JobState:
-    """Add to the corrections by how much less is owed than was shown before."""
+    """Add to the corrections how much less the job owes than was shown before."""
     sums, before = status.accumulators, status.cost
     corrections = sums.corrected_usd or NO_USD
     shown = (before.usd or NO_USD) - (before.corrected_usd or NO_USD)
@@ -49,7 +49,7 @@ def corrected(status: JobState, now: Bill) -> JobState:
 
 
 def with_parts(cost: Cost, spot_usd: Usd, by_pool: ByPool) -> Cost:
-    """Show how much of a job's cost is spot's, and each pool's, and by how much that has fallen."""
+    """Show the cost of spot and of each pool, and by how much these sums have fallen."""
     spot, before = to_show(spot_usd), {one.pool: one for one in cost.by_pool}
     emptied = sorted(before.keys() - by_pool.keys())[: max(MOST_SHOWN_POOLS - len(by_pool), 0)]
     pools = tuple(
@@ -65,23 +65,23 @@ def with_parts(cost: Cost, spot_usd: Usd, by_pool: ByPool) -> Cost:
 
 
 def correction_news(view: View, status: JobState) -> tuple[Announce, ...]:
-    """An event for a correction that somebody would notice."""
+    """Return an event for a correction that is large enough to notice."""
     cost, before = status.cost, view.job.status.cost
     change = (cost.corrected_usd or NO_USD) - (before.corrected_usd or NO_USD)
     usual = (before.usd_per_hour or NO_RATE).over(_LATE_SECONDS)
     if before.usd is None or abs(change.exact) < max(_LEAST_ANNOUNCED, usual).exact:
         return ()
     why = (
-        "workers had run on while nothing was heard of their nodes"
+        "workers had run on while their nodes sent nothing"
         if change > NO_USD
-        else "workers had ended, or prices had fallen, before that was known"
+        else "workers had ended, or prices had fallen, before the operator knew it"
     )
     words = f"the cost shown is corrected by {change} to {cost.usd or NO_USD}: {why}"
     return (Announce(Reason.COST_CORRECTED, words),)
 
 
 def _with_change(sums: Accumulators, change: Usd) -> Accumulators:
-    """Add to what later findings have changed."""
+    """Add a change to the corrections."""
     return replace(sums, corrected_usd=((sums.corrected_usd or NO_USD) + change).as_stored)
 
 
@@ -93,13 +93,13 @@ def _pool_shown(name: str, before: PoolCost | None, usd: Usd) -> PoolCost:
 
 
 def _fallen(before: Usd | None, corrected: Usd | None, usd: Usd) -> Usd | None:
-    """Return the corrections of a sum together with its fall, if it has fallen."""
+    """Return the corrections of a sum, including its fall if it has fallen."""
     less = (before or NO_USD) - usd
     return ((corrected or NO_USD) - less).as_stored if less > NO_USD else corrected
 
 
 def _ends(view: View, status: JobState) -> Ends:
-    """Return the ends of the workers that have stopped costing and cannot be settled yet."""
+    """Return the ends of workers that no longer cost anything and cannot be settled yet."""
     known = noted_ends(view)
     found = {
         worker_id: known[worker_id] for worker_id in absent(view, status) if worker_id in known
@@ -113,7 +113,7 @@ def _ends(view: View, status: JobState) -> Ends:
 
 
 def _paid_late(view: View, status: JobState, known: Ends) -> Usd:
-    """Return what workers have cost after their charge was said to have ended."""
+    """Return what workers have cost after the recorded end of their charge."""
     book, total = status.accumulators.rates, NO_USD
     for worker_id, noted in known.items():
         worker = view.by_worker_id.get(worker_id)

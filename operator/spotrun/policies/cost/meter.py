@@ -1,4 +1,4 @@
-"""The meter: it notes what workers cost that have just got a node, or whose price has changed."""
+"""The meter: it records the price of workers that have just got a node, and changed prices."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from spotrun.state.view import View
 
 
 def meter(view: View, status: JobState) -> JobState:
-    """Note new prices; an older price is kept for as long as it may be asked for."""
+    """Record new prices; older prices are kept while they may still be needed and have room."""
     sums, workers = status.accumulators, unsettled(view, status)
     known = sums.rates
     changed = dict(_changes(view, Names(sums, known, workers), known, workers))
@@ -39,9 +39,10 @@ def meter(view: View, status: JobState) -> JobState:
 
 
 def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
-    """The few whose charge has ended have room of their own: they may be found to have run on.
+    """Shorten the charges of running and of ended workers apart.
 
-    Of those whose pods nobody shows, nothing is added up.
+    The few whose charge has ended have room of their own: they may be found to have run on. The
+    charges of absent workers are not shortened.
     """
     starts = {worker.worker_id: started_at(worker) or EVER for worker in workers}
     over = {
@@ -57,9 +58,9 @@ def _shortened(view: View, exact: Book, workers: Sequence[Worker]) -> Book:
 def _changes(
     view: View, names: Names, book: Book, workers: Sequence[Worker]
 ) -> Iterator[tuple[int, Charges]]:
-    """The workers whose charges are not as they were noted, with all of these."""
+    """Yield the workers whose charges differ from the recorded ones, with all their charges."""
     on_node: dict[str, list[Worker]] = {}
-    made: dict[Hashable, Charges] = {}  # what those share who cost the same
+    made: dict[Hashable, Charges] = {}  # shared by workers that cost the same
     ends = all_ends(view)
     for worker in workers:
         node, known = worker.node, book.get(worker.worker_id, NO_CHARGES)
@@ -84,11 +85,11 @@ def _changes(
 
 
 def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) -> Charges:
-    """Return the charges with changes before the worker's end that are only seen now.
+    """Return the charges with price changes before the worker's end that are only seen now.
 
-    With whom it shared the node then is not known any more, but its share was the same.
+    It is not known any more which workers were on the node then, but the share was the same.
     """
-    assert worker.node is not None, "it was on one"
+    assert worker.node is not None, "the worker was on a node"
     history = worker.node.prices
     charges, before = list(known), history.at(since)
     for moment, price in history.changes:
@@ -102,30 +103,30 @@ def _followed(known: Charges, worker: Worker, since: datetime, end: datetime) ->
 
 
 def shares_of(workers: Sequence[Worker]) -> tuple[Decimal, ...]:
-    """Return the share of the node that each worker on it has."""
+    """Return the share of their node that each of these workers has."""
     if len(workers) == 1:
         return (_share(workers[0].pod.requests, _allocatable(workers[0])),)
     return normalised([_share(worker.pod.requests, _allocatable(worker)) for worker in workers])
 
 
 def _allocatable(worker: Worker) -> Resources:
-    assert worker.node is not None, "it is on one"
-    assert worker.node.allocatable is not None, "which is known"
+    assert worker.node is not None, "the worker is on a node"
+    assert worker.node.allocatable is not None, "its resources are known"
     return worker.node.allocatable
 
 
 def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: Names) -> Charges:
-    """Return the known charges, and what has changed since.
+    """Return the known charges, and the changes since then.
 
-    A price that becomes known late counts from the beginning: until then nothing was said. One that
-    nobody knows any more goes on as it was. Another pool counts from when it is seen: what was told
-    of the one before stays.
+    A price that becomes known late counts from the worker's start, because no price was shown
+    before. A price that is no longer known continues as it was. Another pool counts from when it is
+    seen: what was charged to the pool before stays.
     """
-    assert worker.node is not None, "it is on one"
+    assert worker.node is not None, "the worker is on a node"
     history, start, pool = worker.node.prices, started_at(worker) or view.now, worker.node.pool
     is_same_pool = bool(known) and pool in {"", known[-1].pool}
     if is_same_pool and _is_seen(history, share, known[-1], start, view.now):
-        return known  # as nearly always
+        return known  # the usual case
     charges, is_spot = list(known), worker.node.capacity is Capacity.SPOT
     pool = known[-1].pool if is_same_pool else names.of(pool)
     changes = history.between(max(start, known[-1].since) if known else start, view.now)
@@ -145,9 +146,9 @@ def _charges(view: View, worker: Worker, share: Decimal, known: Charges, names: 
 
 
 def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, ...]:
-    """Return what, besides its share, decides about the charges that are added to those known."""
+    """Return all that, besides the share, decides which charges are added to the known ones."""
     node, start = worker.node, started_at(worker) or view.now
-    assert node is not None, "it is on one"
+    assert node is not None, "the worker is on a node"
     history, is_spot = node.prices, node.capacity is Capacity.SPOT
     begin = max(start, known[-1].since) if known else start
     new = history.between(begin, view.now)
@@ -157,7 +158,7 @@ def _since_known(view: View, worker: Worker, known: Charges) -> tuple[Hashable, 
 def _is_seen(
     history: PriceHistory, share: Decimal, last: Charge, start: datetime, now: datetime
 ) -> bool:
-    """Whether the newest price is charged already, and none came between."""
+    """Whether the newest price is charged already, and no other price came in between."""
     changed_at, price = history.changes[-1]
     before = history.changes[-2][0] if len(history.changes) > 1 else EVER
     if price is None or changed_at > now or before > max(last.since, start):
@@ -172,7 +173,7 @@ def _share(requests: Resources, allocatable: Resources) -> Decimal:
 
 @lru_cache(maxsize=4096)
 def _rate(price: UsdPerHour, share: Decimal) -> UsdPerHour:
-    """Return the rate as exactly as status holds it."""
+    """Return the rate with the digits that status stores."""
     return UsdPerHour((price * share).decimal)
 
 

@@ -1,4 +1,4 @@
-"""Whether every price is known, and in words that help where one is not."""
+"""Whether every price is known, and messages that say what to do if one is not."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _ALL_KNOWN = "every worker's price is known"
 
 
 def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
-    """Say whether the sums are sums of everything; silent until a worker has a node."""
+    """State whether the sums are complete; called only once a worker has or had a node."""
     kind = ConditionType.PRICING_COMPLETE
     if now.is_complete:
         wrong = unreadable_prices(now.running)
@@ -25,12 +25,12 @@ def state_pricing(view: View, status: JobState, now: Bill) -> JobState:
         number = f"{len(now.unpriced)} of {len(now.running)} workers"
         message = f"the price of {number} is unknown: {why_unpriced(now.unpriced)}"
     else:
-        message = "some time of workers that have ended was of unknown price; it is in no sum"
+        message = "workers that have ended had no known price for a time; that time is in no sum"
     return state(view, status, kind, Reason.PRICE_UNKNOWN, message[:MAX_MESSAGE_CHARS], holds=False)
 
 
 def why_unpriced(workers: tuple[Worker, ...]) -> str:
-    """Say what is missing for the first of them, and where to write it."""
+    """Return what is missing for the price of the first of these workers, and where to set it."""
     node = next((worker.node for worker in workers if worker.node is not None), None)
     if node is None or node.allocatable is None:
         return "their nodes are not known yet"
@@ -38,7 +38,7 @@ def why_unpriced(workers: tuple[Worker, ...]) -> str:
 
 
 def unreadable_prices(workers: Iterable[Worker]) -> str:
-    """Say what is wrong with the first price that a node of theirs states; empty: nothing."""
+    """Return the first error in a price that a node of these workers states; empty: none."""
     nodes = (worker.node for worker in workers)
     found = (unreadable(node.stated_price, node.name) for node in nodes if node is not None)
     return next(filter(None, found), "")

@@ -1,4 +1,4 @@
-"""The cost of a job's workers so far, by the ledger."""
+"""The cost of a job's workers so far, computed with the ledger."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ def priced(view: View, workers: Iterable[Worker], book: Book) -> Spent:
 def priced_by(
     by: datetime, workers: Iterable[Worker], book: Book, ends: Mapping[int, datetime | None]
 ) -> Spent:
-    """Return the cost of workers by a moment, with the ends of charges that were known then."""
+    """Return the cost of workers by a moment, with these ends of their charges."""
     ledger = Ledger()
     for worker in workers:
         start, end = started_at(worker), min(ends.get(worker.worker_id) or by, by)
@@ -28,7 +28,7 @@ def priced_by(
 
 
 def spent_between(charges: Charges, start: datetime, end: datetime) -> Spent:
-    """Return the cost of a worker of these prices; nothing if start to end is no time."""
+    """Return the cost of a worker at these prices; nothing if the end is not after the start."""
     ledger = Ledger()
     ledger.add(charges, start, end)
     return ledger.total()

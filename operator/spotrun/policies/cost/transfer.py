@@ -1,4 +1,4 @@
-"""Traffic of steps between zones: an estimate beside a job's cost, and never part of it."""
+"""The traffic of steps between zones: an estimate shown beside a job's cost, never part of it."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -12,18 +12,18 @@ from spotrun.state.view import View
 from spotrun.state.world_members import world_members
 
 _MOST_BYTES_PER_SECOND = 400 * 10**9
-"""Steps and bytes are counted by those who send them; no node sends more (3,200 Gbit/s)."""
+"""The workers themselves report steps and bytes; no node sends more than this (3,200 Gbit/s)."""
 
 
 def with_transfer(
     sums: Accumulators, view: View, status: JobState, steps: int, elapsed_seconds: Decimal
 ) -> Accumulators:
-    """Add what so many steps have sent, done twice or not: traffic is paid each time."""
+    """Add the traffic of so many steps, also of repeated ones: traffic is paid each time."""
     sent, workers = view.job.sync_bytes_per_step, view.job.spec.workers
     if sent is None or steps == 0:
         return sums
     num_bytes = min(steps * int(sent), int(elapsed_seconds * _MOST_BYTES_PER_SECOND))
-    # Where several workers hold one copy of the model, each adds its part up with its likes.
+    # If several workers hold one copy of the model, each part has a ring of its own.
     places, apart = [_place(worker) for worker in world_members(view, status)], workers.per_replica
     rings = [places[first::apart] for first in range(apart)]
     apiece = view.job.processes

@@ -22,11 +22,11 @@ from spotrun.state.stored.cost import Accumulators
 from spotrun.state.view import View
 
 _EVERY = timedelta(seconds=60)
-"""The cost is written as often; a gang has hundreds of nodes."""
+"""The cost is written this often as well; a gang may have hundreds of nodes."""
 
 
 def count_idle(view: View, status: JobState) -> JobState:
-    """Add what was idle since the last time: now and then, and before a worker is settled."""
+    """Add the idle cost since the last time: once a minute, and before a worker is settled."""
     sums, workers = status.accumulators, unsettled(view, status)
     since, nodes = sums.idle_as_of, _own_nodes(view, workers)
     if not nodes:
@@ -60,11 +60,11 @@ def _own_nodes(view: View, workers: Iterable[Worker]) -> Mapping[str, Sequence[W
 
 
 def _unused(view: View, nodes: Iterable[Sequence[Worker]], since: datetime | None) -> Usd:
-    """Add up what is left of nodes; of the many where nobody has come or gone together."""
+    """Add up the unused parts of nodes; the many nodes without a change are computed together."""
     total, left = NO_USD, dict[Fraction, list[tuple[UsdPerHour, timedelta]]]()
     for workers in nodes:
         node, shares = workers[0].node, shares_of(workers)
-        assert node is not None, "they are on one"
+        assert node is not None, "the workers are on a node"
         if since is None or not _is_as_before(view, workers, since):
             total += _idle(view, workers, shares, since)
         elif part := _left(shares):
@@ -81,7 +81,7 @@ def _idle(
     view: View, workers: Sequence[Worker], shares: Sequence[Decimal], since: datetime | None
 ) -> Usd:
     node = workers[0].node
-    assert node is not None, "they are on one"
+    assert node is not None, "the workers are on a node"
     came_at, used_at = _came_at(view, workers)
     is_new = since is None or used_at > since
     start = came_at if is_new or since is None else since
@@ -94,7 +94,7 @@ def _idle(
 
 
 def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> bool:
-    """Whether nobody has come or gone: what is left of the node cost the same all the time."""
+    """Whether no worker has come or gone: the unused part of the node was the same all the time."""
     ends = all_ends(view)
     for one in workers:
         if (started_at(one) or view.now) > since or ends[one.worker_id] is not None:
@@ -103,7 +103,7 @@ def _is_as_before(view: View, workers: Iterable[Worker], since: datetime) -> boo
 
 
 def _left_at(view: View, workers: Sequence[Worker]) -> datetime | None:
-    """Return when the last of them ended; None while one is there."""
+    """Return when the last of these workers ended; None while one still runs."""
     ends = [ended_at(view, worker) for worker in workers]
     known = [end for end in ends if end is not None]
     return max(known) if len(known) == len(ends) else None
@@ -114,7 +114,7 @@ def _came_at(view: View, workers: Sequence[Worker]) -> tuple[datetime, datetime]
     first = min(workers, key=lambda worker: started_at(worker) or view.now)
     used_at, node, asked_at = started_at(first) or view.now, first.node, first.pod.created_at
     if node is None or node.created_at is None or asked_at is None or node.created_at < asked_at:
-        return used_at, used_at  # it was there already, and is nobody's in particular
+        return used_at, used_at  # the node was there before, so it did not come for this job
     return min(node.created_at, used_at), used_at
 
 

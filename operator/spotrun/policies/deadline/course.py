@@ -1,4 +1,4 @@
-"""The course of a job to its deadline: durable progress, usable time, its own measurements."""
+"""The course of a job to its deadline: durable progress, usable time and its own measurements."""
 
 import math
 from datetime import datetime, timedelta
@@ -17,15 +17,15 @@ from spotrun.state.view import View
 from spotrun.state.world_members import has_arrived, some_unheard, training_set, world_number
 
 PRIOR_CHANGEOVER_SECONDS = 600.0
-"""The changeover that is assumed until this job's own are known: a node, a large image and a model
-take 6 min in a published measurement (SkyNomad, NSDI'27), and some clouds are slower."""
+"""The changeover that is assumed until this job has measured its own: a node, a large image and a
+model take 6 min in a published measurement (SkyNomad, NSDI'27), and some clouds are slower."""
 _OWN_WEIGHT = 0.3
 """The weight of the newest changeover in the running mean."""
 _NEARLY_ALL = 0.9
 
 
 def course(view: View, status: JobState) -> Course | None:
-    """Return where the job is on its way; None without a deadline, or while its work is unknown."""
+    """Return the job's course; None without a deadline, or while its total work is unknown."""
     parts = (status.pace, status.progress, status.checkpoint, status.world)
     return view.once("course", parts, lambda: _course(view, status))
 
@@ -53,14 +53,14 @@ def _course(view: View, status: JobState) -> Course | None:
 
 
 def total_steps(status: JobState) -> int | None:
-    """The steps of the whole training; None while the trainer does not say."""
+    """The steps of the whole training; None while the trainer does not report them."""
     return status.progress.total_steps
 
 
 def full_step_seconds(view: View, status: JobState) -> float | None:
-    """Return how long a step takes, or would take, at the wanted size; None before it was measured.
+    """Return the duration of a step at the wanted size; None before it was measured.
 
-    What was measured at another size is taken to scale with the number of workers.
+    A duration that was measured at another size is scaled by the number of workers.
     """
     pace = status.pace
     if pace.step_seconds is None:
@@ -70,13 +70,13 @@ def full_step_seconds(view: View, status: JobState) -> float | None:
 
 
 def full_size(view: View) -> int:
-    """The wanted size, also while no more are asked for than can train."""
+    """The wanted size, also while the job asks for fewer workers because of lacking capacity."""
     limits = (one for one in view.limits if one.reason is not Reason.WAITING_FOR_CAPACITY)
     return within(view.job.effective_workers, limits)
 
 
 def changeovers(pace: Pace) -> tuple[float, float]:
-    """Return the seconds of a changeover, as a rule and at most in nine of ten cases."""
+    """Return the usual seconds of a changeover, and the most in nine of ten cases."""
     own = pace.changeovers
     if not own:
         return PRIOR_CHANGEOVER_SECONDS, PRIOR_CHANGEOVER_SECONDS
@@ -88,9 +88,9 @@ def changeovers(pace: Pace) -> tuple[float, float]:
 
 
 def works(view: View, status: JobState, worker: Worker) -> bool:
-    """Whether a worker trains: what it needed to begin is behind it.
+    """Whether a worker trains: it has finished all that it needed before it began.
 
-    To a new leader it trains as status says, until its agent has come over.
+    For a new leader the status decides, until the worker's agent has reported to it.
     """
     if worker.worker_id not in training_set(status):
         return False

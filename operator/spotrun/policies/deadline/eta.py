@@ -1,7 +1,7 @@
-"""The end of the training, as far as it is known: at the present pace, in steps that stay.
+"""The expected end of the training: at the present pace, rounded so that it rarely changes.
 
-It is unknown while nobody trains or tells of steps: how long a job waits for capacity, a budget or
-its user nobody can say. Only a schedule says when it lets a job go on.
+It is unknown while no worker trains or reports steps: how long a job waits for capacity, a budget
+or its user is not known. Only a schedule says when it lets a job continue.
 """
 
 import math
@@ -19,24 +19,24 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
 _SAME_SHARE = 0.1
-"""A time that moves by less than this part of what is left stays as it was said. One that moves by
-more goes half of the way: steps that are measured long and short by turns then leave it alone."""
+"""If the expected end moves by less than this part of what is left, the shown one stays. If it
+moves by more, the shown one moves half the way, so that varying step times change it rarely."""
 _OTHER_SHARE = 0.5
-"""A forecast that moves by more than this part has changed, and is written at once."""
+"""A forecast that moves by more than this part moves all the way at once."""
 _SAME_SECONDS = 60.0
 _STEPS_SECONDS = (60, 300, 900, 3600, 21_600)
 _STEP_SHARE = 0.02
 """The time is given in the largest of these steps that is no more than this part of what is
 left."""
 _LEAST_USEFUL = 0.5
-"""This part of the time counts as useful at least: the first losses of a job say little of the
-others."""
+"""The least part of the time that counts as useful: a job's first losses say little about later
+ones."""
 _LONGEST_SECONDS = 10 * 365 * 86_400.0
-"""An end that lies further ahead is no forecast."""
+"""An end that is further away is not shown."""
 
 
 def foresee_end(view: View, status: JobState) -> JobState:
-    """Say when the training ends; a time that was said stays while it is nearly right."""
+    """Set the expected end of the training; a shown time stays while it is nearly right."""
     progress = status.progress
     if progress == NO_PROGRESS:
         return status
@@ -71,7 +71,7 @@ def _end(view: View, status: JobState) -> datetime | None:
 
 
 def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float | None:
-    """Return how long so many workers train on, with losses as so far; None: unknown."""
+    """Return how long so many workers still train, with losses as so far; None: unknown."""
     progress, pace, saved = status.progress, status.pace, status.checkpoint
     if not progress.total_steps or pace.step_seconds is None:
         return None
@@ -83,7 +83,7 @@ def _left_seconds(status: JobState, size: int, *, is_in_memory: bool) -> float |
 
 
 def _useful_share(status: JobState) -> float:
-    """The part of the time that bought new steps, not stalls or steps done again."""
+    """The part of the money that bought new steps, not stalls or steps done again."""
     sums = status.accumulators
     useful, lost = sums.useful_usd, sums.lost_work_usd
     if useful is None or lost is None:
@@ -107,7 +107,7 @@ def _halfway(shown: datetime, end: datetime, now: datetime) -> datetime:
 
 
 def _rounded(end: datetime, now: datetime) -> datetime:
-    """Round up to a step that fits how far it is ahead."""
+    """Round the end up to a step that is small compared with the time that is left."""
     left_seconds = (end - now) / timedelta(seconds=1)
     fitting = (step for step in reversed(_STEPS_SECONDS) if step <= _STEP_SHARE * left_seconds)
     step = next(fitting, _STEPS_SECONDS[0])

@@ -14,21 +14,21 @@ from spotrun.state.world_members import reported_progress, training, world_membe
 
 _KEPT = 10
 _NEWS = 0.05
-"""A step that takes longer or shorter by less than this part is no reason to write."""
+"""A change of the step time by less than this part is no reason to write."""
 
 
 def measure_pace(view: View, status: JobState) -> JobState:
-    """Take over what those who train say of their steps, and how long the new ones took."""
+    """Store the step time that workers report, and the changeover time of new workers."""
     new = _with_steps(view, status, status.pace)
-    if view.job.spec.deadline is not None or view.job.market.pools:  # else nobody asks
+    if view.job.spec.deadline is not None or view.job.market.pools:  # otherwise it is not used
         new = _with_changeovers(view, status, new)
     return status if new is status.pace else replace(status, pace=new)
 
 
 def launched_at(view: View, worker: Worker) -> datetime | None:
-    """Return when a worker began to cost: with its node, or with its place on one that was there.
+    """Return when a worker began to cost: with its node, or with its place on an existing one.
 
-    A node joins the cluster only some time after it was launched, and is paid for that as well.
+    A node joins the cluster only some time after its launch, and that time is paid as well.
     """
     made, node = worker.pod.created_at, worker.node
     if made is None or node is None or node.created_at is None or node.created_at <= made:
@@ -52,9 +52,9 @@ def _with_steps(view: View, status: JobState, old: Pace) -> Pace:
 
 
 def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
-    """Each worker is measured once, when it first trains: waiting for others is none of its time.
+    """Measure each worker once, when it first trains: its wait for other workers does not count.
 
-    Of several that came together the slowest counts, for the world began with it.
+    Of several workers that came together, the slowest counts, because the world began with it.
     """
     last = -1 if old.measured is None else old.measured
     new = [worker for worker in world_members(view, status) if worker.worker_id > last]
@@ -66,7 +66,7 @@ def _with_changeovers(view: View, status: JobState, old: Pace) -> Pace:
 
 
 def _took_seconds(view: View, status: JobState, worker: Worker) -> float | None:
-    """Return its time from launch to readiness, and from the order to begin until it trained."""
+    """Return a worker's time from launch to readiness, plus from the order to begin to training."""
     agent, world, launched = worker.agent, status.world, launched_at(view, worker)
     if agent is None or agent.ready_seconds is None or launched is None:
         return None

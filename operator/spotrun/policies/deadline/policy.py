@@ -1,4 +1,4 @@
-"""The deadline: once it has passed the job ends if it says so; else it goes on."""
+"""The deadline: once it has passed, the job ends if its spec says so; otherwise it continues."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from spotrun.state.view import FINISHED, View
 
 
 def finishes_by(view: View) -> datetime | None:
-    """The moment by which the job should be finished; None without a deadline."""
+    """The time by which the job should be finished; None without a deadline."""
     deadline, start = view.job.spec.deadline, view.job.created_at
     if deadline is None:
         return None
@@ -20,12 +20,12 @@ def finishes_by(view: View) -> datetime | None:
 
 
 def keep_deadline(view: View, status: JobState) -> JobState:
-    """Say that the deadline has passed, and end the job if that was asked for."""
+    """State that the deadline has passed, and end the job if its spec says so."""
     moment, deadline = finishes_by(view), view.job.spec.deadline
     if moment is None or deadline is None or status.phase in FINISHED or view.now < moment:
         return status
     reason, kind = Reason.DEADLINE_MISSED, ConditionType.ON_SCHEDULE
-    message = f"the job should have been finished by {moment:%Y-%m-%dT%H:%M:%SZ}"
+    message = f"the job did not finish before its deadline, {moment:%Y-%m-%dT%H:%M:%SZ}"
     status = state(view, status, kind, reason, message, holds=False)
     if deadline.on_missed is not OnMissed.FAIL or not view.is_time_sure:
         return status
@@ -34,7 +34,7 @@ def keep_deadline(view: View, status: JobState) -> JobState:
 
 
 def deadline_wake_after_seconds(view: View, _status: JobState) -> float | None:
-    """Return when the deadline has passed; None without one."""
+    """Return the seconds until the deadline; None without one."""
     moment = finishes_by(view)
     return None if moment is None else (moment - view.now).total_seconds()
 

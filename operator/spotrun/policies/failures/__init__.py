@@ -1,1 +1,1 @@
-"""Failures and hangs of the training, and how soon it is tried again."""
+"""Failures and hangs of the training, and how long the operator waits before the next attempt."""

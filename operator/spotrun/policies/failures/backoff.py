@@ -15,7 +15,7 @@ def pause_after(failures: int) -> timedelta:
 
 
 def pause_seconds(view: View, retry_at: datetime | None) -> float | None:
-    """Return how long a pause still is; None if there is none."""
+    """Return how many seconds are left of a pause; None if there is no pause."""
     if retry_at is None or retry_at <= view.now:
         return None
     return (retry_at - view.now) / timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""The count of failures: one more, one taken back, one that was the refusal of a size."""
+"""The count of failures: add one, take one back, or treat one as the refusal of a size."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -20,18 +20,18 @@ from spotrun.state.view import View
 from spotrun.state.world_members import training, world_number
 
 FORGIVEN_AFTER = timedelta(hours=1)
-"""After this much durable progress since the last failure the count starts afresh."""
+"""After this much durable progress since the last failure the count starts again at zero."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure, in the words of the first who said so."""
+    """A failure, with the message of the worker that reported it first."""
 
     reason: Reason
     exit_code: int | None
     message: str
     node: str | None = None
-    follows: bool = False  # of a peer's end or silence; so its node is not to blame
+    follows: bool = False  # caused by a peer's end or silence, so its node is not blamed
 
 
 def count(view: View, status: JobState, failure: Failure) -> JobState:
@@ -58,7 +58,7 @@ def count(view: View, status: JobState, failure: Failure) -> JobState:
 
 
 def put_cause(view: View, status: JobState, failure: Failure) -> JobState:
-    """Put the cause in the place of the last failure, which is counted and followed from it."""
+    """Replace the last failure, which is counted already, by the failure that caused it."""
     sizes = status.restarts.sizes
     if status.restarts.last_world == world_number(status):
         sizes = _sizes_after(status, failure)
@@ -67,12 +67,12 @@ def put_cause(view: View, status: JobState, failure: Failure) -> JobState:
     status = replace(
         status, restarts=replace(with_last_failure(status.restarts, failure), sizes=sizes)
     )
-    why = f"the last failure followed from {failure.reason}: {failure.message}"
+    why = f"the last failure was caused by {failure.reason}: {failure.message}"
     return record(view, status, "Restart", why[:MAX_MESSAGE_CHARS], {})
 
 
 def _sizes_after(status: JobState, failure: Failure) -> TriedSizes:
-    """Return what a failure tells of sizes: nothing, where only another's end was noticed."""
+    """Return what a failure says about sizes: nothing if the worker only noticed a peer's end."""
     known = status.restarts.sizes
     if failure.follows:
         return known
@@ -84,19 +84,19 @@ def _sizes_after(status: JobState, failure: Failure) -> TriedSizes:
 def _refused(
     view: View, status: JobState, failure: Failure, sizes: TriedSizes, num_counted: int
 ) -> JobState:
-    """Take back what is counted of this refusal: the failure before, and maybe this one."""
+    """Take back the failures that this refusal caused: the one before, and maybe this one."""
     restarts = status.restarts
     forgiven = replace(
         restarts,
         failures=max(restarts.count - num_counted, 0),
         counted_since=view.now,
-        retry_at=view.now + FIRST_PAUSE,  # by then the job is known to keep to its size
+        retry_at=view.now + FIRST_PAUSE,  # by then the job keeps to its size
         last_world=world_number(status),
         last_reason=Reason.SIZE_REFUSED.value,
         last_exit_code=None,
         last_message=failure.message[:MAX_DETAIL_CHARS],
         last_follows=False,
-        blamed=restarts.blamed[:-1],  # by the failure before; who only noticed this one is not
+        blamed=restarts.blamed[:-1],  # by the failure before; noticing one blames no node
         sizes=sizes,
     )
     why = why_held(forgiven)
@@ -105,7 +105,7 @@ def _refused(
 
 
 def with_last_failure(restarts: Restarts, failure: Failure) -> Restarts:
-    """Return the restarts with a failure as the last one; who only noticed it is not blamed."""
+    """Return the restarts with this failure as the last; noticing a failure blames no node."""
     code = failure.exit_code
     guilty = (failure.node,) if failure.node and not failure.follows else ()
     return replace(
@@ -119,9 +119,9 @@ def with_last_failure(restarts: Restarts, failure: Failure) -> Restarts:
 
 
 def take_back(view: View, status: JobState, cause: Reason) -> JobState:
-    """Take back the last failure, for it followed from what the platform did.
+    """Take back the last failure, because the platform caused it.
 
-    If that was taken for the refusal of a size, the failure before it counts again.
+    If it was taken for the refusal of a size, the failure before it counts again.
     """
     restarts, sizes, blamed = status.restarts, status.restarts.sizes, status.restarts.blamed
     if restarts.last_reason == Reason.SIZE_REFUSED:
@@ -139,7 +139,7 @@ def take_back(view: View, status: JobState, cause: Reason) -> JobState:
         sizes=without_suspicion(sizes),
     )
     status = replace(status, restarts=forgiven)
-    why = f"the failure followed from {cause}: {cause.purpose}"
+    why = f"the failure was caused by {cause}: {cause.purpose}"
     return record(view, status, "Forgive", why, {"failures": str(failures)})
 
 
@@ -151,6 +151,6 @@ def _is_forgiven(status: JobState) -> bool:
 
 
 def _blamed_before(restarts: Restarts) -> tuple[str, ...]:
-    """Return who was blamed before the last failure; a standstill and who noticed blame nobody."""
+    """Return the nodes blamed before the last failure; hangs and noticed failures blame no node."""
     none_blamed = restarts.last_reason == Reason.HUNG or restarts.last_follows
     return restarts.blamed if none_blamed else restarts.blamed[:-1]

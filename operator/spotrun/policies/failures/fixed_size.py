@@ -1,11 +1,11 @@
-"""Scripts that work at one size only: their refusal of another one is no failure.
+"""Scripts that work at one size only: if they refuse another size, this is no failure.
 
-A configuration that says how many nodes there are, or a checkpoint that only as many processes can
-load, ends a script at its start whenever the world has another size, as after an interruption. The
-error is the same at each start. So the second such start in a row, at a size that never trained
-while another one did, is a refusal: the job keeps to the size that trained last. It does so once;
-from then on every failure counts, so a script that fails at that size, too, still uses up its
-restarts.
+Some scripts have a configuration that fixes the number of nodes, or a checkpoint that only the same
+number of processes can load. Such a script fails at its start whenever the world has another size,
+for example after an interruption, each time with the same error. So if a script fails twice in a
+row with the same error at a size that never trained, while another size did, this is a refusal: the
+job keeps to the size that trained last. This happens once. From then on every failure counts, so a
+script that fails at that size too still uses up its restarts.
 """
 
 import re
@@ -30,11 +30,11 @@ _SAYS_NOTHING = re.compile(
     r"|exit code #|a training process failed)?"
     r"([:;] (its log says why|it printed nothing))?"
 )
-"""An end without a word of the script's own: it is the same whatever the cause."""
+"""A message without any text of the script itself: it is the same for every cause."""
 
 
 def note_size(view: View, status: JobState) -> JobState:
-    """Remember the size at which a plain script trains; forget a refusal that holds no more."""
+    """Remember the size at which a plain script trains; forget a refusal that no longer applies."""
     known = status.restarts.sizes
     found = known if known.template == view.job.template else NO_SIZES
     if found.held is not None and view.job.held_size is None:
@@ -45,16 +45,16 @@ def note_size(view: View, status: JobState) -> JobState:
 
 
 def after_steps(known: TriedSizes, size: int, template: str) -> TriedSizes:
-    """Return what is known of a script's sizes once it trains at one: its last start was well."""
+    """Return the knowledge of a script's sizes once it trains at one: its last start succeeded."""
     others = tuple(one for one in known.trained if one != size)
     trained = (*others, size)[-MOST_TRIED_SIZES:]
     return without_suspicion(replace(known, trained=trained, template=template))
 
 
 def after_failed_start(known: TriedSizes, size: int, message: str) -> TriedSizes:
-    """Return what is known of a script's sizes once a start at one has failed.
+    """Return the knowledge of a script's sizes once a start at one has failed.
 
-    Size 0 is no start: no world stood. Words that fit any cause are not recognised again.
+    Size 0 is no start: there was no world. A message that fits any cause is never compared.
     """
     if known.held is not None or not size:
         return known
@@ -67,31 +67,31 @@ def after_failed_start(known: TriedSizes, size: int, message: str) -> TriedSizes
 
 
 def without_suspicion(known: TriedSizes) -> TriedSizes:
-    """Return what is known without the failed start at a size, unless that is refused for good."""
+    """Return what is known without the failed start, unless its size is refused permanently."""
     return known if known.held is not None else replace(known, suspect=None, error=None)
 
 
 def is_refusal(before: TriedSizes, after: TriedSizes) -> bool:
-    """Whether it was found just now that the script refuses a size."""
+    """Whether this pass found out that the script refuses a size."""
     return before.held is None and after.held is not None
 
 
 def is_on_probation(known: TriedSizes) -> bool:
-    """Whether the next start tells if the script refuses this size: one more than the limit."""
+    """Whether the next start, allowed beyond the limit, shows if the script refuses this size."""
     return known.suspect is not None and known.held is None
 
 
 def why_held(restarts: Restarts) -> str:
-    """Say what was refused, and what to write."""
+    """Describe which size was refused, and what to set."""
     known = restarts.sizes
     is_last = restarts.last_reason == Reason.SIZE_REFUSED
     said = restarts.last_message if is_last else known.error
     size = known.held
     return (
-        f"the script fails to start with {known.suspect} workers, twice in the same words, and "
-        f"trained with {size}: the job waits for {size}, and counts no failure. Write "
-        f"workers.min = workers.max = {size}, or in workers.sizes the numbers that it takes; an "
-        f"argument for the number of nodes can be $GROUP_WORLD_SIZE. It said: {said}"
+        f"the script failed twice to start with {known.suspect} workers, with the same error, and "
+        f"it trained with {size}: the job waits for {size}, and counts no failure. Set workers.min "
+        f"= workers.max = {size}, or list in workers.sizes the numbers that the script accepts; an "
+        f"argument for the number of nodes can be $GROUP_WORLD_SIZE. The error was: {said}"
     )[:MAX_MESSAGE_CHARS]
 
 
@@ -105,7 +105,7 @@ def say_size(view: View, status: JobState) -> JobState:
 
 
 def size_news(view: View, status: JobState) -> tuple[Announce, ...]:
-    """Tell once that the job keeps to a size."""
+    """Announce once that the job keeps to a size."""
     if not is_refusal(view.job.status.restarts.sizes, status.restarts.sizes):
         return ()
     return (Announce(Reason.SIZE_REFUSED, why_held(status.restarts), is_warning=True),)

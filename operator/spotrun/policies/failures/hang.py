@@ -1,8 +1,7 @@
-"""A hang: all processes of a world are there, and for long none of them has finished a step.
+"""A hang: all processes of a world run, but none of them has finished a step for a long time.
 
-What takes long before a process's first step (loading, compiling) is no hang. After it every change
-of what the trainer reports is a sign of life, so that evaluation and checkpoints may take their
-time.
+Slow work before a process's first step (loading, compiling) is no hang. After the first step every
+change in the trainer's reports is a sign of life, so evaluation and checkpoints may take long.
 """
 
 from statistics import median
@@ -18,13 +17,13 @@ AUTO_SECONDS = 600.0
 """The shortest limit with Auto: a slow evaluation or a full disk cache is no hang, and
 torch.distributed waits 10 min for its own collectives."""
 PLAIN_SCRIPT_SECONDS = 3600.0
-"""The shortest limit with Auto for a script without `Run`, of which only steps and batches are
-seen. Between epochs, in rollouts, or when it exports a model after its last step it is well and
+"""The shortest limit with Auto for a script without `Run`, which shows only steps and batches.
+Between epochs, in rollouts, or while it exports a model after its last step it is healthy but
 silent, and a restart there costs more than the wait."""
 AUTO_STEPS = 20.0
-"""A step may take this many times the usual with Auto."""
+"""The limit with Auto: a step may take this many times its usual duration."""
 _HEARD_SECONDS = 60.0
-"""An agent that was not heard for this long says nothing about its process."""
+"""An agent that has sent nothing for this long gives no information about its process."""
 
 
 def is_hung(view: View, status: JobState) -> bool:
@@ -34,19 +33,19 @@ def is_hung(view: View, status: JobState) -> bool:
 
 
 def hang_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return how long the world may still stand; 0 or less: too long. None: that cannot be said."""
+    """Return how long the world may still make no step; 0 or less: too long. None: unknown."""
     stepping = _stepping(view, status)
     stands = _since_a_sign(stepping)
     return None if stands is None else _limit_seconds(view, stepping) - stands
 
 
 def stands_seconds(view: View, status: JobState) -> float | None:
-    """Return how long ago the last sign of life was; None: that cannot be said."""
+    """Return how many seconds ago the last sign of life was; None: unknown."""
     return _since_a_sign(_stepping(view, status))
 
 
 def _stepping(view: View, status: JobState) -> list[Agent]:
-    """Return the agents that train and have finished a step; none if one is away or not heard."""
+    """Return the agents that train and have finished a step; none if one is absent or silent."""
     if holds_back(status) or gone(view, status) or missing(view, status):
         return []
     members = world_members(view, status)
@@ -66,7 +65,7 @@ def _has_stepped(progress: Progress | None, status: JobState) -> bool:
     world = status.world
     if progress is None or progress.world_number != world_number(status):
         return False
-    if not world.is_active:  # how the world that still trains was entered is not kept
+    if not world.is_active:  # the status does not keep how the world that still trains was entered
         return progress.step_seconds is not None
     named = (one for one in (world.restore, progress.restored) if one is not None)
     restored = max(map(step_of, named), default=0)
@@ -85,5 +84,5 @@ def _limit_seconds(view: View, stepping: list[Agent]) -> float:
 
 
 def _is_plain_script(report: Report) -> bool:
-    """Whether it says that no `Run` trains; older agents do not say."""
+    """Whether the agent reports that no `Run` trains; older agents do not report this."""
     return report.saves_on_order is False and not report.in_process

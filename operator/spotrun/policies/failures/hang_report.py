@@ -1,10 +1,11 @@
-"""A standstill in words: for how long, and which ranks stopped first or went on longest.
+"""The description of a hang: how long it lasts, and which ranks stopped first or last.
 
-All ranks finish a step together, so where all were well they also fall silent together. Who stopped
-clearly before the others is where to look; who went on alone, as in an evaluation of its own, may
-have what the others wait for. It is no verdict: the first to stop may be the one that does right,
-and waits in a collective that the others never enter. A script that does so does it on the same
-rank, and a restart puts that on the same node, so not even twice is a node to blame for it.
+All ranks finish a step together, so healthy ranks also stop together. If a rank stopped clearly
+before the others, look there. If a rank continued alone, for example in an evaluation of its own,
+the others may wait for it. This is a hint and no proof: the first rank to stop may be the correct
+one, which waits in a collective that the others never enter. A script with this error shows it on
+the same rank each time, and a restart puts that rank on the same node. So no node is blamed for a
+hang, even if it happens twice.
 """
 
 from collections.abc import Callable
@@ -18,15 +19,15 @@ from spotrun.state.worker_outcomes import NEW_LEADER_SECONDS
 from spotrun.state.world_members import training, world_number
 
 CLEARLY_SECONDS = 10.0
-"""Agents tell mere progress every 2 s, and what they tell is half a second old: less is nothing."""
+"""Agents report progress every 2 s, and it is half a second old by then: ignore smaller gaps."""
 _CLEARLY_OF_STEPS_SECONDS = 1.0
-"""Steps are reported twice a second, the last ones perhaps never: fewer are no difference."""
+"""Steps are reported twice a second, the last ones perhaps never: ignore smaller differences."""
 _MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
 class _Rank:
-    """One who trains, as it was heard last."""
+    """The last report of a worker that trains."""
 
     name: str
     seconds: float  # since its last sign of life
@@ -35,7 +36,7 @@ class _Rank:
 
 
 def standstill(view: View, status: JobState, seconds: float) -> str:
-    """Describe a world in which no step was finished for so long."""
+    """Describe a world in which no step was finished for this long."""
     step = status.progress.step
     reached = f" at step {step}" if step is not None else ""
     who = _who_differs(view, status)
@@ -43,11 +44,12 @@ def standstill(view: View, status: JobState, seconds: float) -> str:
 
 
 def _who_differs(view: View, status: JobState) -> str:
-    """Say which of several ranks did not stop with the others; empty where that is not known."""
+    """Describe which ranks did not stop with the others; empty if that is not known."""
     ranks = _heard(view, status)
     if len(ranks) < 2:
         return ""
-    # Who has just come over to a new leader says all anew, and since when it stands is not known.
+    # An agent that has just connected to a new leader reports everything again, so it is unknown
+    # since when its step has not changed.
     heard_seconds = view.job.leading_seconds - NEW_LEADER_SECONDS
     is_timed = all(rank.seconds < heard_seconds for rank in ranks)
     said = (_by_time(ranks) if is_timed else "") or _by_step(ranks)
@@ -56,7 +58,7 @@ def _who_differs(view: View, status: JobState) -> str:
 
 
 def _heard(view: View, status: JobState) -> list[_Rank]:
-    """Return the ranks that tell of the present world; one voice for a worker."""
+    """Return the ranks that report the present world; one for each worker."""
     found, processes = [], view.job.processes
     for place, worker_id in enumerate(training(status)):
         worker = view.by_worker_id.get(worker_id)
@@ -84,7 +86,7 @@ def _by_time(ranks: list[_Rank]) -> str:
         at = f" at step {step}," if differs else ""
         return f"{_names(few)} stopped{at} {length} before the others"
     to = f" to step {step}," if differs else ""
-    return f"{_names(few)} went on{to} {length} longer than the others"
+    return f"{_names(few)} continued{to} {length} longer than the others"
 
 
 def _by_step(ranks: list[_Rank]) -> str:
@@ -97,7 +99,7 @@ def _by_step(ranks: list[_Rank]) -> str:
 def _split(
     ranks: list[_Rank], key: Callable[[_Rank], float]
 ) -> tuple[list[_Rank], list[_Rank], float]:
-    """The fewer of those on both sides of the widest gap, the others, and how wide it is."""
+    """Split the ranks at the widest gap: the smaller side, the other side, and the gap."""
     ordered = sorted(ranks, key=key)
     gaps = [key(after) - key(before) for before, after in pairwise(ordered)]
     cut = gaps.index(max(gaps)) + 1
@@ -111,7 +113,7 @@ def _furthest(ranks: list[_Rank]) -> int:
 
 
 def _names(ranks: list[_Rank]) -> str:
-    """The first of them, where they are many."""
+    """Return the names; only the first ones if there are many."""
     more = len(ranks) - _MOST_NAMES
     named = ", ".join(rank.name for rank in ranks[:_MOST_NAMES])
     return f"{named} and {more} more" if more > 0 else named

@@ -1,7 +1,7 @@
-"""Joining workers: they have not trained with those who do, and may fail on the way.
+"""Joining workers: they have not trained with the other members yet, and may fail before they do.
 
-One that fails is its own affair, for the others train well without it. It is held back for a while,
-and is no reason to end the job; `failures` counts it, apart from the failures of those who train.
+If one fails, the others train without it. It is held back for a while, and is no reason to end the
+job; `failures` counts it, separately from the failures of workers that train.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,21 +28,21 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import give_up
 
 _KEPT_DEAD = 64
-"""The most workers without a pod that are kept, since errors of their peers may still follow from
-them; the others all stay."""
+"""The most workers without a pod that are remembered, because their peers may still report errors
+that they caused. Workers with a pod are always remembered."""
 
 
 @dataclass(frozen=True)
 class FailedJoiningWorker:
-    """A joining worker that failed, in its own words."""
+    """A joining worker that failed, with its own message."""
 
     worker_id: int
     reason: Reason
     exit_code: int | None
     message: str
     node: str | None
-    world_number: int | None  # the world that it was in, or to enter; None: none in particular
-    has_ended: bool  # and its pod with it
+    world_number: int | None  # the world that it was in, or was about to enter; None: unknown
+    has_ended: bool  # its pod has ended too
 
     @property
     def words(self) -> str:
@@ -56,12 +56,12 @@ class FailedJoiningWorker:
 
 
 def count_joining_workers(view: View, status: JobState, but: Collection[int]) -> JobState:
-    """Hold back those that have failed, for a pause that grows, until one of them is well."""
+    """Hold back those that have failed, for a growing pause, until one of them trains."""
     there = [worker for worker in _joining_workers(view, status) if worker.worker_id not in but]
     ended = list(_ended(view, status, there))
     new = [*ended, *_reported(status, _failed(view, status, there))]
     if any(one.world_number is not None for one in ended):
-        new = ended  # the others of its world follow from that
+        new = ended  # it caused the failures of the others in its world
     if new:
         return _hold_back(view, status, new)
     if status.restarts.joining_workers is None or not _are_well(view, status):
@@ -78,13 +78,13 @@ def held_back(view: View, status: JobState) -> frozenset[int]:
 
 
 def retry_joining_workers_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return how long that pause still is; None if there is none."""
+    """Return how many seconds are left of that pause; None if there is no pause."""
     known = noted(status)
     return pause_seconds(view, known.retry_at) if known is not None else None
 
 
 def brought_down(status: JobState) -> bool:
-    """Whether a joining worker failed in the world that trains: errors of its peers follow."""
+    """Whether a joining worker failed in the world that trains: its peers report errors then."""
     known, world = noted(status), status.world
     if known is None or not world.is_active:
         return False
@@ -114,7 +114,7 @@ def _hold_back(view: View, status: JobState, new: Sequence[FailedJoiningWorker])
 def _held(
     view: View, known: JoiningWorkers | None, new: Sequence[FailedJoiningWorker]
 ) -> JoiningWorkers:
-    """The pause and those in it; who fails while it lasts makes it no longer."""
+    """The pause and the workers in it; a failure during the pause does not prolong it."""
     if known is None or pause_seconds(view, known.retry_at) is None:
         failures = (known.failures if known is not None else 0) + 1
         retry_at = view.now + pause_after(failures)
@@ -141,7 +141,7 @@ def _by_world(worlds: Mapping[int, int | None]) -> tuple[HeldBack, ...]:
 
 
 def _pause_for_all(restarts: Restarts, held: JoiningWorkers, one: FailedJoiningWorker) -> Restarts:
-    """Make no other worker either in the place of one whose pod has ended."""
+    """Create no replacement either for a worker whose pod has ended, while the pause lasts."""
     if restarts.retry_at is None or restarts.retry_at < held.retry_at:
         restarts = replace(restarts, retry_at=held.retry_at)
     if not restarts.count:
@@ -150,7 +150,7 @@ def _pause_for_all(restarts: Restarts, held: JoiningWorkers, one: FailedJoiningW
 
 
 def _is_for_its_node(view: View, status: JobState, one: FailedJoiningWorker) -> bool:
-    """Whether its node is blamed twice, and nobody else trains there."""
+    """Whether its node is blamed twice, and no other worker trains there."""
     if one.has_ended or one.node not in nodes_to_avoid(status):
         return False
     others = (n for n in training(status) if n in view.alive_worker_ids and n != one.worker_id)
@@ -158,7 +158,7 @@ def _is_for_its_node(view: View, status: JobState, one: FailedJoiningWorker) -> 
 
 
 def _are_well(view: View, status: JobState) -> bool:
-    """Whether one that had failed trains by now, or its replacement, or nobody else is wanted."""
+    """Whether a worker that had failed trains by now, or its replacement, or no more are wanted."""
     known, trains = noted(status), set(training(status)) - on_trial(view, status)
     if known is None or len(trains) >= view.limited_size:
         return True
@@ -176,7 +176,7 @@ def _joining_workers(view: View, status: JobState) -> list[Worker]:
 
 
 def _failed(view: View, status: JobState, joining: list[Worker]) -> list[Worker]:
-    """Return who failed on the way into the newest world; of those who are in it the first."""
+    """Return who failed before or in the newest world; of those who entered it only the first."""
     world, known = status.world, noted(status)
     if not joining or is_breaking_off(view, status):
         return []
@@ -195,7 +195,7 @@ def _failed(view: View, status: JobState, joining: list[Worker]) -> list[Worker]
 
 
 def _ready_seconds(worker: Worker) -> float:
-    """Seconds that a worker has waited for another world, as it does since it failed."""
+    """Return how long a worker has waited for another world; after a failure it waits for one."""
     return (worker.agent.ready_seconds or 0.0) if worker.agent is not None else 0.0
 
 
@@ -223,5 +223,5 @@ def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[Fail
 
 
 def noted(status: JobState) -> JoiningWorkers | None:
-    """Return what is remembered of joining workers that failed."""
+    """Return what the status remembers about joining workers that failed."""
     return status.restarts.joining_workers

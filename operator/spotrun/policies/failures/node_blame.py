@@ -1,4 +1,4 @@
-"""The nodes that are blamed for failures, and those that the job keeps off for it."""
+"""The nodes that are blamed for failures, and the nodes that the job therefore avoids."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from spotrun.state.stored.failures import Restarts
 def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...]:
     """Return the nodes that are blamed when these are as well.
 
-    Where they are too many, who is blamed once does not push out who is blamed twice: of nodes that
-    fail together none would ever be avoided.
+    If there are too many, a node blamed once does not displace a node blamed twice: otherwise, if
+    many nodes fail together, none would ever be avoided.
     """
     named = (*restarts.blamed, *nodes)
     times = Counter(named)

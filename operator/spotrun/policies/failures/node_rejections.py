@@ -1,7 +1,8 @@
-"""Rejections: a node does not take a worker that was bound to it, which is nobody's failure.
+"""Rejections: a node does not accept a worker that was bound to it. This is no failure of the job.
 
 The scheduler forgets such a pod at once and would bind the next one to the same node. So new
-workers keep away from there for a while, and are made after a pause, which grows while it goes on.
+workers avoid this node for a while, and are created after a pause, which grows with each further
+rejection.
 """
 
 from collections.abc import Iterable
@@ -22,12 +23,12 @@ from spotrun.state.view import View, holds_back
 from spotrun.state.worker_outcomes import is_rejected
 
 AVOIDED_FOR = timedelta(minutes=2)
-"""The node is avoided this long after the pause. A device's plugin registers within that, once its
-node has started again."""
+"""The node is avoided for this long after the pause. Within this time the device plugin of a node
+that has started again registers."""
 
 
 def note_rejected(view: View, status: JobState) -> JobState:
-    """Begin a pause, and remember the nodes; each rejection is seen until it is settled, once."""
+    """Begin a pause, and remember the nodes; count each rejection once, until it is settled."""
     settled = view.job.status.settled
     new = [w for w in view.job.workers if w.worker_id not in settled and is_rejected(w.pod)]
     if not new or holds_back(status):
@@ -42,19 +43,19 @@ def note_rejected(view: View, status: JobState) -> JobState:
 
 
 def waits_after_rejection(view: View, status: JobState) -> bool:
-    """Whether no workers are made for now."""
+    """Whether no workers are created for now."""
     known = status.rejections
     return known is not None and pause_seconds(view, known.retry_at) is not None
 
 
 def nodes_that_reject(view: View, status: JobState) -> tuple[str, ...]:
-    """The host names of the nodes that have rejected workers of late."""
+    """The host names of the nodes that have rejected workers recently."""
     known = status.rejections
     return known.nodes if known is not None and view.now < _avoided_until(known) else ()
 
 
 def rejection_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when workers are made again, or may go to those nodes again."""
+    """Return when workers are created again, or may use those nodes again."""
     known = status.rejections
     if known is None:
         return None
@@ -64,19 +65,20 @@ def rejection_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def why_rejected(view: View, status: JobState) -> str | None:
-    """Return what a node said that rejected a worker of late, while too few have a node."""
+    """Return why a node rejected a worker recently, while too few workers have a node."""
     known = status.rejections
     if known is None or view.now >= _avoided_until(known):
         return None
     if sum(worker.pod.node is not None for worker in view.staying) >= view.limited_size:
         return None
-    return f"{known.message}; the next one is made at {Time.of(known.retry_at)}, for another node"
+    retry_at = Time.of(known.retry_at)
+    return f"{known.message}; its replacement is created at {retry_at}, for another node"
 
 
 def _noted(view: View, status: JobState, new: list[Worker]) -> Rejections:
     known, last = status.rejections, new[-1]
     if known is not None and waits_after_rejection(view, status):
-        count, retry_at = known.count, known.retry_at  # they were made before the pause
+        count, retry_at = known.count, known.retry_at  # they were created before the pause
     else:
         is_first = known is None or _is_one_taken_after(view, known.worker)
         count = 1 if is_first or known is None else known.count + 1

@@ -1,7 +1,8 @@
-"""Failures of those who noticed another's: what they say is true, and not the cause.
+"""Failures of workers that only noticed a peer's failure: their message is true, but not the cause.
 
-When a rank raises, its peers' collectives break: they end with "connection closed by peer", and may
-tell it first. When a rank stops taking part they end after a time-out, and it has reported nothing.
+When a rank raises an error, its peers' collectives break: the peers end with "connection closed by
+peer", and may report first. When a rank stops taking part, its peers end after a time-out, and the
+rank itself has reported nothing.
 """
 
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ _MOST_NAMES = 3
 
 
 def true_cause(workers: Iterable[Worker]) -> Worker | None:
-    """Return the first of the workers that failed by itself; None if none has said so."""
+    """Return the first worker that failed by itself; None if no worker has reported this."""
     for worker in workers:
         reported = worker.agent.report.failed if worker.agent is not None else None
         if reported is not None and not reported.follows:
@@ -25,7 +26,7 @@ def true_cause(workers: Iterable[Worker]) -> Worker | None:
 
 
 def name_those_who_go_on(view: View, status: JobState, message: str) -> str:
-    """Return a message of those who noticed, with the ranks that have not failed."""
+    """Return the message of a worker that noticed, with the ranks that have not failed."""
     broken = {worker.worker_id for worker in failed(view, status)}
     names = [
         _name(view, place, worker_id)

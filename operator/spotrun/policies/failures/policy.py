@@ -1,7 +1,7 @@
-"""Failures: counted once a world, answered with a restart after a growing pause, or with the end.
+"""Failures: counted once per world; after each the job restarts after a growing pause, or ends.
 
-When one process dies its peers fail as well, so of all that is reported in one world only the first
-counts; and none does where the platform took a member away, also if that is seen a little later.
+When one process dies, its peers fail as well. So only the first failure reported in a world counts.
+None counts if the platform took a member away, even if the operator sees this a little later.
 """
 
 from dataclasses import replace
@@ -39,11 +39,11 @@ from spotrun.state.world_members import (
 )
 
 VERDICT_AFTER = timedelta(seconds=5)
-"""A lost node is found after its peers' failures: about 4 s, when it dies without a word."""
+"""A node that dies without a report is found after its peers' failures: about 4 s later."""
 
 
 def count_failures(view: View, status: JobState) -> JobState:
-    """Count a new failure, take back what was none, and end the job if it was one too many."""
+    """Count a new failure, take back one that was none, and end the job if there were too many."""
     if status.phase in FINISHED:
         return status
     status = note_size(view, status)
@@ -57,10 +57,10 @@ def count_failures(view: View, status: JobState) -> JobState:
 
 
 def note_failed(view: View, status: JobState) -> JobState:
-    """Remember who has failed while containers beside its trainer run on, for its end counts once.
+    """Remember a failed worker while side containers keep its pod running: it counts once.
 
-    Also while the world that it failed in trains, though its pod may have gone by then: nobody took
-    it away.
+    It is also remembered while the world in which it failed trains, though its pod may be gone by
+    then: the platform did not take it away.
     """
     known = status.failed
     there = {
@@ -80,7 +80,7 @@ def waits_for_retry(view: View, status: JobState) -> bool:
 
 
 def retry_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the next pause is over, of all or of joining workers; None if there is none."""
+    """Return when the next pause ends, for all or for joining workers; None without a pause."""
     pauses = (_pause_seconds(view, status), retry_joining_workers_wake_after_seconds(view, status))
     return min((seconds for seconds in pauses if seconds is not None), default=None)
 
@@ -90,7 +90,7 @@ def _pause_seconds(view: View, status: JobState) -> float | None:
 
 
 def verdict_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the job is to be ended, unless the failure turns out to be none."""
+    """Return when the job ends, unless the failure turns out to be none."""
     restarts = status.restarts
     if status.phase in FINISHED or restarts.counted_since is None:
         return None
@@ -100,14 +100,15 @@ def verdict_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def _with_its_cause(view: View, status: JobState) -> JobState:
-    """Put the cause in the place of a failure that only followed from it, if it is reported by now.
+    """Replace a failure by its cause, if the cause is reported by now.
 
-    Reports of a world's workers overtake each other: it is one failure, and counted already.
+    Reports of the workers of a world may arrive in any order: it is one failure, and counted
+    already.
     """
     restarts, world = status.restarts, status.restarts.last_world
     if not restarts.last_follows or world is None or not waits_for_retry(view, status):
         return status
-    # Of that world, though the next one may be prepared by now.
+    # Of the world that failed, though the next one may be prepared by now.
     worker = true_cause(one for one in view.alive if has_failed_in(one, world))
     return status if worker is None else put_cause(view, status, _failure_of(worker))
 
@@ -121,14 +122,14 @@ def _failure_of(worker: Worker) -> Failure:
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
-    """Return the workers whose failures follow from what is known already."""
+    """Return the workers whose failures have a cause that is known already."""
     is_known = waits_for_retry(view, status) or _somebody_was_taken(view, status) is not None
     return frozenset(training(status)) if is_known else frozenset()
 
 
 def _new_failure(view: View, status: JobState) -> Failure | None:
     if waits_for_retry(view, status):
-        return None  # peers follow the first within the pause, also where no world has formed
+        return None  # peers fail after the first within the pause, even if no world has formed
     if _somebody_was_taken(view, status) is not None:
         return _ended(view, but=frozenset(training(status)))
     if training(status) and status.restarts.last_world == world_number(status):
@@ -137,7 +138,7 @@ def _new_failure(view: View, status: JobState) -> Failure | None:
 
 
 def _hung(view: View, status: JobState) -> Failure | None:
-    """A standstill of all; it is said who stopped first, and no node is blamed for that."""
+    """Return the failure for a hang; its message names who stopped first, but no node is blamed."""
     if not is_hung(view, status):
         return None
     seconds = stands_seconds(view, status)
@@ -158,7 +159,7 @@ def _reported(view: View, status: JobState) -> Failure | None:
 
 
 def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
-    """A worker that has ended by its own fault, of which the stored status did not know."""
+    """Return the failure of a worker that ended by itself and that the stored status lacks."""
     if not view.ends:
         return None
     before = view.job.status
@@ -182,7 +183,7 @@ def _ended(view: View, but: frozenset[int] = frozenset()) -> Failure | None:
 
 
 def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
-    """Why a member of the world went that did not fail itself; None if there is no such member."""
+    """Return why a member left the world without failing itself; None if none did."""
     for worker_id in gone(view, status):
         outcome = view.ends.get(worker_id)
         if outcome is None and worker_id in status.failed:
@@ -193,13 +194,13 @@ def _somebody_was_taken(view: View, status: JobState) -> Reason | None:
 
 
 def _seen_to_be_taken(view: View, status: JobState) -> Reason | None:
-    """Return what the platform is seen to have done to a member; it was not sent away by us."""
+    """Return how the platform took a member away, if the operator did not remove it itself."""
     ends = (view.ends.get(worker_id) for worker_id in gone(view, status))
     return next((one.cause for one in ends if one is not None and one.is_interruption), None)
 
 
 def _taken_before_the_failure(view: View, status: JobState) -> Reason | None:
-    """Why a member went of whose loss the last failure was a consequence; None if it was none."""
+    """Return why a member left whose loss caused the last failure; None if no loss caused it."""
     restarts = status.restarts
     is_refusal = restarts.last_reason == Reason.SIZE_REFUSED and restarts.sizes.held is not None
     if not is_refusal and not (restarts.count and restarts.last_reason in FAILURES):
@@ -208,13 +209,13 @@ def _taken_before_the_failure(view: View, status: JobState) -> Reason | None:
         return None
     if view.now - restarts.counted_since > LONGEST_PAUSE:
         return None
-    # Whoever is too many for the size that a job keeps to is sent away at once.
+    # A worker that exceeds the size to which a job keeps is removed at once.
     is_taken = _seen_to_be_taken if is_refusal else _somebody_was_taken
     return is_taken(view, status)
 
 
 def _verdict(view: View, status: JobState) -> Reason | None:
-    """Why the last failure ends the job; None if it does not."""
+    """Return why the last failure ends the job; None if it does not."""
     restarts = status.restarts
     if not restarts.count or restarts.last_reason not in FAILURES:
         return None
@@ -230,9 +231,9 @@ def _verdict(view: View, status: JobState) -> Reason | None:
 
 
 def _has_started(status: JobState) -> bool:
-    """Whether the job has had a world: then it is a node, or a volume, that lacks something.
+    """Whether the job has had a world: then a node or a volume lacks something, and not the image.
 
-    Workers call from within torchrun, and so where their image has all that it takes.
+    Workers connect from within torchrun, so their image contains all that is needed.
     """
     return status.world.number > 0
 

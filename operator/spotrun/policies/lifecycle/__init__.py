@@ -1,1 +1,1 @@
-"""The life of a job: progress, suspension, hours, interruptions, completion."""
+"""The life of a job: progress, suspension, schedule, interruptions, completion."""

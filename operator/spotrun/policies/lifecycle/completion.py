@@ -1,6 +1,6 @@
-"""Success: any member of the present world says that the training is complete and durable.
+"""Success: any member of the present world reports that the training is complete and durable.
 
-Where another stage follows, that begins it.
+If another stage follows, the operator begins that stage instead.
 """
 
 from collections.abc import Container
@@ -24,14 +24,16 @@ from spotrun.state.world_members import training, world_members, world_number
 from spotrun.wire import Ending
 
 NO_STEP_SEEN = (
-    "its script ended well, and no training step was seen: its log says whether it has trained"
+    "its script ended without an error, but reported no training step: read its log to see "
+    "whether it trained"
 )
 
 
 def complete(view: View, status: JobState) -> JobState:
-    """End the job well; what is lost after that does not matter.
+    """End the job as succeeded; what is lost after that does not matter.
 
-    A stage ends when all who train in it have completed it, so that each comes to its script's end.
+    A stage ends when all workers that train in it have completed it, so that each reaches its
+    script's end.
     """
     if status.phase in FINISHED or not (completed := _completed(view, status)):
         return status
@@ -53,9 +55,9 @@ def _how(view: View, status: JobState) -> str:
     reported = [agent.report.progress for agent in agents if agent is not None]
     if saved is not None and any(one and one.restored == saved.name for one in reported):
         return (
-            f"the training was complete already: it went on from {saved.name}, which was in its "
-            "folder, and had no step left; to train afresh give the job another name, or remove "
-            "that folder"
+            f"the training was complete already: it continued from {saved.name}, which was in the "
+            "job's folder, and had no step left; to train from the beginning, give the job "
+            "another name, or remove that folder"
         )
     if saved is not None:
         return f"the training is complete and its last checkpoint durable: {saved.name}"
@@ -64,15 +66,15 @@ def _how(view: View, status: JobState) -> str:
     if view.job.spec.checkpoint is None:
         return "the training is complete; spec.checkpoint names no place, so no checkpoint was made"
     return (
-        "the training is complete; no checkpoint was reported, for its script saves by itself or "
-        "not at all"
+        "the training is complete; no checkpoint was reported, because its script saves by itself "
+        "or not at all"
     )
 
 
 def _completed(view: View, status: JobState) -> frozenset[int]:
-    """Return the workers that say so, or whose pods do."""
+    """Return the workers that report completion, or whose pods show it."""
     if not is_entered(status):
-        return frozenset()  # it was the stage before that is complete
+        return frozenset()  # the workers report that the stage before is complete
     members = set(training(status))
     return frozenset(
         worker.worker_id
@@ -94,10 +96,10 @@ def _has_reported(worker: Worker, present: int, members: Container[int]) -> bool
 
 
 def _has_completed(end: PodEnd) -> bool:
-    """Whether a trainer ended because its script did; containers beside it say nothing of that."""
+    """Whether a trainer ended because its script did; other containers of the pod do not count."""
     if end.words is not None:
         return end.words.reason is Ending.COMPLETED
-    return end.exit_code == 0  # torchrun ends so only when its script did
+    return end.exit_code == 0  # torchrun exits with 0 only if its script did
 
 
 COMPLETION = Policy(complete)

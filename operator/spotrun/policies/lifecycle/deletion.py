@@ -10,7 +10,7 @@ from spotrun.state.conditions import holds_since
 from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View
 
-_DOUBT_SECONDS = 30.0  # until it is looked whether clocks agree by now
+_DOUBT_SECONDS = 30.0  # until the next check whether clocks agree
 
 
 def over_since(status: JobState) -> datetime | None:
@@ -19,17 +19,17 @@ def over_since(status: JobState) -> datetime | None:
 
 
 def deletions(view: View, status: JobState) -> tuple[DeleteJob, ...]:
-    """Delete a finished job for whose deletion the user gave a time, once no worker runs."""
+    """Delete a finished job after the time that the user gave, once no worker runs."""
     seconds = deletion_wake_after_seconds(view, status)
     if seconds is None or seconds > 0 or view.alive or not view.is_time_sure:
         return ()
     if lacks_report(view):
-        return ()  # it is kept first, and then the job has changed
+        return ()  # the report is kept first, and that changes the job
     return (DeleteJob("the time of finished.deleteAfter has passed"),)
 
 
 def deletion_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when a finished job is to be deleted; None: never."""
+    """Return when a finished job must be deleted; None: never."""
     finished, end = view.job.spec.finished, over_since(status)
     if status.phase not in FINISHED or end is None:
         return None
@@ -39,7 +39,7 @@ def deletion_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def doubt_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when it is looked whether clocks agree by now; None where nothing waits for that."""
+    """Return when to check whether clocks agree; None if no deletion waits for that."""
     if view.is_time_sure:
         return None
     is_waiting = (

@@ -1,8 +1,8 @@
-"""The early end of a training by its metric: decided here, carried out by its trainer.
+"""The early end of a training by its metric: decided here, and carried out by the trainer.
 
-A trainer under `Run` ends its loop with the next step and saves it, so the job completes as any
-other. A script that only saves on order is ended after that checkpoint; one that follows no orders
-is ended at once, and saves then.
+A trainer under `Run` ends its loop with the next step and saves it, so the job completes like any
+other. A script that only saves on order is ended after that checkpoint. A script that follows no
+orders is ended at once, and saves when it is told to end.
 """
 
 from dataclasses import replace
@@ -40,19 +40,19 @@ def stop_early(view: View, status: JobState) -> JobState:
 
 
 def is_stopping(status: JobState) -> bool:
-    """Whether the training is to end early."""
+    """Whether the training must end early."""
     return status.stop_when.decided_at is not None
 
 
 def stopped(view: View, status: JobState) -> JobState:
-    """End the job well, because of its metric."""
+    """End the job as succeeded, because of its metric."""
     course = status.stop_when
     reason = read_reason(course.reason, Reason.COMPLETED)
     return succeed(view, status, reason, f"the training was stopped by stopWhen: {course.message}")
 
 
 def succeed(view: View, status: JobState, reason: Reason, why: str) -> JobState:
-    """End the job well before its script has come to its end."""
+    """End the job as succeeded before its script has ended."""
     saved = status.checkpoint
     last = f"the last checkpoint is {saved.name}" if saved else "no checkpoint was reported"
     message = f"{why}; {last}"
@@ -61,9 +61,9 @@ def succeed(view: View, status: JobState, reason: Reason, why: str) -> JobState:
 
 
 def is_carried_out(view: View, status: JobState, since: datetime | None) -> bool:
-    """Whether an end that was decided and stored at a time is to be waited for no longer.
+    """Whether the wait for an end that was decided and stored at a time is over.
 
-    What is not stored yet is not told to agents either.
+    Before the decision is stored, agents are not told of it either.
     """
     if since is None:
         return False
@@ -78,19 +78,19 @@ def is_carried_out(view: View, status: JobState, since: datetime | None) -> bool
 
 
 def must_be_asked_to_save(view: View, status: JobState) -> bool:
-    """Whether those who train only save on order, and do not end by themselves."""
+    """Whether the workers that train only save on order, and do not end by themselves."""
     return not all_in_process(world_members(view, status))
 
 
 def seconds_to_wait(view: View, since: datetime | None) -> float | None:
-    """Return how long it is waited for the trainer to end by itself; None: it is not to end."""
+    """Return how long the trainer may still take to end by itself; None: it need not end."""
     if since is None:
         return None
     return CHECKPOINT_SECONDS - (view.now - since) / timedelta(seconds=1)
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when it is waited no longer for the trainer to end by itself."""
+    """Return when the operator stops waiting for the trainer to end by itself."""
     return seconds_to_wait(view, status.stop_when.decided_at)
 
 

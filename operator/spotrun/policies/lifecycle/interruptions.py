@@ -1,7 +1,7 @@
 """Interruptions: workers that the platform took away, counted once, as soon as that is certain.
 
-For most that is the write that settles them. Of one that was given up the end may not be known for
-long, so it counts from then.
+For most workers this is the status write that settles them. The end of a worker that was given up
+may stay unknown for a long time, so it counts from the moment it is given up.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from spotrun.state.world_members import training
 
 
 def count_interruptions(view: View, status: JobState) -> JobState:
-    """Count those workers that this status settles or gives up, and the stored one did not."""
+    """Count the workers that this status settles or gives up and the stored status did not."""
     taken = _taken(view, status)
     if not taken:
         return status
@@ -53,7 +53,7 @@ def _taken(view: View, status: JobState) -> list[int]:
 
 
 def end_interruption(view: View, status: JobState) -> JobState:
-    """Say that what was taken is replaced, or no longer wanted."""
+    """State that the workers taken away are replaced, or no longer wanted."""
     kind = ConditionType.INTERRUPTED
     if holds_since(status, kind) is None:
         return status

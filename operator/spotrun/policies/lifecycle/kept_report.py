@@ -8,9 +8,9 @@ from spotrun.state.view import FINISHED, View
 
 
 def is_at_rest(status: JobState) -> bool:
-    """Whether nothing is spent any more, until somebody changes the job."""
+    """Whether the job spends no more money until somebody changes it."""
     is_over = status.phase in FINISHED or bool(status.suspended_by)
-    # Of a lost worker nothing may be heard for ever, and then it is never settled.
+    # A lost worker may never report again, and then it is never settled.
     num_paid = status.settled.size + len(status.accumulators.ends)
     return is_over and num_paid == (status.next_worker_id or 0)
 
@@ -21,7 +21,7 @@ def is_final(status: JobState) -> bool:
 
 
 def lacks_report(view: View) -> bool:
-    """Whether the user wants a report to be kept, and none is kept yet."""
+    """Whether the user asks for a report, and none is kept yet."""
     finished = view.job.spec.finished
     is_kept = str(ANNOTATION_KEPT_REPORT) in view.job.annotated
     return finished is not None and finished.report and not is_kept

@@ -1,4 +1,4 @@
-"""The values that a job's script measures, by name, each with the step that it is of."""
+"""The values that a job's script measures, by name, each with its step."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +13,10 @@ from spotrun.wire import MOST_METRICS, Metric
 def follow(view: View, status: JobState) -> JobState:
     """Take over the newest values of the first rank whose worker reports any.
 
-    Each rank may have computed another value, of its own samples. At the end of the training they
-    are those of whoever says so first: the job is over then, and a search goes by its last values.
-    Steps that are done again after a loss report their values again: the first ones stay, so that a
-    step counts once.
+    Each rank may compute another value from its own samples. At the end of the training the values
+    of the worker that reports completion first count: the job is over then, and a search uses its
+    last values. Steps that are repeated after a loss report their values again: the first ones
+    stay, so that a step counts once.
     """
     reported = _reported(view, status)
     if not reported:
@@ -38,7 +38,7 @@ def _reported(view: View, status: JobState) -> Sequence[Metric]:
     agents = {worker.worker_id: worker.agent for worker in view.job.workers}
     found = (agents.get(worker_id) for worker_id in training(status))
     reports = [agent.report for agent in found if agent is not None]
-    # By rank, but those that are complete first: others may have told an earlier step only.
+    # By rank, but completed workers first: others may have reported only an earlier step.
     for report in sorted(reports, key=lambda one: not one.completed):
         progress = report.progress
         if progress is not None and progress.metrics:

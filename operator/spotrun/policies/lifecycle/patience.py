@@ -1,6 +1,6 @@
-"""Patience: whether a reported metric is good enough, or got no better for too long.
+"""Patience: whether a reported metric is good enough, or has not improved for too long.
 
-Each step counts once, in the order of steps: what is done again after a loss says nothing new.
+Each step counts once, in the order of steps: a step repeated after a loss adds nothing.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from spotrun.wire import Metric
 def followed(
     wanted: MetricStop, course: MetricCourse, metrics: Iterable[Metric], now: datetime
 ) -> MetricCourse:
-    """Judge the newest value of the metric; what was decided once stays decided."""
+    """Judge the newest value of the metric; a decision once made is final."""
     known = course if course.metric == wanted.metric else replace(NO_COURSE, metric=wanted.metric)
     newest = next((one for one in metrics if one.name == wanted.metric), None)
     if known.decided_at is not None or newest is None:
@@ -58,7 +58,7 @@ def _decided(
 
 
 def _out_of_patience(wanted: MetricStop, course: MetricCourse) -> str:
-    """Say which patience is over; empty while none is."""
+    """Describe which patience is over; empty while none is."""
     reports, steps = wanted.no_better_reports, wanted.no_better_steps
     if reports is not None and course.no_better_reports >= reports:
         return f"{course.no_better_reports} reports were no better, stopWhen.noBetterReports"

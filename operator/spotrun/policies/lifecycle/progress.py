@@ -20,11 +20,11 @@ from spotrun.state.world_members import training
 from spotrun.wire import Checkpoint, Report, step_of
 from spotrun.wire import Progress as Reported
 
-_FASTEST = 1e9  # samples per second; what exceeds it is no measurement
+_FASTEST = 1e9  # samples per second; a higher rate is no measurement
 
 
 def follow(view: View, status: JobState) -> JobState:
-    """Take over the newest progress, acknowledge the newest checkpoint, and say what was found."""
+    """Take over the newest progress, acknowledge the newest checkpoint, and record a found one."""
     members = set(training(status))
     reports = [w.agent.report for w in view.job.workers if w.agent and w.worker_id in members]
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
@@ -32,7 +32,7 @@ def follow(view: View, status: JobState) -> JobState:
         newest = replace(newest, total=_total(view, status, newest))
     if newest is not None and not _is_known(newest, status.progress):
         status = replace(status, progress=_progress(newest, status.progress))
-    # What a worker saved on its way out only the kubelet may know of.
+    # Perhaps only the kubelet knows what a worker saved while it ended.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.worker_id in members]
     names = [words.checkpoint for words in ended if words and words.checkpoint]
     reported = [report.committed for report in reports if report.committed]
@@ -45,9 +45,9 @@ def follow(view: View, status: JobState) -> JobState:
 
 
 def _kept(view: View, status: JobState, reports: Sequence[Report]) -> LocalCheckpoint | None:
-    """Return the newest step in the local tier, as those in the newest world report it.
+    """Return the newest step in the local tier, as the workers of the newest world report it.
 
-    Workers of an older world have parts of another state. The folders go with their pods.
+    Workers of an older world have parts of another state. The folders are deleted with their pods.
     """
     told = [report.progress for report in reports if report.progress]
     if not view.alive_worker_ids:
@@ -64,16 +64,17 @@ def _kept(view: View, status: JobState, reports: Sequence[Report]) -> LocalCheck
 
 
 def _total(view: View, status: JobState, newest: Reported) -> int | None:
-    """Return the steps of all stages together: a trainer knows of its own one only."""
+    """Return the steps of all stages together: a trainer knows only its own stage."""
     stages, world = view.job.spec.stages or (), status.world
     last = stages[-1].until_step
     return newest.total if last is None and world.stage + 1 >= len(stages) else last
 
 
 def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobState:
-    """A world that was told of no checkpoint goes on from one that an earlier job has left.
+    """Note the checkpoint of an earlier job from which a world continues without being told to.
 
-    From now on it is as if it had been told: what was done before it is not this job's work.
+    From now on the operator acts as if it had ordered this: the steps before it are not this job's
+    work.
     """
     world, saved = status.world, status.checkpoint
     if world is NO_WORLD or world.restore is not None or saved is None:
@@ -83,7 +84,7 @@ def _note_found(view: View, status: JobState, reports: Sequence[Report]) -> JobS
     if saved.name not in found:
         return status
     status = replace(status, world=replace(world, restore=saved.name))
-    why = f"training goes on from {saved.name}, which was in the job's folder"
+    why = f"training continues from {saved.name}, which was in the job's folder"
     return record(view, status, "Restore", why, {"step": str(saved.step)})
 
 
@@ -91,7 +92,7 @@ def _is_newer(saved: Checkpoint, status: JobState) -> bool:
     known = status.checkpoint
     if known is None or saved.step > known.step:
         return True
-    # Workers hear of an order one after the other: the last one to report may know more.
+    # Workers learn of an order one after the other: the last one to report may know more.
     return saved.name == known.name and (saved.orders or 0) > (known.orders or 0)
 
 
@@ -103,9 +104,9 @@ def _acknowledged(
 
 
 def _is_known(reported: Reported, known: Progress) -> bool:
-    """The rate alone is no news: it is looked at again with the next step.
+    """The rate alone is not new: it is read again with the next step.
 
-    Nor is a process that has just started, and has restored nothing yet.
+    Nor is a report of a process that has just started and has restored nothing yet.
     """
     if known == NO_PROGRESS:
         return False

@@ -17,9 +17,9 @@ _WEEK = timedelta(weeks=1)
 _A_MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 _STEPS = ((timedelta(days=1), 1, "days"), (timedelta(hours=1), 1, "h"))
 _SMALLEST_STEP = (timedelta(minutes=10), 10, "min")
-"""The time to a window is given in coarse steps: each change of the message is a write."""
+"""The time until a window is given in coarse steps: each change of the message is a write."""
 _FEW = 2
-"""Fewer steps than this are given in the next smaller one."""
+"""Fewer steps than this are given in the next smaller unit."""
 
 
 def is_open(schedule: Schedule, now: datetime) -> bool:
@@ -37,7 +37,7 @@ def next_change(schedule: Schedule, now: datetime) -> datetime | None:
 
 
 def opens(schedule: Schedule, now: datetime) -> str:
-    """Say when the next window begins, on its own clock, and how far away that is."""
+    """Describe when the next window begins, on its own clock, and how far away that is."""
     moment = next_change(schedule, now)
     if moment is None:
         return "no window begins within a week"
@@ -48,13 +48,13 @@ def opens(schedule: Schedule, now: datetime) -> str:
 
 
 def seconds_until_change(schedule: Schedule, now: datetime) -> float | None:
-    """Return how long `opens` says the same; None: until somebody changes the schedule."""
+    """Return how long the result of `opens` stays the same; None: until the schedule changes."""
     moment = next_change(schedule, now)
     return None if moment is None else _ahead(moment - now)[1] / timedelta(seconds=1)
 
 
 def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
-    """Return how much of the time between two moments lies in windows."""
+    """Return how many of the seconds between two moments lie in windows."""
     total, at = 0.0, start
     while at + _WEEK <= end:
         total += _open_week_seconds(schedule, at)
@@ -63,7 +63,7 @@ def open_seconds(schedule: Schedule, start: datetime, end: datetime) -> float:
 
 
 def after_open_seconds(schedule: Schedule, start: datetime, seconds: float) -> datetime:
-    """Return the moment by which so much of the time since another one has lain in windows."""
+    """Return the moment by which this many seconds since `start` have lain in windows."""
     monday = start - (start - _A_MONDAY) % _WEEK
     per_week = _open_week_seconds(schedule, monday)
     weeks, left = divmod(seconds, per_week) if per_week else (0.0, seconds)
@@ -75,12 +75,12 @@ def after_open_seconds(schedule: Schedule, start: datetime, seconds: float) -> d
             if stretch >= left:
                 return at + timedelta(seconds=left)
             left -= stretch
-        # A clock that is put forward may leave out this week's only window.
+        # When clocks are put forward, this week's only window may be skipped.
         at = change if change is not None else at + _WEEK
     return at
 
 
-@lru_cache(maxsize=4096)  # a deadline may be months away, and is looked at all the time
+@lru_cache(maxsize=4096)  # a deadline may be months away, and is read in each pass
 def _open_week_seconds(schedule: Schedule, start: datetime) -> float:
     return _open_seconds(schedule, start, start + _WEEK)
 
@@ -119,7 +119,7 @@ def _begins(window: Window, moment: datetime) -> bool:
 
 
 def _ahead(left: timedelta) -> tuple[str, timedelta]:
-    """A time to come, rounded up, and how long these words hold."""
+    """Return the remaining time, rounded up, and how long this text stays valid."""
     step, size, unit = next((one for one in _STEPS if left > _FEW * one[0]), _SMALLEST_STEP)
     number = math.ceil(left / step)
     return f"{number * size} {unit}", left - (number - 1) * step
@@ -128,7 +128,7 @@ def _ahead(left: timedelta) -> tuple[str, timedelta]:
 def _in_utc(clock: datetime, zone: ZoneInfo) -> datetime:
     """Return the moment at which the wall clock shows this.
 
-    Arithmetic above is on the clock, not in elapsed time, so an end stays the end that is written
-    whatever happened to the clock in between.
+    The arithmetic above uses clock times and not elapsed time. So a window ends at the written
+    time, even if the clock was changed in between.
     """
     return clock.replace(tzinfo=zone).astimezone(UTC)

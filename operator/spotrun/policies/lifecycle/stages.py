@@ -1,9 +1,10 @@
 """The stages of a training: when one ends, and the next begins from its checkpoint.
 
 A trainer under `Run` ends its loop at `untilStep`, or with the next step once `stopWhen` is
-reached, and reports that it is complete and saved: then the next stage is decided, in one write
-with the checkpoint that it begins from. A loss before that write goes on in the old stage, one
-after it in the new one. Its processes are started again in their pods by `world/stage_change.py`.
+reached, and reports that it is complete and saved. Then the operator decides the next stage, in one
+write together with the checkpoint from which it begins. After a loss before that write training
+continues in the old stage, and after a loss that follows it in the new one. `world/stage_change.py`
+starts the processes again in their pods.
 """
 
 from collections.abc import Iterable
@@ -50,7 +51,7 @@ def is_ended_by_metric(status: JobState) -> bool:
 
 
 def end_last_stage(view: View, status: JobState) -> JobState:
-    """End the job well with its last stage."""
+    """End the job as succeeded with its last stage."""
     assert status.stage is not None, "its end was decided"
     reason = read_reason(status.stage.course.reason, Reason.STAGE_ENDED)
     why = f"stage {status.stage.name}, the last one, has ended: {status.stage.why}"
@@ -58,7 +59,7 @@ def end_last_stage(view: View, status: JobState) -> JobState:
 
 
 def is_entered(status: JobState) -> bool:
-    """Whether those who train do so in the stage that was decided."""
+    """Whether the workers that train do so in the stage that was decided."""
     return status.stage is None or status.stage.index == status.world.stage
 
 
@@ -78,7 +79,7 @@ def next_stage(view: View, status: JobState) -> JobState:
 
 
 def stage_news(view: View, status: JobState) -> Iterable[Announce]:
-    """Tell of each stage that begins."""
+    """Announce each stage that begins."""
     before, now = view.job.status.stage, status.stage
     if now is not None and now.index and (before is None or before.index != now.index):
         of = len(view.job.spec.stages or ())
@@ -87,7 +88,7 @@ def stage_news(view: View, status: JobState) -> Iterable[Announce]:
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when it is waited no longer for the trainer to end the stage by itself."""
+    """Return when the operator stops waiting for the trainer to end the stage by itself."""
     return seconds_to_wait(view, status.stage.ends_since) if status.stage is not None else None
 
 
@@ -102,15 +103,15 @@ def _followed(view: View, status: JobState, stages: tuple[Stage, ...]) -> StageS
         stage = _judged(view, status, stage, wanted)
     step, until = status.progress.step or 0, wanted.until_step
     if stage.ends_since is None and until is not None and step >= until:
-        why = f"stage {stage.name} was to last until step {until}, and step {step} is done"
+        why = f"stage {stage.name} lasts until step {until}, and step {step} is done"
         return replace(stage, ends_since=view.now, why=why)
     return stage
 
 
 def _judged(view: View, status: JobState, stage: StageState, wanted: Stage) -> StageState:
-    assert wanted.stop_when is not None, "else there is nothing to judge"
+    assert wanted.stop_when is not None, "otherwise there is nothing to judge"
     course = stage.course
-    if course == NO_COURSE:  # values of the last stage say nothing of this one
+    if course == NO_COURSE:  # values of the stage before do not count in this one
         metric = wanted.stop_when.metric
         course = replace(
             NO_COURSE, metric=metric, step=stage.since_step, best_step=stage.since_step

@@ -1,4 +1,4 @@
-"""Suspension: who holds a job back, each cleared by its own rule; a checkpoint comes first."""
+"""Suspension: what suspends a job, each cause cleared by its own rule; a checkpoint comes first."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ CHECKPOINT_SECONDS = 110.0
 
 
 def suspend(view: View, status: JobState) -> JobState:
-    """Say who holds the job back."""
+    """State what suspends the job."""
     if status.phase in FINISHED:
         return status
     by = who_holds(view, status)
@@ -30,7 +30,7 @@ def suspend(view: View, status: JobState) -> JobState:
         return status
     status = replace(status, suspended_by=by or None)
     if not by:
-        message = "nobody holds the job back"
+        message = "nothing suspends the job"
         return state(view, status, ConditionType.SUSPENDED, Reason.TRAINING, message, holds=False)
     is_queue = by[0] is SuspendedBy.QUEUE
     reason = _queue_reason(view) if is_queue else why_suspended(status)
@@ -39,12 +39,12 @@ def suspend(view: View, status: JobState) -> JobState:
 
 
 def who_holds(view: View, status: JobState) -> tuple[SuspendedBy, ...]:
-    """Return who holds the job back, or would if it were not over."""
+    """Return what suspends the job, or would suspend it if it were not over."""
     spec, before = view.job.spec, status.suspended_by or ()
     holds = {
         SuspendedBy.USER: spec.suspend,
         SuspendedBy.SCHEDULE: spec.schedule is not None and not is_open(spec.schedule, view.now),
-        # Set and cleared by policies of their own; until then they stand as they are.
+        # Separate policies set and clear these; here they stay as they are.
         SuspendedBy.BUDGET: SuspendedBy.BUDGET in before,
         SuspendedBy.IDLE: SuspendedBy.IDLE in before,
         SuspendedBy.QUEUE: _waits_in_queue(view),
@@ -67,7 +67,7 @@ def _queue_reason(view: View) -> Reason:
 
 
 def why_suspended(status: JobState) -> Reason:
-    """The reason of the first who holds the job back."""
+    """Return the reason of the first cause that suspends the job."""
     by = status.suspended_by or ()
     if by and by[0] is SuspendedBy.BUDGET:
         stated = find(status, ConditionType.WITHIN_BUDGET)
@@ -79,7 +79,7 @@ def why_suspended(status: JobState) -> Reason:
 
 
 def what_holds(view: View, status: JobState) -> str:
-    """Say who holds the job back, and how that ends."""
+    """Describe what suspends the job, and how that ends."""
     words = {
         who: stated.message
         for who, kind in _CONDITIONS.items()
@@ -99,7 +99,7 @@ def what_holds(view: View, status: JobState) -> str:
 
 
 def _who_has_its_room(given: GivenWay) -> str:
-    return f"job {given.to} of higher priority needs the room; this one goes on when there is some"
+    return f"job {given.to} of higher priority needs the room; this job continues when it is free"
 
 
 def schedule_wake_after_seconds(view: View, _status: JobState) -> float | None:
@@ -114,16 +114,16 @@ def schedule_wake_after_seconds(view: View, _status: JobState) -> float | None:
 
 
 def may_remove(view: View, status: JobState) -> bool:
-    """Whether a suspended job's workers may go: their state is saved, or cannot be."""
+    """Whether a suspended job's workers may be removed: their state is saved, or cannot be."""
     return checkpoint_wake_after_seconds(view, status) <= 0
 
 
 def checkpoint_wake_after_seconds(view: View, status: JobState) -> float:
-    """Return how long the checkpoint before a suspension is still waited for."""
+    """Return how long the operator still waits for the checkpoint before a suspension."""
     if not status.suspended_by or view.job.spec.checkpoint is None:
         return 0.0
     if not can_be_asked_to_save(view, status):
-        return 0.0  # it is told when its pod is deleted, and has its time then
+        return 0.0  # the script is told when its pod is deleted, and can save then
     since = holds_since(status, ConditionType.SUSPENDED)
     if since is None or not any(n in view.alive_worker_ids for n in training(status)):
         return 0.0
@@ -143,7 +143,7 @@ _CONDITIONS = {
     SuspendedBy.BUDGET: ConditionType.WITHIN_BUDGET,
     SuspendedBy.IDLE: ConditionType.IDLE,
 }
-"""The conditions that say in their own words how a suspension ends."""
+"""The conditions whose messages say how a suspension ends."""
 
 SUSPENSION = Policy(
     suspend, wake_after_seconds=schedule_wake_after_seconds, wakes=Wakes.UNTIL_ALL_HAVE_LEFT

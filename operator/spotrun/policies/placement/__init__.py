@@ -1,1 +1,1 @@
-"""The places for workers: pools that can take them, by what they cost with interruptions."""
+"""The places for workers: pools that can take them, ranked by their cost with interruptions."""

@@ -1,7 +1,7 @@
-"""Replacement of workers by others: stable ones give way to spot if it pays, spot if it must.
+"""Replacement of workers: stable ones by spot if that saves money, spot ones by stable if needed.
 
-The old worker trains until the new one is ready. So its state has to survive the change: in process
-one worker hands it to the next, otherwise a checkpoint does.
+The old worker trains until the new one is ready. So its state has to survive the change: with
+in-process recovery one worker sends it to the next, otherwise a checkpoint keeps it.
 """
 
 from collections import Counter
@@ -22,8 +22,8 @@ from spotrun.state.view import View
 from spotrun.state.world_members import all_in_process, some_unheard, world_members
 
 CHECKPOINT_SECONDS = 600.0
-"""The time between two checkpoints that is assumed where the trainer chooses it; no worker is moved
-more often for money."""
+"""The time between two checkpoints that is assumed where the trainer chooses it; workers are not
+moved more often than this to save money."""
 _LAUNCHES = 3.0
 """Without a deadline an on-demand worker stays for this many changeovers before it is given
 back."""
@@ -34,14 +34,14 @@ def returnable(
 ) -> tuple[Worker, ...]:
     """The stable workers that have been there long enough to be given back, the longest first."""
     placement = view.job.spec.placement
-    is_begun = now.number > size  # then it goes on, whatever becomes of the market
+    is_begun = now.number > size  # a change that has begun continues, even if the market changes
     if placement.capacity is not CapacityPolicy.MIXED or not (available.has_spot_now or is_begun):
         return ()
     stays_seconds = _stays_seconds(view, status)
     dearer = [worker for worker in now.stable if _is_dearer(available, worker)]
     oldest_first = sorted(dearer, key=lambda w: -_age_seconds(view, w))
     old = [worker for worker in oldest_first if _age_seconds(view, worker) >= stays_seconds]
-    # While a gang is broken none of it goes; one that trains is seldom disturbed.
+    # No worker of a gang that does not train leaves; one that trains is seldom disturbed.
     trains = any(works(view, status, worker) for worker in old)
     return tuple(old) if is_begun or (trains and _may_move(view, status)) else ()
 
@@ -49,7 +49,7 @@ def returnable(
 def given_up(
     view: View, status: JobState, size: int, now: StayingWorkers, needed: Needs
 ) -> frozenset[int]:
-    """Spot workers in whose place stable ones are needed; those that do not train yet first."""
+    """Return the spot workers to replace by stable ones; those that do not train yet come first."""
     too_many = needed.stable + len(now.spot) - size
     if too_many <= 0 or not needed.replaces_spot:
         return frozenset()
@@ -57,7 +57,7 @@ def given_up(
     can_go = _can_hand_over(view, status)
     chosen = [w for w in idle_first if can_go or not works(view, status, w)]
     found = [w for one in _replicas_within(view, chosen, now.spot, too_many) for w in one]
-    # A need is one, also where it is for less than a replica.
+    # What is needed must be met, also if it is less than a whole replica.
     return frozenset(worker.worker_id for worker in found or chosen[:too_many])
 
 
@@ -66,7 +66,7 @@ def given_back(
 ) -> frozenset[int]:
     """Return those of the stable workers that may be given back and are not needed.
 
-    Of a replica that goes on with others on spot only where there is spot beside these.
+    If other workers of the same replica are on spot, the zone of the replica must have spot.
     """
     excess = max(len(now.stable) - needed.stable, 0)
     with_spot = set(map(_replica_of, now.spot))
@@ -81,7 +81,7 @@ def given_back(
 def _replicas_within(
     view: View, chosen: Sequence[Worker], alike: Sequence[Worker], most: int
 ) -> list[list[Worker]]:
-    """Return the replicas of whose workers on such capacity all are chosen, as many as may go."""
+    """Return replicas all of whose workers in `alike` are chosen, with at most `most` workers."""
     if view.job.effective_workers.per_replica == 1:
         return [[worker] for worker in chosen[:most]]
     number = Counter(map(_replica_of, alike))
@@ -97,7 +97,7 @@ def _replicas_within(
 
 
 def _replica_of(worker: Worker) -> int:
-    """Return the replica of a worker; one that was placed beside nobody is alone in one."""
+    """Return the replica of a worker; a worker without one counts as a replica of its own."""
     return -1 - worker.worker_id if worker.pod.replica is None else worker.pod.replica
 
 
@@ -115,7 +115,7 @@ def stays_wake_after_seconds(view: View, status: JobState, stable: Sequence[Work
 
 
 def _is_dearer(available: Supply, worker: Worker) -> bool:
-    """Whether spot is cheaper than where a worker is: a reserved node may cost next to nothing."""
+    """Whether a worker's node costs more than spot: a reserved node may cost almost nothing."""
     known = {one.pool.name: one for one in available.stable}
     mine = known.get(worker.node.pool) if worker.node is not None else None
     if mine is None or not mine.score.is_price_known:
@@ -124,7 +124,7 @@ def _is_dearer(available: Supply, worker: Worker) -> bool:
 
 
 def _stays_seconds(view: View, status: JobState) -> float:
-    """Return how long a stable worker stays at least: its launch has to pay off."""
+    """Return the least time that a stable worker stays: its launch must pay off."""
     way = course(view, status)
     usual_seconds, _ = changeovers(status.pace)
     return paid_off_seconds(way) if way is not None else _LAUNCHES * usual_seconds
@@ -136,7 +136,7 @@ def _age_seconds(view: View, worker: Worker) -> float:
 
 
 def _may_move(view: View, status: JobState) -> bool:
-    """Whether those who train may change for money's sake: without a loss, and not too often."""
+    """Whether workers that train may be moved to save money: without a loss, and not too often."""
     place, world = view.job.spec.checkpoint, status.world
     if not _can_hand_over(view, status):
         return False
@@ -150,5 +150,5 @@ def _may_move(view: View, status: JobState) -> bool:
 def _can_hand_over(view: View, status: JobState) -> bool:
     members = world_members(view, status)
     if view.job.spec.checkpoint is not None or some_unheard(view, members):
-        return True  # what was begun is not given up before a new leader knows
+        return True  # a new leader does not cancel a change before it has heard from all workers
     return len(members) > 1 and all_in_process(members)

@@ -1,6 +1,6 @@
 """Nodes with room that are left out because of their zone: why, until when, and how to change it.
 
-Who sees a worker wait beside a free node cannot know that traffic between zones was weighed.
+A user who sees a worker wait beside a free node does not know that traffic between zones counts.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from spotrun.state.view import View
 
 
 def why_left_out(view: View, status: JobState, size: int) -> str:
-    """Say of the best of these nodes why it is left out; empty where none is."""
+    """Return why the best of these nodes is left out; empty if none is left out."""
     now = staying_workers(view)
     if not now.waiting_for_spot or view.job.spec.placement.zones is Zones.ANY:
         return ""
@@ -47,7 +47,7 @@ def _outside(view: View, ranked: list[Ranked], left: Iterable[Ranked]) -> Iterab
 def _if_traffic_were_free(
     view: View, ranked: Iterable[Ranked], stable: Iterable[Ranked]
 ) -> list[Ranked]:
-    """The pools that would be asked then."""
+    """The pools that would be asked if traffic between zones cost nothing."""
     rivals = [one for one in stable if to_be_had(view, one.pool)]
     return acceptable(view, below_on_demand(view, list(map(without_traffic, ranked)), rivals))
 
@@ -56,8 +56,8 @@ def _in_words_of_auto(one: Ranked) -> str:
     score = one.score
     return (
         f"{whereabouts(one)} has room at ${score.usd_per_hour:.2f}/h, but "
-        f"${score.transfer_usd_per_hour:.2f}/h of traffic between zones would make it dearer than "
-        "on-demand: placement.zones Any takes it all the same"
+        f"${score.transfer_usd_per_hour:.2f}/h of traffic between zones would make it more "
+        "expensive than on-demand: to use it, set placement.zones to Any"
     )
 
 
@@ -69,8 +69,8 @@ def _in_words_of_single(one: Ranked) -> str:
 def _what_follows(view: View, status: JobState) -> str:
     placement = view.job.spec.placement
     if placement.capacity is CapacityPolicy.SPOT:
-        return "; spot in the zone of the others is waited for, since placement.capacity is Spot"
+        return "; the job waits for spot in its own zone, because placement.capacity is Spot"
     if course(view, status) is not None:
-        return "; on-demand is asked for as soon as the deadline needs it"
+        return "; the operator uses on-demand as soon as the deadline needs it"
     after = placement.fallback_after
-    return f"; on-demand is asked for when spot was lacking for {after} (placement.fallbackAfter)"
+    return f"; the operator uses on-demand after {after} without spot (placement.fallbackAfter)"

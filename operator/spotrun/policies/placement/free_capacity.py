@@ -1,4 +1,4 @@
-"""Room on nodes that are there: what is said of it, and when it is no longer believed."""
+"""Free room on present nodes: how much is reported, and when that is no longer believed."""
 
 from collections import Counter
 from datetime import timedelta
@@ -7,15 +7,15 @@ from spotrun.policies.placement.queueing.gang import lacks_since
 from spotrun.state.view import View
 
 TRIED_SECONDS = 5.0
-"""Free capacity that gave no node within this time does not count any more: a node that has just
-become free is given away within milliseconds."""
+"""Free capacity that gave no node within this time no longer counts: the scheduler gives away a
+node that has become free within milliseconds."""
 
 
 def believed_room(view: View) -> Counter[str]:
     """Count the workers that find room on nodes, by pool.
 
-    Pods that are not ours may have taken it: a worker that found no node there shows that, and so
-    does a long wait.
+    Other pods may have taken that room: a worker that found no node there shows that, and so does
+    a long wait.
     """
     return view.once("room", (), lambda: _believed_room(view))
 
@@ -25,7 +25,7 @@ def _believed_room(view: View) -> Counter[str]:
 
 
 def some_room(view: View) -> bool:
-    """Whether any pool is said to have room on its nodes."""
+    """Whether any pool is reported to have room on its nodes."""
     pools = view.job.market.pools
     return view.once("some room", (), lambda: any(pool.free_slots > 0 for pool in pools))
 
@@ -37,7 +37,7 @@ def lacked_seconds(view: View) -> float:
 
 
 def untried_room(view: View) -> Counter[str]:
-    """Count the same, where no worker of the job was found a node in vain."""
+    """Count the same, without pools in which a worker of the job found no node."""
     return view.once_unlimited("untried room", (), lambda: _untried_room(view))
 
 

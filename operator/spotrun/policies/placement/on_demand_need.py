@@ -1,6 +1,6 @@
 """The stable (on-demand or reserved) workers that a job needs now, and why.
 
-For the deadline this is Uniform Progress, counted in workers; without one, `fallbackAfter`.
+With a deadline the rule is Uniform Progress, counted in workers; without one, `fallbackAfter`.
 """
 
 import math
@@ -29,18 +29,18 @@ from spotrun.state.sizes import allowed
 from spotrun.state.view import View
 
 MOST_MISSED = 0.1
-"""On-demand is paid for, with onMissed Auto, while no more than this part of the allowance is
-missed."""
+"""The limit with onMissed Auto: on-demand is used only while the job would miss its deadline by
+less than this part of the allowed time."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The fewest stable workers that will do."""
+    """The smallest number of stable workers that is enough."""
 
     stable: int
     why: str = ""
     reason: Reason = Reason.PLACED
-    wake_after_seconds: float | None = None  # when that changes though nothing happens
+    wake_after_seconds: float | None = None  # when that changes by time alone
     replaces_spot: bool = False  # whether they are needed in place of spot workers that train
 
 
@@ -73,7 +73,7 @@ def needs(
 
 
 def checkpoint_would_help(view: View, status: JobState) -> bool:
-    """Whether work that is not saved yet is all that stands between spot and the deadline."""
+    """Whether the job could stay on spot and keep its deadline if its work were saved now."""
     way = course(view, status)
     if way is None or view.job.spec.placement.capacity is not CapacityPolicy.MIXED:
         return False
@@ -90,7 +90,7 @@ def _asked_for(view: View, status: JobState, now: StayingWorkers, expected: Expe
 
 
 def _is_worth_it(view: View, way: Course) -> bool:
-    """Whether on-demand is paid for although the deadline may be missed."""
+    """Whether on-demand is used although the deadline may be missed."""
     deadline = view.job.spec.deadline
     if is_reachable(way) or deadline is None:
         return True
@@ -118,9 +118,9 @@ def _by_patience(
 
 
 def _seconds_until_asked_again(view: View, status: JobState) -> float:
-    """Return how long spot has yet that is asked again, or will be: else no node is asked for.
+    """Return how long to wait for spot nodes that were given back because they were too few.
 
-    They were given back, since they were too few.
+    They are asked for again, or will be. While the time is not over, no on-demand node is used.
     """
     after, unused = view.job.spec.placement.fallback_after.seconds, status.unused
     if unused == NOTHING_UNUSED:
@@ -133,9 +133,9 @@ def _seconds_until_asked_again(view: View, status: JobState) -> float:
 def _by_deadline(
     view: View, status: JobState, way: Course, now: StayingWorkers, expected: ExpectedSpot
 ) -> Needs:
-    """The safety net first, then the pace: both on what is done, where that can be saved in time.
+    """Apply the safety net first, then the pace; both count unsaved work if it can be saved.
 
-    Before it matters whether it is saved a checkpoint is ordered.
+    A checkpoint is ordered before it matters whether the work is saved.
     """
     working = sum(works(view, status, worker) for worker in now.spot)
     kept = saved(way) if view.job.spec.checkpoint is not None else way
@@ -143,7 +143,7 @@ def _by_deadline(
         why = "the deadline leaves no time to lose a spot worker"
         return Needs(expected.size, why, Reason.FALLBACK, replaces_spot=True)
     if spare_seconds(kept, 2) <= 0:
-        # Who starts may be lost once more, if then nobody else has to start after it.
+        # A worker that starts may be lost once more, if no other has to start after it.
         is_whole = len(now.spot) >= expected.size and spare_seconds(way, 1) > 0
         starting = len(now.spot) - working if is_whole else 0
         why = "the deadline leaves no time to wait for spot capacity"
@@ -157,16 +157,17 @@ def _by_deadline(
 
 
 def _may_rely_on_spot(way: Course) -> bool:
-    """Whether a loss in this moment would still leave time to start anew and finish.
+    """Whether a loss at this moment would still leave time to start again and finish.
 
-    What is not saved would be lost as well; where saving it is enough, it is saved first. While all
-    train, time and work shrink alike: what was enough stays so, but for what is not saved yet.
+    Unsaved work would be lost as well; if saving it is enough, it is saved first. While all
+    workers train, remaining time and work shrink equally, so a time that was enough stays enough,
+    except for unsaved work.
     """
     return spare_seconds(saved(way), 1) > -MARGIN_SECONDS
 
 
 def _next(way: Course, kept: Course) -> float | None:
-    """Return when the job falls behind, or has no more time to wait, if nothing is done."""
+    """Return when the job falls behind, or has no more time to wait, if nothing changes."""
     waits = (
         behind_in_seconds(kept),
         *(spare_seconds(one, number) for one in (way, kept) for number in (1, 2)),

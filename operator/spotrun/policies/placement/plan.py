@@ -1,4 +1,4 @@
-"""The plan for a size: how much capacity of which kind, and who stays only until it is there."""
+"""The plan for a size: how much of each capacity, and which workers stay only until it is there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,24 +30,24 @@ _NONE, _NOWHERE = Needs(0), Supply()
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of workers without a node to have of each capacity, and who is replaced."""
+    """The number of workers without a node to have of each capacity, and which are replaced."""
 
-    now: StayingWorkers  # without those whose whole replica is replaced
+    now: StayingWorkers  # without workers whose whole replica is replaced
     spot: int = 0
     stable: int = 0
-    swapped: frozenset[int] = frozenset()  # who give way to other capacity
+    swapped: frozenset[int] = frozenset()  # workers that other capacity replaces
     moves: Moves = NO_MOVES
     needs: Needs = _NONE
     supply: Supply = _NOWHERE
 
     @property
     def leaving(self) -> frozenset[int]:
-        """Return who trains until a replacement is ready."""
+        """Return the workers that train until a replacement is ready."""
         return self.swapped | self.moves.leaving
 
 
 def plan(view: View, status: JobState, size: int) -> Plan:
-    """Share out the positions of a world of that size."""
+    """Distribute the places of a world of that size over kinds of capacity."""
     return view.once(("plan", size), depends_on(status), lambda: _plan(view, status, size))
 
 
@@ -57,20 +57,20 @@ def depends_on(status: JobState) -> tuple[object, ...]:
 
 
 def retiring(view: View, status: JobState, size: int) -> frozenset[int]:
-    """Return who trains only until a replacement from elsewhere is ready."""
+    """Return the workers that train only until a replacement from elsewhere is ready."""
     if not view.job.market.pools:
         return frozenset()
     return plan(view, status, size).leaving
 
 
 def remaining(view: View, status: JobState, size: int) -> list[Worker]:
-    """Return the workers that stay, and for longer than until a replacement is ready."""
+    """Return the workers that stay, without those that leave once a replacement is ready."""
     going = retiring(view, status, size)
     return [worker for worker in view.staying if worker.worker_id not in going]
 
 
 def why_forbidden(view: View) -> str:
-    """Why no node may be asked for; empty if one may."""
+    """Return why no node may be asked for; empty if one may."""
     return offered(view).forbidden
 
 
@@ -83,13 +83,13 @@ def asked_for(
     available = found.supply
     ranked = list(available.stable if is_stable else available.spot)
     capacity = Capacity.ON_DEMAND if is_stable else Capacity.SPOT
-    if not acceptable(view, ranked):  # nobody knows such a pool, but an autoscaler may
+    if not acceptable(view, ranked):  # no such pool is known, but an autoscaler may know one
         return [(part, Placed(capacity=capacity)) for part in parts]
     options = Options(ranked, capacity, shares(view))
     asked = places_by_replica(view, options, parts, found.moves.away)
     if available.knows_spot or options.taken.are_limited or not _is_plain(view, available):
         return asked
-    # Some node group without nodes may be cheaper than all that are known.
+    # An unknown node group that has no nodes may be cheaper than all known pools.
     return [
         (part, replace(one, required=(), pinned=False, capacity=None, zone=""))
         for part, one in asked
@@ -121,7 +121,7 @@ def _plan(view: View, status: JobState, size: int) -> Plan:
 def _needed(
     view: View, status: JobState, size: int, now: StayingWorkers, available: Supply
 ) -> Needs:
-    """Return the stable workers that are needed: of whole replicas, and as many as can be paid."""
+    """Return the needed stable workers: whole replicas, and no more than the budget can pay."""
     old = returnable(view, status, size, now, available)
     expected = _expected_spot(view, size, now, available, len(old))
     needed = needs(view, status, available, now, expected)
@@ -134,7 +134,7 @@ def _needed(
 def _expected_spot(
     view: View, size: int, now: StayingWorkers, available: Supply, returnable: int
 ) -> ExpectedSpot:
-    """Return what spot may still give: nothing where it was awaited in vain, or is dry."""
+    """Return how many nodes spot may still give: none if it is dry or a wait for it was in vain."""
     is_over = any(
         waits_seconds(view, worker) >= patience_seconds(view, worker)
         for worker in now.waiting_for_spot
@@ -145,7 +145,7 @@ def _expected_spot(
 
 
 def _is_plain(view: View, available: Supply) -> bool:
-    """Whether all workers may go anywhere: it makes no difference but in price."""
+    """Whether all workers may go anywhere: the places differ only in price."""
     placement = view.job.spec.placement
     if placement.capacity is not CapacityPolicy.MIXED or placement.zones is Zones.SINGLE:
         return False

@@ -1,7 +1,7 @@
-"""The capacity each worker comes from: how much of it stable, who goes back to spot, and when.
+"""The capacity each worker comes from: how much is stable, which go back to spot, and when.
 
-Pacing says how many stable (on-demand or reserved) workers are needed; the rest is spot. One takes
-over from the other without a stall: the old worker trains until the new one is ready.
+Pacing says how many stable (on-demand or reserved) workers are needed; the rest is spot. A worker
+is replaced without a stall: the old worker trains until the new one is ready.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _FORBIDDEN_SECONDS = 60.0
 
 
 def missing(view: View, status: JobState, size: int) -> tuple[Placed, ...]:
-    """Return where missing workers are to be asked from, stable ones first."""
+    """Return the places from which missing workers must be asked, stable ones first."""
     return tuple(place for _, place in missing_parts(view, status, size))
 
 
@@ -66,13 +66,13 @@ def _missing_parts(view: View, status: JobState, size: int) -> list[tuple[Part, 
         *asked_for(view, found, parts[stable:], is_stable=False),
     ]
     refused = stable + spot - len(asked)
-    reached = size - max(refused - len(found.swapped), 0)  # who leaves is there yet
+    reached = size - max(refused - len(found.swapped), 0)  # workers that leave are still there
     useless = _of_no_use(view, reached) if refused else 0
     return asked[: max(len(asked) - useless, 0)]
 
 
 def parts_to_come(view: View, status: JobState, size: int, number: int) -> list[Part]:
-    """Return the parts that so many new workers hold, beside those who stay."""
+    """Return the parts that so many new workers hold, beside the workers that stay."""
     if view.job.effective_workers.per_replica == 1:
         return [Part(0)] * number
     taken_back = {one.worker_id for one in withdrawals(view, status, size)}
@@ -82,7 +82,7 @@ def parts_to_come(view: View, status: JobState, size: int, number: int) -> list[
 
 
 def _short_of(found: Plan) -> tuple[int, int]:
-    """Return how many are to be made on stable capacity, and how many on spot."""
+    """Return how many workers to create on stable capacity, and how many on spot."""
     now = found.now
     any_left = len(now.waiting_for_any)
     short_of_stable = max(found.stable - len(now.waiting_for_stable), 0)
@@ -92,22 +92,23 @@ def _short_of(found: Plan) -> tuple[int, int]:
 
 
 def _of_no_pool(view: View, part: Part) -> Placed:
-    """Return where a worker may be that no known pool can take."""
+    """Return the place of a worker that no known pool can take."""
     home = homes(view).get(part.replica) if part.replica is not None else None
     place = Placed(capacity=Capacity.ON_DEMAND if offered(view).excludes_spot else None)
     return place if home is None else replace(place, near=home.near)
 
 
 def _of_no_use(view: View, number: int) -> int:
-    """Return how many of so many could not train, where limits of pools or zones allow no more."""
+    """Return how many of so many workers are beyond the largest size that can train."""
     usable = largest(view.job.effective_workers, number)
     return number - usable if usable else 0
 
 
 def _in_full_slots(view: View, status: JobState, size: int) -> int:
-    """Return how many hold a part of the model that enough others hold: they fill no place.
+    """Return how many workers hold a part of the model that enough others hold as well.
 
-    They may hold the state, too, so that they cannot go before there is a world without them.
+    They fill no place, but they may hold the state: they cannot leave before there is a world
+    without them.
     """
     workers = view.job.effective_workers
     if workers.per_replica == 1:
@@ -117,7 +118,7 @@ def _in_full_slots(view: View, status: JobState, size: int) -> int:
 
 
 def why_placed(view: View, status: JobState, size: int) -> tuple[Reason, str]:
-    """Say which pools are asked for new workers and why, in one line with the prices."""
+    """Return which pools are asked for new workers and why, in one line with the prices."""
     if not view.job.market.pools:
         return Reason.PLACED, ""
     found = plan(view, status, size)
@@ -134,25 +135,25 @@ def why_placed(view: View, status: JobState, size: int) -> tuple[Reason, str]:
 
 
 def why_no_pool(view: View, status: JobState, size: int) -> str:
-    """Why no known pool can take a worker; empty where one can, or none is known."""
+    """Return why no known pool can take a worker; empty if one can, or if none is known."""
     why = plan(view, status, size).supply.why_none if view.job.market.pools else ""
     return f"no known pool can take a worker: {why}" if why else ""
 
 
 def why_moved(view: View, status: JobState, size: int) -> str:
-    """Why a replica moves, or cannot; empty where none lacks capacity."""
+    """Return why a replica moves, or cannot; empty if none lacks capacity."""
     return plan(view, status, size).moves.why if view.job.market.pools else ""
 
 
 def fallback_wake_after_seconds(view: View, status: JobState, size: int) -> float | None:
-    """Return when workers are needed on capacity that stays, if nothing happens until then."""
+    """Return when stable workers will be needed, if nothing happens until then."""
     if not view.job.market.pools or why_forbidden(view):
         return None
     return plan(view, status, size).needs.wake_after_seconds
 
 
 def placement_wake_after_seconds(view: View, status: JobState, size: int) -> float | None:
-    """Return when the placement may change though nothing happens."""
+    """Return when the placement may change by time alone."""
     if size and why_forbidden(view):
         return _FORBIDDEN_SECONDS
     if not view.job.market.pools or not size:

@@ -1,7 +1,7 @@
 """The pools that new workers are asked from: a set with weights, the best first.
 
-Each rule leaves out what the job should not have, and is waived where it would leave nothing. Only
-what a user or an admin has limited is never waived.
+Each rule leaves out pools that the job should not use, and does not apply if it would leave none.
+Only the limits of a user or an admin always apply.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from spotrun.state.sizes import smallest
 from spotrun.state.view import View
 
 MOST_POOLS = 16
-"""The pools that are named to the scheduler: more would make a longer pod, and no difference."""
+"""The most pools that a pod names to the scheduler: more would only make the pod longer."""
 REST = timedelta(minutes=15)
-"""The next node is asked elsewhere for this long after a loss: in recorded markets only 16-28 % of
-lost capacity is back after 10 minutes, and a loss mostly takes several nodes."""
+"""The time after a loss in which the next node is asked from other pools: in recorded markets only
+16-28 % of lost capacity is back after 10 minutes, and a loss mostly takes several nodes."""
 FIXED = timedelta(minutes=1)
 """A pod may take this long to find a node that is there already."""
 _WEIGHT = 100
@@ -41,7 +41,7 @@ class Shares:
     total: int = 0
     pools: Counter[str] = field(default_factory=Counter)
     zones: Counter[str] = field(default_factory=Counter)
-    room: Counter[str] = field(default_factory=Counter)  # on nodes, that others were just told of
+    room: Counter[str] = field(default_factory=Counter)  # on nodes, just promised to others
 
     @property
     def are_limited(self) -> bool:
@@ -49,21 +49,21 @@ class Shares:
         return self.pool_percent is not None or self.zone_percent is not None
 
     def add(self, pool: str, zone: str) -> None:
-        """Count one more."""
+        """Count one more worker."""
         self.total += 1
         self.pools[pool] += 1
         self.zones[zone] += 1
 
     def excess(self, pool: str, zone: str) -> int:
-        """Return by how many one more would exceed the limits; a single worker never does.
+        """Return by how many one more worker would exceed the limits; a single one never does.
 
-        Where the zone is not known it may be any.
+        An unknown zone exceeds no limit of a zone.
         """
         by_pool = self.pools[pool] + 1 - self._most(self.pool_percent)
         return max(by_pool, self.zone_excess(zone), 0)
 
     def zone_excess(self, zone: str, number: int = 1) -> int:
-        """Return by how many so many more would exceed the limit of a zone."""
+        """Return by how many so many more workers would exceed the limit of a zone."""
         return max(self.zones[zone] + number - self._most(self.zone_percent), 0) if zone else 0
 
     def _most(self, percent: int | None) -> int:
@@ -71,7 +71,7 @@ class Shares:
 
 
 def shares(view: View) -> Shares:
-    """Return what the job's workers take up now."""
+    """Return how the job's workers are spread over pools and zones now."""
     placement = view.job.spec.placement
     found = Shares(
         view.limited_size,
@@ -96,7 +96,7 @@ def acceptable(view: View, ranked: list[Ranked]) -> list[Ranked]:
 
 
 def to_be_had(view: View, pool: PoolFacts) -> bool:
-    """Whether a pool seems to have a node for one more."""
+    """Whether a pool seems to have a node for one more worker."""
     return not _is_full(pool) and not is_resting(view, pool)
 
 
@@ -106,22 +106,22 @@ def is_resting(view: View, pool: PoolFacts) -> bool:
 
 
 def is_dry(view: View, pool: PoolFacts) -> bool:
-    """Whether a pool had no node when it was asked, and is not to be asked again yet."""
+    """Whether a pool had no node when it was asked, and its retry time has not come yet."""
     if pool.retry_at is not None:
         return view.now < pool.retry_at
     return pool.available is False
 
 
 def has_just_lost(view: View, pool: PoolFacts) -> bool:
-    """Whether a pool took nodes away so lately that it is to rest."""
+    """Whether a pool took nodes away so recently that it rests."""
     lost = pool.last_interruption_at
     return lost is not None and view.now - lost < REST
 
 
 def below_on_demand(view: View, spot: list[Ranked], stable: list[Ranked]) -> list[Ranked]:
-    """Leave out spot capacity of which as much is asked, or expected, as of on-demand capacity.
+    """Leave out spot pools whose expected cost is as high as that of on-demand.
 
-    With placement.zones Any traffic between zones is paid for, whatever it costs.
+    With placement.zones Any, traffic between zones excludes no pool, whatever it costs.
     """
     is_any = view.job.spec.placement.zones is Zones.ANY
     weighed = {one.pool.name: without_traffic(one) if is_any else one for one in (*spot, *stable)}
@@ -131,7 +131,7 @@ def below_on_demand(view: View, spot: list[Ranked], stable: list[Ranked]) -> lis
 
 
 def without_traffic(one: Ranked) -> Ranked:
-    """Return what would be expected of a pool if traffic between zones cost nothing."""
+    """Return the pool as it would be ranked if traffic between zones cost nothing."""
     return replace(one, score=replace(one.score, transfer_usd_per_hour=0.0))
 
 
@@ -155,7 +155,7 @@ def places(
             one = Placed((best.pool.name,), (), bool(has_room), capacity, zone or single)
         else:
             one = _set_of(view, some, capacity, single)
-            if not has_room:  # nor will there be any for the others, whom nothing limits
+            if not has_room:  # the others find no room either, and no limit is to be counted
                 return [*found, *[one] * (number - len(found))]
         slots.subtract(one.pool.name for one in has_room[:1])
         taken.room.update(one.pool.name for one in has_room[:1])
@@ -165,16 +165,16 @@ def places(
 
 
 def room_left(view: View, taken: Shares) -> Counter[str]:
-    """Return the room on nodes by pool, without what others were just told of."""
+    """Return the room on nodes by pool, without room that was just promised to other workers."""
     slots = Counter(believed_room(view))
     slots.subtract(taken.room)
     return slots
 
 
 def _open(ranked: Sequence[Ranked], slots: Counter[str]) -> Sequence[Ranked]:
-    """Return the pools that a set may name: without the room that others were just given.
+    """Return the pools that a set may name, without those whose room others were just promised.
 
-    A worker that prefers it may be scheduled before them, and they would wait for that very room.
+    A worker that prefers such a pool may be scheduled first and take the room that they wait for.
     """
     free = [one for one in ranked if not _had_room(one.pool) or slots[one.pool.name] > 0]
     has_room = any(slots[one.pool.name] > 0 for one in free)
@@ -190,7 +190,7 @@ def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
 
 
 def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:
-    """One GPU model per world: a step runs at its slowest worker."""
+    """Keep one GPU model per world: the slowest worker sets the pace of a step."""
     if view.job.spec.placement.homogeneous is not Homogeneous.ACCELERATOR or not ranked:
         return ranked
     there = view.once_unlimited("models", (), lambda: _models(view)).most_common(1)
@@ -205,7 +205,10 @@ def _models(view: View) -> Counter[str]:
 
 
 def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:
-    """Keep one zone with Single; with Auto, those no dearer by traffic than on-demand at home."""
+    """Keep one zone with Single; with Auto, leave out zones that cost more than on-demand at home.
+
+    The cost of a zone includes its traffic.
+    """
     zones = view.job.spec.placement.zones
     if zones is Zones.ANY or not ranked or view.limited_size == 1:
         return ranked
@@ -219,9 +222,9 @@ def _zones(view: View, ranked: list[Ranked]) -> list[Ranked]:
 
 
 _RULES: tuple[Callable[[View, list[Ranked]], list[Ranked]], ...] = (
-    _not_resting,  # what was dry or has just taken nodes away
-    _one_model,  # other GPU models than those that train
-    _zones,  # zones that cost more traffic than they save
+    _not_resting,  # leaves out pools that were dry or have just taken nodes away
+    _one_model,  # leaves out other GPU models than the one that trains
+    _zones,  # leaves out zones whose traffic costs more than they save
 )
 
 
@@ -237,9 +240,10 @@ def _is_above(one: Ranked, ceiling: float | None) -> bool:
 def _within_limits(
     ranked: list[Ranked], taken: Shares, slots: Mapping[str, int]
 ) -> list[tuple[Ranked, str]]:
-    """Pools and zones in which one more keeps within the limits; room comes first, then the price.
+    """Return the pools and zones that may take one more worker; room comes first, then the price.
 
-    No limit keeps a job below its smallest size: until then the one that it exceeds least will do.
+    No limit keeps a job below its smallest size: up to that size, all are returned, and those come
+    first whose limits are exceeded least.
     """
     if not taken.are_limited:
         return [(one, "") for one in ranked]

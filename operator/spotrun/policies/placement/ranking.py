@@ -1,4 +1,4 @@
-"""Pools in the order of what useful work is expected to cost there, and that order in words."""
+"""Pools in the order of the expected cost of useful work there, and that order in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ from spotrun.state.view import View
 
 @dataclass(frozen=True)
 class Ranked:
-    """A pool and what is expected of it."""
+    """A pool and its expected cost."""
 
     pool: PoolFacts
     score: Score
@@ -38,7 +38,7 @@ class Ranked:
 
 
 def rank(view: View, status: JobState, pools: Sequence[PoolFacts], new: int) -> list[Ranked]:
-    """Return what is expected of these pools, the best first, for so many new workers."""
+    """Return these pools with their expected cost for so many new workers, the best first."""
     market = view.job.market.pools
     bare = sorted((_rank(view, status, pool, market) for pool in pools), key=_order)
     if status.pace == NO_PACE or view.job.sync_bytes_per_step is None or not bare:
@@ -49,12 +49,12 @@ def rank(view: View, status: JobState, pools: Sequence[PoolFacts], new: int) -> 
 
 
 def home_zones(view: View, ranked: Sequence[Ranked]) -> frozenset[str]:
-    """The zones in which workers are, or while there are none the one of the best pool."""
+    """The zones in which workers are; without workers, the zone of the best pool."""
     return frozenset(home.zone for home in _homes(view, ranked))
 
 
 def main_zone(view: View, ranked: Sequence[Ranked]) -> str:
-    """The zone in which most workers are, or while there are none the one of the best pool."""
+    """The zone in which most workers are; without workers, the zone of the best pool."""
     zones = Counter[str]()
     for place, number in _there(view).items():
         zones[place.zone] += number
@@ -64,7 +64,7 @@ def main_zone(view: View, ranked: Sequence[Ranked]) -> str:
 
 
 def describe(chosen: Iterable[Ranked], others: Iterable[Ranked]) -> str:
-    """The best of them in one line with the arithmetic, and the best of what else there is."""
+    """Return one line with the prices of the best chosen pool and of the best other pool."""
     best = (next(iter(chosen), None), next(iter(others), None))
     return "; ".join(_words(one) for one in best if one is not None)
 
@@ -88,7 +88,7 @@ def _rank(view: View, status: JobState, pool: PoolFacts, market: Sequence[PoolFa
 
 
 def _interruption_usd(view: View, status: JobState, usd_per_hour: float) -> float:
-    """A replacement that does not train yet; where the rest cannot go on, all of them wait."""
+    """Return the cost of a replacement until it trains; if the rest cannot train on, of all."""
     size = view.limited_size
     waiting = size if size - 1 < smallest(view.job.effective_workers) else 1
     usual_seconds, _ = changeovers(status.pace)
@@ -112,14 +112,14 @@ def _there(view: View) -> Counter[Place]:
 
 
 def _crossing_gb_per_hour(view: View, status: JobState, zones: int) -> float:
-    """Return what would cross to and from one zone more, of all gradient rings."""
+    """Return the traffic to and from one more zone, of all gradient rings."""
     pace, sent = status.pace, view.job.sync_bytes_per_step
     apart = view.job.spec.workers.per_replica
     ring = view.limited_size // apart
     seconds = float(pace.step_seconds or 0)
     if sent is None or not seconds or ring < 2:
         return 0.0
-    links = 2 if zones < 2 else 1  # a ring over z zones crosses z times, but over one zone never
+    links = 2 if zones < 2 else 1  # a ring over z zones crosses z times, within one zone never
     gb_per_step = float(gb_per_link(ring * view.job.processes, int(sent)))
     return apart * links * gb_per_step * 3600 / seconds
 
@@ -136,7 +136,7 @@ def _with_traffic(one: Ranked, homes: frozenset[Place], gb_per_hour: float) -> R
 
 
 def whereabouts(one: Ranked) -> str:
-    """Name a pool as people know it: spot g5.xlarge us-east-1b."""
+    """Name a pool for users: spot g5.xlarge us-east-1b."""
     pool = one.pool
     kind = {Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand"}.get(pool.capacity, "reserved")
     where = " ".join((*pool.instance_types[:1], *pool.zones[:1])) or pool.name

@@ -1,8 +1,8 @@
 """The nodes for the workers of a replica: together, and where its other workers are.
 
-A worker that is to complete a replica is asked from the zone of the others, and on their rack where
-the job's topology is a rack. A new replica goes where there is room for all of it. Where its first
-worker will be is not known before: then its pods have an affinity to each other.
+A missing worker of a replica is asked from the zone of the others, and on their rack if the job's
+topology is a rack. A new replica goes where there is room for all of it. If it is not known where
+its first worker will be, its pods have an affinity to each other.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from spotrun.state.view import View
 
 @dataclass(frozen=True)
 class Home:
-    """The place of a replica: where most of its workers are."""
+    """The place in which most workers of a replica are."""
 
     zone: str  # "": unknown
     near: Near
@@ -41,12 +41,12 @@ class Options:
 
     ranked: Sequence[Ranked]
     capacity: Capacity
-    taken: Shares  # of the job's limits, by workers that are there or were just given a place
+    taken: Shares  # how much present and just placed workers use of the job's limits
 
 
 @dataclass(frozen=True)
 class Away:
-    """The replicas that do not go where they would else go, since there is no capacity there."""
+    """The replicas that do not go to their usual place, because there is no capacity there."""
 
     replicas: frozenset[int] = frozenset()  # their missing workers come from other zones
     zones: frozenset[str] = frozenset()  # those that whole replicas leave
@@ -56,18 +56,18 @@ NOT_AWAY = Away()
 
 
 def homes(view: View) -> dict[int, Home]:
-    """Return where each replica is; those are left out of which no worker has a node."""
+    """Return where each replica is; replicas without any placed worker are left out."""
     return view.once_unlimited("homes", (), lambda: _homes(view))
 
 
 def topology_value(view: View, node: Node) -> str:
-    """Return the value that a node has of the label by which replicas keep together."""
+    """Return the node's value of the label by which replicas stay together."""
     key = view.job.spec.placement.topology.key
     return node.zone if key in ZONE_LABELS else node.labels.get(key, "")
 
 
 def in_zone(ranked: Sequence[Ranked], zone: str) -> list[Ranked]:
-    """Return the pools that may have nodes there, without their other zones."""
+    """Return the pools that may have nodes in a zone, without their other zones."""
     if not zone:
         return list(ranked)
     inside = (one for one in ranked if not one.pool.zones or zone in one.pool.zones)
@@ -77,9 +77,9 @@ def in_zone(ranked: Sequence[Ranked], zone: str) -> list[Ranked]:
 def places_by_replica(
     view: View, options: Options, parts: Sequence[Part], away: Away = NOT_AWAY
 ) -> list[tuple[Part, Placed]]:
-    """Return where these parts are asked from; fewer where limits of the job allow no more.
+    """Return the places from which these parts are asked; fewer if limits allow no more.
 
-    Those that are `away` come from elsewhere.
+    Workers of replicas that are `away` come from elsewhere.
     """
     groups: dict[int | None, list[Part]] = {}
     for part in parts:
@@ -121,10 +121,10 @@ def _home(view: View, members: Sequence[Worker], value: str) -> Home:
 
 
 def _at_home(view: View, options: Options, home: Home, number: int) -> list[Placed]:
-    """Ask where the others are, also where a node was just lost: else replicas would come apart."""
+    """Ask where the others are, even if a node was just lost there, to keep replicas together."""
     inside = in_zone(options.ranked, home.zone)
     there = acceptable(view, [one for one in inside if not is_dry(view, one.pool)] or inside)
-    if not there:  # nobody knows such a pool, but an autoscaler may
+    if not there:  # no such pool is known, but an autoscaler may know one
         return [Placed(capacity=options.capacity, near=home.near)] * number
     found = _places(view, options, there, number)
     return [replace(one, zone=_pin(view, one, home.zone), near=home.near) for one in found]
@@ -150,8 +150,8 @@ def _places(view: View, options: Options, ranked: list[Ranked], number: int) -> 
 def _zone_for(view: View, ranked: Sequence[Ranked], number: int, taken: Shares) -> str:
     """Return the zone that so many workers are asked from together.
 
-    The first with room for all on its nodes, or else for some of them. Where none has any, each
-    of the pools may make the nodes: which one does so first is left to autoscalers.
+    This is the first zone with room for all on its nodes, or else for some of them. If no zone has
+    room, each of the pools may create the nodes: autoscalers decide which one does so first.
     """
     zones = list(dict.fromkeys(zone for one in ranked for zone in one.pool.zones))
     placement = view.job.spec.placement
@@ -165,12 +165,12 @@ def _zone_for(view: View, ranked: Sequence[Ranked], number: int, taken: Shares) 
     if taken.are_limited:
         excess = {zone: taken.zone_excess(zone, number) for zone in zones}
         within = [zone for zone in zones if excess[zone] == min(excess.values())]
-    best = max(within, key=lambda zone: min(room[zone], number))  # the first of those alike
+    best = max(within, key=lambda zone: min(room[zone], number))  # the first of equal ones
     return best if room[best] or taken.are_limited else ""
 
 
 def _pin(view: View, place: Placed, zone: str) -> str:
-    """Name the zone where a pool spans several."""
+    """Return the zone to require: needed if a pool spans several zones."""
     pools = (view.job.market.pool(name) for name in place.required)
     spans = any(pool is not None and len(pool.zones) != 1 for pool in pools)
     return zone if spans and zone else place.zone

@@ -1,8 +1,8 @@
-"""Moves of whole replicas, where the place of one has no capacity for the workers that it lacks.
+"""Moves of whole replicas, if the place of one has no capacity for the workers that it lacks.
 
 Its missing workers then come from elsewhere, or all of it moves, whichever costs less. The old
-workers stay until the new replica is ready. A move that was begun shows in the replicas there are:
-one that is incomplete beside as many complete ones as are wanted is the one that leaves.
+workers stay until the new replica is ready. A move that has begun is recognised by the replicas:
+an incomplete one beside as many complete ones as are wanted is the one that leaves.
 """
 
 from collections.abc import Sequence
@@ -32,26 +32,26 @@ from spotrun.state.view import View
 from spotrun.state.world_members import training
 
 _SHARDED_SUMS = 3
-"""The traffic of a step inside a replica, in sizes of its gradients, where its workers hold parts
+"""The traffic of a step inside a replica, as a multiple of its gradients, if its workers hold parts
 of the weights (FSDP): at least weights forward, weights backward, gradients."""
 _LONGEST_HOURS = 24.0
-"""The longest time of traffic that is weighed against a move: until then something else changes."""
-_SAID = 4  # reasons that a message names
+"""The longest time for which traffic is compared with a move: something else changes by then."""
+_SAID = 4  # the most reasons that a message names
 
 
 @dataclass(frozen=True)
 class Moves:
     """The replicas that do not stay as they are."""
 
-    leaving: frozenset[int] = frozenset()  # workers whose replica another one takes over from
+    leaving: frozenset[int] = frozenset()  # workers of a replica that another one replaces
     may_go: bool = False  # whether that one is ready
     in_vain: frozenset[int] = frozenset()  # workers that wait where there is no capacity
-    away: Away = NOT_AWAY  # what does not go where it would else go
+    away: Away = NOT_AWAY  # what does not go to its usual place
     why: str = ""
 
 
 NO_MOVES = Moves()
-"""The moves of jobs whose workers each hold a whole copy of the model, or that lack nothing."""
+"""No moves: each worker of the job holds a whole copy of the model, or no worker is missing."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Stuck:
 def moves(
     view: View, status: JobState, size: int, available: Supply, *, stable_missing: int
 ) -> Moves:
-    """Decide which replicas move; so many of the missing workers are to be on stable capacity."""
+    """Decide which replicas move; `stable_missing` of the missing workers need stable capacity."""
     workers = view.job.effective_workers
     if workers.per_replica == 1 or not size:
         return NO_MOVES
@@ -105,13 +105,13 @@ def moves(
 
 
 def _unnamed(view: View) -> int:
-    """Return how many whole models those hold whose pods name no replica: older ones are so."""
+    """Return how many whole models the workers hold whose (older) pods name no replica."""
     unnamed = (worker for worker in view.staying if worker.pod.replica is None)
     return min(map(len, by_slot(unnamed, view.job.effective_workers)))
 
 
 def _begun(stuck: Sequence[_Stuck], whole: AbstractSet[int], wanted: int) -> set[int]:
-    """Return the replicas beside which there are enough others: their moves were begun."""
+    """Return the stuck replicas whose moves have begun: there are enough others beside them."""
     moving = set[int]()
     left = len(whole)
     for one in stuck:
@@ -123,14 +123,14 @@ def _begun(stuck: Sequence[_Stuck], whole: AbstractSet[int], wanted: int) -> set
 
 
 def _is_lacking(view: View, size: int) -> bool:
-    """Whether of some part of the model fewer workers than wanted have a node."""
+    """Whether some part of the model has fewer workers with a node than wanted."""
     workers = view.job.effective_workers
     placed = by_slot((worker for worker in view.staying if worker.node is not None), workers)
     return min(map(len, placed)) < size // workers.per_replica
 
 
 def _may_go(view: View, status: JobState, size: int, leaving: AbstractSet[int]) -> bool:
-    """Whether those who stay are ready to train without those who leave."""
+    """Whether the workers that stay are ready to train without those that leave."""
     workers, here = view.job.effective_workers, set(training(status))
     able = (
         worker
@@ -141,12 +141,12 @@ def _may_go(view: View, status: JobState, size: int, leaving: AbstractSet[int]) 
 
 
 def _to_come(view: View, size: int) -> int:
-    """Return how many nodes are still to come, if nobody leaves."""
+    """Return how many nodes are still to come, if no worker leaves."""
     return size - sum(worker.node is not None for worker in view.staying)
 
 
 def _joined(reasons: Sequence[str]) -> str:
-    """Name the first of them: of thousands of replicas each may have its own numbers."""
+    """Join the first reasons: each of thousands of replicas may have its own numbers."""
     known = list(dict.fromkeys(filter(None, reasons)))
     more = [f"and {len(known) - _SAID} more reasons"] if len(known) > _SAID else []
     return "; ".join([*known[:_SAID], *more])
@@ -174,7 +174,7 @@ def _stuck(
 
 
 def _waits_in_vain(view: View, worker: Worker, *, has_room: bool) -> bool:
-    """Whether a worker finds no node: soon where the scheduler says so, and others have room."""
+    """Whether a worker finds no node: known sooner by the scheduler if other pools have room."""
     if waits_seconds(view, worker) >= patience_seconds(view, worker):
         return True
     return has_room and scheduler_seconds_left(view, worker) <= 0
@@ -190,7 +190,7 @@ def _elsewhere(view: View, ranked: Sequence[Ranked], home: Home) -> list[Ranked]
 
 
 def _may_stay_in_zone(view: View) -> bool:
-    """Whether another place is one in the same zone: a required rack, of which zones have many."""
+    """Whether the new place may be in the same zone: a required rack, as zones have many racks."""
     topology = view.job.spec.placement.topology
     return topology.is_required and topology.key not in ZONE_LABELS
 
@@ -198,32 +198,32 @@ def _may_stay_in_zone(view: View) -> bool:
 def _is_moved(
     view: View, status: JobState, stuck: _Stuck, to_come: int, *, is_target: bool
 ) -> tuple[bool, str]:
-    """Whether the whole replica moves, so that so many nodes are to come, and why in words."""
+    """Return whether the whole replica moves, and why; `to_come` nodes would then come."""
     per_replica = view.job.effective_workers.per_replica
     each = stuck.best.score.usd_per_hour
     there, once_usd = whereabouts(stuck.best), max(_move_usd(view, status, stuck), 0.0)
     where = stuck.home.zone or stuck.home.near.value
     lacking = per_replica - len({worker.pod.slot for worker in stuck.placed})
     said = f"{where} has no capacity for {lacking} of the {per_replica} workers of a replica"
-    if is_target:  # else each of many copies would keep its nodes, and none would be whole
-        return False, f"{said}, and it stays: there are as many older replicas as are wanted"
+    if is_target:  # otherwise many copies would keep their nodes, and none would be whole
+        return False, f"{said}, and the replica does not move: there are enough older replicas"
     if not _can_be_paid(view, status, each * to_come):
-        return False, f"{said}, and budget.maxUsdPerHour cannot pay for a move of all"
+        return False, f"{said}, and budget.maxUsdPerHour cannot pay to move the whole replica"
     if view.job.spec.placement.topology.is_required:
-        return True, f"{said}: all of it moves to {there}"
+        return True, f"{said}: the whole replica moves to {there}"
     split = _split_usd_per_hour(view, status, stuck)
     if split is None:
-        why = "since it is not measured what they send to each other"
-        return True, f"{said}: all of it moves to {there}, {why}"
+        why = "because the traffic between its workers is not measured"
+        return True, f"{said}: the whole replica moves to {there}, {why}"
     hours = _hours(stuck)
-    sums = f"to move all costs ${once_usd:.2f}, traffic between zones ${split * hours:.2f}"
+    sums = f"a move costs ${once_usd:.2f}, traffic between zones ${split * hours:.2f}"
     if split * hours < once_usd:
-        return False, f"{said}: they come from {there}; {sums} in {hours:.0f} h"
-    return True, f"{said}: all of it moves to {there}; {sums} in {hours:.0f} h"
+        return False, f"{said}: new ones come from {there}; {sums} in {hours:.0f} h"
+    return True, f"{said}: the whole replica moves to {there}; {sums} in {hours:.0f} h"
 
 
 def _move_usd(view: View, status: JobState, stuck: _Stuck) -> float:
-    """Return what it costs to pay both replicas until the new one trains, and its price after."""
+    """Return the cost of both replicas until the new one trains, and its extra price after that."""
     usual_seconds, _ = changeovers(status.pace)
     market, hours = view.job.market, _hours(stuck)
     there = stuck.best.score.usd_per_hour
@@ -236,7 +236,7 @@ def _move_usd(view: View, status: JobState, stuck: _Stuck) -> float:
 
 
 def _split_usd_per_hour(view: View, status: JobState, stuck: _Stuck) -> float | None:
-    """Return what traffic inside the replica would cost if it spanned zones; None: not measured."""
+    """Return the cost of traffic in a replica that spans zones; None if it is not measured."""
     sent, step_seconds = view.job.sync_bytes_per_step, float(status.pace.step_seconds or 0)
     if sent is None or not step_seconds:
         return None
@@ -251,13 +251,13 @@ def _split_usd_per_hour(view: View, status: JobState, stuck: _Stuck) -> float | 
 
 
 def _hours(stuck: _Stuck) -> float:
-    """Return for how long a replica usually stays as it is: until it loses a worker again."""
+    """Return how long a replica usually stays as it is, until it loses a worker again."""
     rate = stuck.best.score.interruptions_per_hour * (len(stuck.placed) + 1)
     return min(1 / rate, _LONGEST_HOURS) if rate > 0 else _LONGEST_HOURS
 
 
 def _can_be_paid(view: View, status: JobState, usd_per_hour: float) -> bool:
-    """Whether the budget pays for so much more per hour: old and new workers run side by side."""
+    """Whether the budget pays for that much more per hour: old and new workers run together."""
     budget = view.job.spec.budget
     if budget is None or budget.max_usd_per_hour is None:
         return True

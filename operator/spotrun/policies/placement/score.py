@@ -2,7 +2,7 @@
 
     [price + transfer + interruptions per hour x cost of one] / speed
 
-An estimate to rank pools by, in floats; what is paid is counted elsewhere, in decimals.
+This estimate ranks pools and uses floats; the money that is paid is counted elsewhere, in decimals.
 """
 
 import functools
@@ -20,8 +20,8 @@ SPOT_SHARE = 0.35
 """The share of the on-demand price that is assumed where a spot price is not known: the usual
 discount is two thirds."""
 
-# Dense half-precision tensor throughput in TFLOPS, as the vendors state it. Of use only to compare
-# models before the job's own speed on them is measured.
+# Dense half-precision tensor throughput in TFLOPS, as the vendors state it. It only serves to
+# compare models before the job's own speed on them is measured.
 _TFLOPS: Mapping[str, float] = {
     "T4": 65,
     "V100": 125,
@@ -37,7 +37,7 @@ _TFLOPS: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class Score:
-    """One pool in numbers; all dollars are those of one worker."""
+    """One pool in numbers; all dollars are for one worker."""
 
     usd_per_hour: float
     is_price_known: bool
@@ -48,13 +48,13 @@ class Score:
 
     @property
     def expected_usd_per_hour(self) -> float:
-        """The price with traffic between zones and with what interruptions cost."""
+        """The price plus traffic between zones plus the cost of interruptions."""
         lost = self.interruptions_per_hour * self.interruption_usd
         return self.usd_per_hour + self.transfer_usd_per_hour + lost
 
     @property
     def usd_per_work(self) -> float:
-        """Per hour of work at speed 1: by this pools are ranked."""
+        """The expected cost per hour of work at speed 1; pools are ranked by it."""
         return self.expected_usd_per_hour / self.speed
 
 
@@ -70,7 +70,7 @@ def share_in(pool: PoolFacts, worker: Resources) -> float:
 def node_usd_per_hour(pool: PoolFacts, market: Iterable[PoolFacts]) -> tuple[float, bool]:
     """The price of a node, and whether it is known.
 
-    An unknown one is taken to be as usual, so that the pool is tried at all.
+    If it is unknown, the usual price is assumed, so that the pool is tried.
     """
     if pool.usd_per_hour is not None:
         return float(pool.usd_per_hour), True
@@ -85,7 +85,7 @@ def node_usd_per_hour(pool: PoolFacts, market: Iterable[PoolFacts]) -> tuple[flo
     return (median(known) if known else 1.0) * discount, False
 
 
-@functools.lru_cache(maxsize=1024)  # of few models, asked for at every look
+@functools.lru_cache(maxsize=1024)  # there are few models, and each pass asks for them
 def speed_of(accelerator: str) -> float:
     """Return how fast a GPU model is in comparison to others; 1 where nothing is known."""
     words = re.split(r"[^A-Z0-9]+", accelerator.upper())
@@ -93,6 +93,6 @@ def speed_of(accelerator: str) -> float:
 
 
 def link_usd_per_hour(one: Place, other: Place, gb_per_hour: float) -> float:
-    """Return what traffic between two places costs, the dearest known price where theirs is not."""
+    """Return the cost of traffic between two places, at the highest known price if unknown."""
     price = usd_per_gb(one, other)
     return float(DEAREST_USD_PER_GB if price is None else price) * gb_per_hour

@@ -1,4 +1,4 @@
-"""The capacity that a job can get now, and has: ranked pools, and workers by their capacity."""
+"""The capacity that a job can get now, and that it has: ranked pools, and workers by capacity."""
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -15,7 +15,7 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 SCALED_SECONDS = 600.0
-"""A node may take this long to come where an autoscaler makes it, until it was measured."""
+"""A node from an autoscaler may take this long to come, while that time is not measured."""
 _FIXED_SECONDS = FIXED / timedelta(seconds=1)
 
 
@@ -27,7 +27,7 @@ class Supply:
     stable: tuple[Ranked, ...] = ()
     knows_spot: bool = False  # whether the market has any spot pool at all
     why_none: str = ""
-    has_spot_now: bool = False  # whether some of it is worth asking, as far as is known
+    has_spot_now: bool = False  # whether some of these spot pools does not rest
 
     @property
     def is_empty(self) -> bool:
@@ -52,7 +52,7 @@ class StayingWorkers:
 
     @property
     def number(self) -> int:
-        """The number of all of them."""
+        """The number of all these workers."""
         waiting = (self.waiting_for_spot, self.waiting_for_stable, self.waiting_for_any)
         return self.num_placed + sum(map(len, waiting))
 
@@ -68,7 +68,7 @@ class StayingWorkers:
 
 
 def supply(view: View, status: JobState, new: int) -> Supply:
-    """Look at the market, when so many new workers are to come."""
+    """Return what the market offers if so many new workers must come."""
     return view.once(("supply", new), (status.pace,), lambda: _supply(view, status, new))
 
 
@@ -92,7 +92,7 @@ def _supply(view: View, status: JobState, new: int) -> Supply:
 
 
 def staying_workers(view: View) -> StayingWorkers:
-    """Sort the workers that stay."""
+    """Return the workers that stay, by capacity."""
     return view.once_unlimited("staying workers", (), lambda: _staying_workers(view))
 
 
@@ -116,19 +116,19 @@ def waits_seconds(view: View, worker: Worker) -> float:
 
 
 def patience_seconds(view: View, worker: Worker) -> float:
-    """Return how long it may wait before other pools are asked."""
+    """Return how long a worker may wait before other pools are asked."""
     if worker.worker_id in view.job.turned_down:
         return TURNED_DOWN_SECONDS
     pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
     if len(pools) == 1 and pools[0].free_slots > 0:
-        return _FIXED_SECONDS  # it was told that there is room
+        return _FIXED_SECONDS  # it was sent there because the pool has room
     return max((_provision_seconds(view, pool) for pool in pools), default=SCALED_SECONDS)
 
 
 def scheduler_seconds_left(view: View, worker: Worker) -> float:
-    """Return how long the scheduler still has to find a node; then it is known that there is none.
+    """Return how long the scheduler still has to find a node; after that, there is none.
 
-    For so long the job has to be known to lack nodes as well: else their room was believed in.
+    The job must be known to lack nodes for as long: before that, reported room is believed.
     """
     if not worker.pod.unschedulable or not some_room(view):
         return float("inf")
@@ -142,7 +142,7 @@ def _provision_seconds(view: View, pool: PoolFacts) -> float:
 
 
 def is_scaled(view: View) -> bool:
-    """Whether the cluster seems to have an autoscaler: nodes were seen to come, or are declared."""
+    """Whether the cluster seems to have an autoscaler: a node has come, or a pool is declared."""
     return any(
         pool.declared or pool.provision_seconds is not None for pool in view.job.market.pools
     )

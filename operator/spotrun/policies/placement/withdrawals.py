@@ -1,4 +1,4 @@
-"""Workers without a node that are taken back, since they are wanted from elsewhere now."""
+"""Workers without a node that are withdrawn, because they should come from elsewhere now."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from spotrun.state.view import View
 
 
 def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]:
-    """Take back workers without a node that are wanted from elsewhere now."""
+    """Withdraw workers without a node that should come from elsewhere now."""
     waiting = [worker for worker in view.staying if worker.node is None]
     if forbidden := why_forbidden(view):
         return tuple(_withdraw(w, Reason.WAITING_FOR_CAPACITY, forbidden) for w in waiting)
@@ -50,7 +50,7 @@ def withdrawals(view: View, status: JobState, size: int) -> tuple[Withdraw, ...]
 def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
     """Whether a worker has waited in vain, and would be asked from other pools now.
 
-    It waits for less long where one of these has room on its nodes, and there was none in its own.
+    The wait is shorter if one of these has room on its nodes, and its own pools had none.
     """
     is_late = waits_seconds(view, worker) >= patience_seconds(view, worker)
     if not is_late and scheduler_seconds_left(view, worker) > 0:
@@ -63,7 +63,7 @@ def _is_better_elsewhere(view: View, found: Plan, worker: Worker) -> bool:
 
 
 def _asked_now(view: View, found: Plan, worker: Worker) -> frozenset[str]:
-    """The pools from which a worker would be asked now; for thousands that wait they are alike."""
+    """The pools from which a worker would be asked now; computed once for all similar workers."""
     is_stable = worker.pod.asked is not Capacity.SPOT
     part = Part(worker.pod.slot, worker.pod.replica)
 
@@ -84,5 +84,5 @@ def _withdraw(worker: Worker, reason: Reason, why: str) -> Withdraw:
 
 
 def _elsewhere(worker: Worker) -> Withdraw:
-    why = "it waited for a node longer than its pools usually take"
+    why = "the worker got no node in time, and other pools may have one"
     return _withdraw(worker, Reason.BETTER_POOL, why)

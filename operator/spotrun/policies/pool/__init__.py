@@ -1,1 +1,1 @@
-"""Knowledge of a CapacityPool, and which jobs it can serve."""
+"""The operator's knowledge of a CapacityPool, and the jobs that it can serve."""

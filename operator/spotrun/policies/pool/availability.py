@@ -1,4 +1,4 @@
-"""The availability of a pool: how long a new node takes, and whether there are more."""
+"""The availability of a pool: how long a new node takes, and whether it has more nodes."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,22 +12,21 @@ REST = timedelta(minutes=10)
 LONG_REST = timedelta(minutes=30)
 """Only 16-28 % of lost capacity is back after ten minutes, and half of it after an hour."""
 PATIENCE_SECONDS = 600.0
-"""Autoscalers bring a node within this, as a rule; it holds until a pool has shown its own time."""
+"""Autoscalers usually bring a node within this time; used until a pool's own time is measured."""
 TURNED_DOWN_SECONDS = 20.0
-"""Autoscalers look at what waits every ten seconds: after two looks another one, which may make the
-node that the first does not, has said so, too."""
+"""Autoscalers look at waiting pods every ten seconds: after two looks, a second autoscaler that may
+create a node where the first does not has reported as well."""
 DROUGHT_SECONDS = 1800.0
-"""A longer wait was a wait for capacity; it says nothing about how long a machine takes to
-start."""
+"""A longer wait was a wait for capacity; it does not show how long a machine takes to start."""
 _LEAST_PATIENCE_SECONDS = 60.0
 _STEP = 1.5
 
 
 def learn_provisioning(pool: PoolSnapshot, status: PoolState, _now: datetime) -> PoolState:
-    """Learn the time in which 19 of 20 nodes come, one by one with a single number.
+    """Learn the time within which 19 of 20 nodes come; only this one number is stored.
 
-    A longer one raises it by a half at most, a shorter one lowers it by a 19th of that in the
-    logarithm: it comes to rest where one in twenty is longer.
+    A longer time raises it by a half at most, a shorter one lowers it by a 19th of that in the
+    logarithm: it settles where one time in twenty is longer.
     """
     learned = status.provision_seconds
     p95 = float(learned) if learned is not None else None
@@ -44,7 +43,7 @@ def learn_provisioning(pool: PoolSnapshot, status: PoolState, _now: datetime) ->
 
 
 def learn_availability(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolState:
-    """Conclude whether more can be had; only who would fit an empty node can tell."""
+    """Conclude whether the pool has more nodes, by workers that would fit an empty node."""
     retry_at = status.retry_at
     if any(map(pool.is_news, pool.nodes)) and status.as_of is not None:
         return replace(status, available=True, retry_at=None)
@@ -54,12 +53,12 @@ def learn_availability(pool: PoolSnapshot, status: PoolState, now: datetime) -> 
     if any(now >= moment for moment in dry_at(pool, status)):
         rest = LONG_REST if retry_at is not None else REST
         return replace(status, available=False, retry_at=now + rest)
-    # When it was asked last is kept: dry again without a node in between, it rests longer.
+    # `retry_at` stays: if the pool is dry again without a node in between, it rests longer.
     return replace(status, available=True if status.available else None)
 
 
 def dry_at(pool: PoolSnapshot, status: PoolState) -> list[datetime]:
-    """Return when it follows, from each worker that waits, that there are no more nodes."""
+    """Return, for each worker that waits, when its wait shows that the pool is dry."""
     soon = timedelta(seconds=TURNED_DOWN_SECONDS)
     patience = timedelta(seconds=_patience_seconds(status.provision_seconds))
     return [
@@ -69,13 +68,13 @@ def dry_at(pool: PoolSnapshot, status: PoolState) -> list[datetime]:
 
 
 def _patience_seconds(provision_seconds: Decimal | None) -> float:
-    """Return how long to wait for a node before a pool is taken to be dry."""
+    """Return how long to wait for a node before a pool counts as dry."""
     if provision_seconds is None:
         return PATIENCE_SECONDS
     return max(float(provision_seconds), _LEAST_PATIENCE_SECONDS)
 
 
 def _attempts(pool: PoolSnapshot, waiting: Iterable[datetime]) -> list[datetime]:
-    """Return since when they wait in vain: a new node begins another attempt for all who do."""
+    """Return since when workers wait in vain: a new node begins another attempt for all of them."""
     newest = max(pool.nodes, default=None)
     return [since if newest is None else max(since, newest) for since in waiting]

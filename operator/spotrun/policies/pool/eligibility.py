@@ -21,28 +21,28 @@ _HUNDRED = 100
 
 @dataclass(frozen=True)
 class Offers:
-    """The pools that can take a worker; where there is none, `refused` says why."""
+    """The pools that can take a worker; if there is none, `refused` says why."""
 
     spot: tuple[PoolFacts, ...] = ()
     stable: tuple[PoolFacts, ...] = ()  # on-demand and reserved
     refused: tuple[tuple[str, int], ...] = ()  # (why, how many pools)
-    # Why no node at all may be asked for: by a rule of the user or an admin, which a node of a pool
-    # that is known would break, and Kubernetes does not know.
+    # Why no node at all may be asked for: a rule of the user or an admin that Kubernetes does not
+    # know, and that nodes of the known pools would break.
     forbidden: str = ""
-    # Whether only on-demand capacity may be asked for, of which no pool is known: a limit of the
-    # price of spot excludes all that are.
+    # Whether only on-demand capacity may be asked for, although no on-demand pool is known: a limit
+    # on the price of spot excludes known pools.
     excludes_spot: bool = False
 
     @property
     def why_none(self) -> str:
-        """Why no pool can take a worker; empty where one can, or where none is known."""
+        """The reason why no pool can take a worker; empty if one can, or if none is known."""
         if self.spot or self.stable:
             return ""
         return "; ".join(f"{number} pools: {why}" for why, number in self.refused)
 
 
 def offers(job: JobSnapshot) -> Offers:
-    """Sort the pools of the market."""
+    """Return the pools of the market that can take a worker, and why the others cannot."""
     reasons = {pool.name: _why_not(job, pool) for pool in job.market.pools}
     fit = [pool for pool in job.market.pools if not reasons[pool.name]]
     refused = Counter(filter(None, reasons.values())).most_common()
@@ -56,12 +56,12 @@ def offers(job: JobSnapshot) -> Offers:
 
 
 def holds(node: Resources, job: JobSnapshot) -> bool:
-    """Whether a node that has so much can hold a worker."""
+    """Whether a node with these resources can hold a worker."""
     return not _short_of(job.requests, node)
 
 
 def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
-    """Why nodes are not asked for, where no known pool fits: one may have that nobody knows."""
+    """Return why no node is asked for if no known pool fits: an unknown pool might fit."""
     if job.spec.placement.pool_selector is not None:
         of_others = "; ".join(f"{number} pools: {why}" for why, number in refused)
         return of_others or "no CapacityPool has the labels of placement.poolSelector"
@@ -72,14 +72,14 @@ def _why_forbidden(job: JobSnapshot, refused: list[tuple[str, int]]) -> str:
 
 
 def _forbids_any(job: JobSnapshot, pool: PoolFacts) -> str:
-    """Say which rule of a pool forbids to ask for nodes of unknown ones, too."""
+    """Return the rule of a pool that also forbids to ask for nodes of unknown pools."""
     is_about_spot = pool.namespaces_allowed and bool(_too_dear(job, pool))
     may_go_elsewhere = job.spec.placement.capacity is CapacityPolicy.MIXED
     return "" if is_about_spot and may_go_elsewhere else _forbids(job, pool)
 
 
 def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
-    """Say why a pool cannot take a worker; empty if it can."""
+    """Return why a pool cannot take a worker; empty if it can."""
     return (
         _forbids(job, pool)
         or _not_allowed(job, pool)
@@ -91,7 +91,7 @@ def _why_not(job: JobSnapshot, pool: PoolFacts) -> str:
 
 
 def _forbids(job: JobSnapshot, pool: PoolFacts) -> str:
-    """Say which rule forbids a pool whose nodes Kubernetes would take."""
+    """Return the rule that forbids a pool whose nodes Kubernetes would use."""
     if not pool.namespaces_allowed:
         return f"their namespaceSelector does not allow {job.namespace}"
     return _too_dear(job, pool)
@@ -122,7 +122,7 @@ def _too_dear(job: JobSnapshot, pool: PoolFacts) -> str:
 def _of_unknown_price(job: JobSnapshot, pool: PoolFacts) -> str:
     budget = job.spec.budget
     if pool.usd_per_hour is None and budget is not None and budget.unpriced is Unpriced.REFUSE:
-        return "their price is unknown, which a budget refuses (budget.unpriced)"
+        return "their price is unknown, and budget.unpriced is Refuse"
     return ""
 
 
@@ -149,18 +149,18 @@ def _far_from_volumes(job: JobSnapshot, pool: PoolFacts) -> str:
     if zones is None or not pool.zones or not zones.isdisjoint(pool.zones):
         return ""
     if not zones:
-        return "the volumes of a worker are in zones of their own, and no node is in all of them"
-    return f"they are not where the volumes of a worker are: {', '.join(sorted(zones))}"
+        return "the volumes of a worker are in different zones, and no node is in all of them"
+    return f"they are not in the zones of the worker's volumes: {', '.join(sorted(zones))}"
 
 
 def _other_labels(template: PodTemplate, pool: PoolFacts) -> str:
-    """Whether the template's own node selector and affinity exclude the pool's nodes."""
+    """Return how the template's node selector or affinity excludes the pool; empty if neither."""
     extra = template.spec.model_extra or {}
     labels = _labels_of(pool)
     selector = extra.get("nodeSelector")
     for key, value in (selector if isinstance(selector, dict) else {}).items():
         if key in labels and value not in labels[key]:
-            return f"the template's nodeSelector wants {key}={value}"
+            return f"the template's nodeSelector requires {key}={value}"
     terms = _terms(extra)
     if terms and not any(_may_match(term, labels) for term in terms):
         return "the template's node affinity excludes them"
@@ -168,7 +168,7 @@ def _other_labels(template: PodTemplate, pool: PoolFacts) -> str:
 
 
 def _labels_of(pool: PoolFacts) -> Mapping[str, tuple[str, ...]]:
-    """Return what is known of the labels of the pool's nodes: not listed: not known."""
+    """Return the known labels of the pool's nodes; a label that is not listed is unknown."""
     known: dict[str, tuple[str, ...]] = {}
     for keys, values in (
         (INSTANCE_TYPE_LABELS, pool.instance_types),
@@ -196,7 +196,7 @@ def _may_hold(wanted: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]]) 
     """Whether some node of the pool may satisfy one requirement."""
     known, values = labels.get(wanted.get("key", "")), wanted.get("values") or ()
     if known is None:
-        return True  # nothing is known of this label
+        return True  # the pool's value of this label is unknown
     match wanted.get("operator"):
         case "In":
             return any(value in values for value in known)

@@ -1,7 +1,7 @@
 """The rate at which a pool takes nodes away: an estimate that starts from similar pools.
 
 Lifetimes in recorded markets have heavy tails, so an average over a pool's past says little about
-one node. It is enough to tell a calm pool from a stormy one, which is all that a choice needs.
+one node. But it is enough to choose between pools that lose few nodes and pools that lose many.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,17 +15,17 @@ from spotrun.state.market import PoolFacts
 from spotrun.state.stored.pools.pool_state import PoolState
 
 PRIOR_PER_HOUR = 0.3
-"""Interruptions per hour of a spot node that nothing is known of: the mean life in nine recorded
-zones was 3.2 h."""
+"""Interruptions per hour of a spot node of which nothing is known: the mean lifetime in nine
+recorded zones was 3.2 h."""
 PRIOR_HOURS = 6.0
-"""This many hours of watching weigh as much as the assumption before them."""
+"""This many observed hours have as much weight as the assumed rate."""
 
 
 def interruptions_per_hour(pool: PoolFacts, market: Sequence[PoolFacts]) -> float:
     """Return how often a node of the pool is expected to be taken away, a bulk loss counted once.
 
-    What the pool itself has shown counts as far as it was watched; beyond that, what pools of the
-    same region have shown; beyond that, what is usual.
+    The pool's own history counts by how long it was watched; it is completed by the history of
+    pools of the same region, and that by the usual rate.
     """
     if pool.capacity is not Capacity.SPOT:
         return 0.0
@@ -41,9 +41,9 @@ def interruptions_per_hour(pool: PoolFacts, market: Sequence[PoolFacts]) -> floa
 
 
 def learn_rate(pool: PoolSnapshot, status: PoolState, _now: datetime) -> PoolState:
-    """Note the rate in two digits, once it differs by a quarter: nodes that stay lower it slowly.
+    """Store the rate in two digits, once it differs by a quarter: nodes that stay lower it slowly.
 
-    Others than this operator read it there: the ones that make nodes, and people.
+    It is stored for others than this operator: for programs that create nodes, and for people.
     """
     rate, written = pool.interruptions_per_hour, status.interruptions_per_hour
     if rate is None or (written is not None and abs(rate - float(written)) <= float(written) / 4):
@@ -52,7 +52,7 @@ def learn_rate(pool: PoolSnapshot, status: PoolState, _now: datetime) -> PoolSta
 
 
 def _update(prior_per_hour: float, pools: Iterable[PoolFacts]) -> float:
-    """The mean of a Gamma prior and what was seen."""
+    """Return the mean of a Gamma prior updated with the observations."""
     seen, hours = prior_per_hour * PRIOR_HOURS, PRIOR_HOURS
     for pool in pools:
         seen += pool.interruptions_24h

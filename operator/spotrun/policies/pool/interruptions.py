@@ -1,4 +1,4 @@
-"""The interruptions of a pool: nodes that were taken, those of a few minutes as one event."""
+"""The interruptions of a pool: nodes that were taken away; those within minutes are one event."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ _KEPT = 64
 
 
 def learn_interruptions(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolState:
-    """Add the nodes that were taken to the events of the last day."""
+    """Add the nodes that were taken away to the events of the last day."""
     known = list(status.interruptions)
     for at, life in sorted(_taken(pool), key=lambda one: one[0]):
         hours = Decimal(round(min(life.seconds, DAY.total_seconds()))) / 3600

@@ -1,8 +1,8 @@
-"""The lives of nodes until they are taken away, in few words that can be added to.
+"""The lifetimes of nodes until they are taken away, in a short form that can be added to.
 
-For each age: of how many nodes that reached it how many were taken before the next one. That is
-what a Nelson-Aalen estimate needs: a node that is given back, or is still there, counts as one that
-reached its age and was not taken at it; no assumption about its end is made.
+For each age it holds how many nodes reached it, and how many of these were taken before the next
+age, as a Nelson-Aalen estimate needs. A node that is given back, or is still there, counts as one
+that reached its age and was not taken at it; no assumption about its end is made.
 """
 
 from collections import Counter
@@ -13,31 +13,31 @@ from datetime import datetime
 from spotrun.state.stored.pools.pool_state import AGES, AtAge, Lifetimes
 
 MOST_REACHED = 500
-"""Beyond this number the figures of an age are halved, so that the distant past counts less."""
+"""Above this number the figures of an age are halved, so that the distant past counts less."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """A node from when it was made until it went away."""
+    """A node from its creation until it went away."""
 
     born_at: datetime
     ended_at: datetime | None = None  # None: it is there
-    taken: bool = False  # the platform took it, rather than that somebody gave it back
+    taken: bool = False  # the platform took it away; nobody gave it back
 
     @property
     def seconds(self) -> float:
-        """The time that it was there, in seconds; only of one that has ended."""
-        assert self.ended_at is not None, "it has ended"
+        """The lifetime of a node that has ended, in seconds."""
+        assert self.ended_at is not None, "the node has ended"
         return max((self.ended_at - self.born_at).total_seconds(), 0.0)
 
 
 def add_lives(
     known: Lifetimes, lives: Iterable[Life], since: datetime | None, until: datetime
 ) -> Lifetimes:
-    """Add what became of nodes between two moments; with no first one they are new to us.
+    """Add what happened to nodes between two moments; without `since`, all are seen the first time.
 
-    Of a node that is seen for the first time in the middle of its life nothing is known of the ages
-    before: had it not survived them, it would not have been seen.
+    A node that is first seen in the middle of its life says nothing about earlier ages: if it had
+    not survived them, it would not have been seen.
     """
     taken: Counter[str] = Counter()
     reached: Counter[str] = Counter()
@@ -62,7 +62,7 @@ def next_age_at(born_at: datetime, now: datetime) -> datetime | None:
 
 
 def _reached(born_at: datetime, since: datetime | None, end: datetime) -> list[str]:
-    """The ages that a node came to while it was watched."""
+    """The ages that a node reached while it was watched."""
     if since is None:
         return [_age_at(born_at, end)]
     return [name for name, age in AGES.items() if since < born_at + age <= end]
@@ -78,7 +78,7 @@ def _age_at(born_at: datetime, moment: datetime) -> str:
 
 
 def _faded(taken: int, reached: int) -> AtAge:
-    # Its arrival may not have been seen; who is taken at an age has reached it all the same.
+    # The moment when a node reached an age may not have been seen, but a node taken there did.
     reached = max(reached, taken)
     if reached <= MOST_REACHED:
         return AtAge(taken, reached)

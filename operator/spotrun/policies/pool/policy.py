@@ -1,7 +1,7 @@
-"""Knowledge of a pool: the next state, out of the last one and what was seen since.
+"""Knowledge of a pool: the next state, from the last one and what was seen since then.
 
-The state is all that is remembered: an operator that starts anew goes on from it. What happened up
-to `as_of` is in it, so nothing is counted twice.
+Only the state is remembered: an operator that starts again continues from it. It contains what
+happened until `as_of`, so nothing is counted twice.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolState
 
 EMPTY = timedelta(days=7)
-"""A pool that nobody used for so long, and that nobody has changed, is no longer shown."""
+"""A discovered pool that was unused for so long, and that no user has changed, is deleted."""
 WRITE_SECONDS = 30.0
 LIFETIMES_SECONDS = 600.0
 """The ages of nodes are written only this often."""
 _LINE_CHARS = 250
 
 Learn = Callable[[PoolSnapshot, PoolState, datetime], PoolState]
-"""Concludes a next state from what was seen and the state as it would be without it."""
+"""Concludes a next state from what was seen and the state as it would be without that."""
 
 
 def next_pool(pool: PoolSnapshot, now: datetime) -> PoolState:
-    """The state with all that is known now; equal to the last one if there is nothing new."""
+    """Return the state with all that is known now; equal to the last one if nothing is new."""
     status = pool.status
     for learn in LESSONS:
         status = learn(pool, status, now)
@@ -36,7 +36,7 @@ def next_pool(pool: PoolSnapshot, now: datetime) -> PoolState:
 
 
 def seconds_to_write(pool: PoolSnapshot, new: PoolState) -> float:
-    """Return how long a state has to wait until it may be written."""
+    """Return how many seconds a state must wait until it may be written."""
     if pool.status.as_of is None:
         return 0.0
     is_age_only = new == replace(pool.status, lifetimes=new.lifetimes, as_of=new.as_of)
@@ -45,7 +45,7 @@ def seconds_to_write(pool: PoolSnapshot, new: PoolState) -> float:
 
 
 def is_forgotten(pool: PoolSnapshot, now: datetime) -> bool:
-    """Whether a pool that was discovered is of no use to anybody any more."""
+    """Whether a pool that was discovered is no longer of use to any job."""
     since = pool.status.empty_since
     if not pool.is_ours or pool.nodes or pool.workers or pool.is_asked or since is None:
         return False
@@ -80,17 +80,17 @@ def _count(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolState:
 
 
 def _ages(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolState:
-    """Note how long nodes live."""
+    """Add to how long nodes live."""
     lifetimes = add_lives(status.lifetimes, pool.lives, status.as_of, now)
     return replace(status, lifetimes=lifetimes)
 
 
 LESSONS: tuple[Learn, ...] = (
-    _count,  # what is there?
-    learn_price,  # what does it cost?
+    _count,  # which nodes and workers are there?
+    learn_price,  # what does a node cost?
     learn_provisioning,  # how long does a new node take?
-    learn_availability,  # are there more?
-    learn_interruptions,  # what was taken away?
+    learn_availability,  # has the pool more nodes?
+    learn_interruptions,  # which nodes were taken away?
     learn_rate,  # how often is a node taken?
     _ages,  # how old do nodes become?
 )

@@ -1,4 +1,4 @@
-"""The price of a pool's node: what it costs now, and each time when that changed."""
+"""The price of a pool's node: what it costs now, and when that changed."""
 
 import json
 from dataclasses import replace
@@ -9,14 +9,14 @@ from spotrun.policies.pool.snapshot import PoolSnapshot
 from spotrun.state.stored.pools.pool_state import PoolState
 
 REPEAT_AFTER = timedelta(minutes=10)
-"""A source that repeats its price is worth a write only this often."""
+"""A price that its source only repeats is written only this often."""
 _KEPT = 256
 _SOURCE_CHARS = 253
 _NO_PRICE = NodePrice()
 
 
 def learn_price(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolState:
-    """Note what a node costs: who has ever known a price keeps when it changed."""
+    """Store the price of a node; a pool that ever had a price keeps when it changed."""
     old, quote = status.price or _NO_PRICE, pool.quote
     price = quote.usd_per_hour.as_stored if quote is not None else None
     recent = old.recent
@@ -35,13 +35,13 @@ def learn_price(pool: PoolSnapshot, status: PoolState, now: datetime) -> PoolSta
 
 
 def _command_to_price(pool: PoolSnapshot) -> str:
-    """Return what an admin can type at once; what the nodes themselves state comes before it."""
+    """Return a command with which an admin sets the price; prices on nodes come before it."""
     example = json.dumps({"spec": {"usdPerHour": "<USD>"}}, separators=(",", ":"))
     return f"kubectl patch cpool {pool.name} --type=merge -p '{example}'"
 
 
 def _quoted_at(quote: Quote | None, old: NodePrice, new: NodePrice) -> datetime | None:
-    """Return when the source said it; that it says the same again is rarely worth a write."""
+    """Return when the source gave the price; a repeated price rarely counts as new."""
     if quote is None or quote.as_of is None:
         return None
     is_same = replace(new, as_of=old.as_of) == old

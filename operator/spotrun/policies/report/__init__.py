@@ -1,1 +1,1 @@
-"""The part of status for people: phase, cost, deadline; and how often it is written."""
+"""The part of status for people: phase, cost and deadline, and how often it is written."""

@@ -1,4 +1,4 @@
-"""The cost as status shows it; as long as nothing is spent there is nothing new to say."""
+"""The cost as status shows it; it stays unchanged as long as nothing is spent."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from spotrun.state.view import View
 
 
 def show_cost(view: View, status: JobState) -> JobState:
-    """Say what the job has cost, what it costs, and what that brought."""
+    """Show what the job has cost, what it costs now, and what the money bought."""
     now, before = bill(view, status), status.cost
     status = replace(status, cost=_with_storage(before, view, status))
     if not (now.running or now.is_known) and now.is_complete:
@@ -51,7 +51,7 @@ def _shown(view: View, status: JobState, now: Bill) -> Cost:
 
 
 def _with_storage(cost: Cost, view: View, status: JobState) -> Cost:
-    """Show the cost of storage, also where nothing else has cost anything."""
+    """Show the cost of storage, even if nothing else has cost anything."""
     shown = storage_shown(view, status.accumulators.storage)
     return replace(cost, storage=shown) if shown != cost.storage else cost
 

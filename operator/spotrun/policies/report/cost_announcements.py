@@ -1,6 +1,6 @@
-"""Announcements of cost besides the status: annotations for other tools, and a last event.
+"""Announcements of cost in addition to the status: annotations for other tools, and a last event.
 
-An annotation is a write of its own. So they follow the cost in steps, and to the end of the job.
+Each annotation is a separate write. So they follow the cost in steps, until the end of the job.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _TIME = frozenset({str(names.ANNOTATION_COST_AS_OF)})
 
 
 def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
-    """Return what is to be written on the job now; nothing where no price was ever known."""
+    """Return the annotations to write on the job now; none if no price was ever known."""
     if status.cost.usd is None:
         return ()
     shown, wanted = view.job.annotated, _annotations(status.cost)
@@ -41,7 +41,7 @@ def annotations(view: View, status: JobState) -> tuple[Annotate, ...]:
 
 
 def final_cost(view: View, status: JobState) -> tuple[Announce, ...]:
-    """The last word on what a job cost, once all its workers are settled."""
+    """Announce the final cost of a job, once all its workers are settled."""
     cost = status.cost
     if not is_final(status) or is_final(view.job.status) or cost.usd is None:
         return ()
@@ -58,9 +58,9 @@ def final_cost(view: View, status: JobState) -> tuple[Announce, ...]:
 
 
 def cost_at_deletion(job: JobSnapshot, now: datetime) -> Cost | None:
-    """Return the cost of a job that was deleted while it cost something, as it was seen last.
+    """Return the last seen cost of a job that was deleted while it cost something.
 
-    Its workers end by themselves, and the status in which they would be settled is gone.
+    Its workers end by themselves, and the status that would record their settlement is gone.
     """
     cost = job.status.cost
     if cost.usd is None or cost.as_of is None or not cost.usd_per_hour:
@@ -70,11 +70,11 @@ def cost_at_deletion(job: JobSnapshot, now: datetime) -> Cost | None:
 
 
 def cost_of_deleted(job: JobSnapshot, now: datetime) -> tuple[Announce, ...]:
-    """The last word on it."""
+    """Announce the last known cost of a deleted job."""
     cost, rate = cost_at_deletion(job, now), job.status.cost.usd_per_hour
     if cost is None:
         return ()
-    words = f"the job was deleted: it has cost {cost.usd} by then, {rate} at last"
+    words = f"the job was deleted: it had cost {cost.usd} until then, {rate} at last"
     return (Announce(Reason.DELETED, words),)
 
 
@@ -82,7 +82,7 @@ def _is_due(view: View, status: JobState, shown: Mapping[str, str]) -> bool:
     if is_at_rest(status):
         return True
     if status.phase in FINISHED or status.suspended_by:
-        return False  # the last workers are on their way out, and then it is final
+        return False  # the last workers are ending, and after that the cost is final
     now, then = _usd(status), _shown_usd(shown)
     if abs(now - then) >= max(then * _STEP, _LEAST_USD):
         return True
@@ -107,7 +107,7 @@ def _annotations(cost: Cost) -> dict[str, str]:
 
 
 def _shown_usd(shown: Mapping[str, str]) -> Decimal:
-    """Read what was announced last; whoever may annotate jobs may have written anything there."""
+    """Read what was announced last; users may have written anything into the annotation."""
     try:
         return Amount(shown.get(names.ANNOTATION_COST_USD, "0")).decimal
     except ValueError:

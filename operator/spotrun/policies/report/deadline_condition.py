@@ -1,4 +1,4 @@
-"""Whether the deadline will be met: said as soon as it is known, in words that seldom change."""
+"""Whether the deadline will be met: stated once it is known, in a message that rarely changes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,18 +15,19 @@ from spotrun.state.job_state import JobState
 from spotrun.state.view import FINISHED, View, holds_back
 
 _COARSE = 100
-"""Times are given in this many steps of what is allowed: each change of the message is a write."""
+"""Times are rounded to this many steps of the allowed time: each change of the message is a
+write."""
 _LEAST_STEP = timedelta(minutes=10)
 
 
 def check_schedule(view: View, status: JobState) -> JobState:
-    """Say whether the job will be in time."""
+    """State whether the job will meet its deadline."""
     deadline, kind = finishes_by(view), ConditionType.ON_SCHEDULE
     if deadline is None or status.phase in FINISHED or view.now >= deadline:
         return status
     way = course(view, status)
     if way is None:
-        message = "nobody has said yet how many steps there are and how long they take"
+        message = "no worker has reported yet how many steps there are and how long they take"
         return state(view, status, kind, Reason.TOTAL_UNKNOWN, message, holds=None)
     if not is_reachable(way):
         message = _why_missed(view, status, way)
@@ -47,7 +48,7 @@ def _prospect(view: View, status: JobState, way: Course) -> str:
 
 
 def _about(view: View, way: Course, seconds: float) -> str:
-    """A moment so far ahead, in coarse steps."""
+    """Return the moment after this many seconds, in coarse steps."""
     step = max(_LEAST_STEP, timedelta(seconds=way.allowed_seconds / _COARSE))
     moment = view.now + timedelta(seconds=max(seconds, 0.0))
     beyond = (moment - datetime.min.replace(tzinfo=UTC)) % step
@@ -55,7 +56,7 @@ def _about(view: View, way: Course, seconds: float) -> str:
 
 
 def _why_missed(view: View, status: JobState, way: Course) -> str:
-    """Say how late it will be, and what either way out costs."""
+    """Describe how late the job will be, and what it costs on spot and on stable capacity."""
     late = max(round(missed_by_seconds(way) / 600) / 6, 1 / 6)
     hours, available = way.remaining_seconds / 3600, supply(view, status, 0)
     size = full_size(view)
@@ -78,7 +79,7 @@ def _first(ranked: tuple[Ranked, ...]) -> Ranked | None:
 
 
 def _round(number: float) -> str:
-    """Round to two significant digits, for a message that does not change all the time."""
+    """Round to two significant digits, so that the message rarely changes."""
     return f"{float(f'{number:.1e}'):g}"
 
 

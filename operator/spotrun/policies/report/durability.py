@@ -1,6 +1,6 @@
-"""A store that fails: said while saves fail, and until a checkpoint is durable again.
+"""A store that fails: stated while saves fail, and until a checkpoint is durable again.
 
-Training goes on meanwhile; what is at stake is the work since the newest durable checkpoint.
+Training continues meanwhile; the work since the newest durable checkpoint may be lost.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ _AGED = (("d", 86_400), ("h", 3600), ("m", 60))
 
 
 def say_what_fails(view: View, status: JobState) -> JobState:
-    """State that checkpoints are not durable, and why; stated once they were not."""
+    """State whether checkpoints are durable, and why not; say nothing before the first failure."""
     if view.job.spec.checkpoint is None or status.phase in FINISHED:
         return status
     failures = [one.save_failure for one in reported_progress(view, status) if one.save_failure]
@@ -29,7 +29,7 @@ def say_what_fails(view: View, status: JobState) -> JobState:
     stated, saved = find(status, _KIND), status.checkpoint
     if stated is None or stated.status is not ConditionStatus.FALSE or saved is None:
         return status
-    if saved.time <= stated.last_transition_time:  # those who failed are gone, and nobody has saved
+    if saved.time <= stated.last_transition_time:  # the failed savers are gone
         return status
     message = f"{saved.name} is durable: the store can be written again"
     return state(view, status, _KIND, Reason.TRAINING, message, holds=True)
@@ -43,11 +43,11 @@ def _newest(view: View, status: JobState) -> str:
 
 
 def _age(time: timedelta) -> str:
-    """Say an age as coarsely as people do, so that it does not change with every look."""
+    """Describe an age in coarse units, so that it does not change in every pass."""
     seconds = max(time.total_seconds(), 0.0)
     unit, size = next(((u, s) for u, s in _AGED if seconds >= s), ("m", 60))
     return f"{int(seconds // size)}{unit}" if seconds >= size else "less than 1m"
 
 
 DURABILITY = Policy(say_what_fails, is_for_readers=True)
-"""Whether what is trained is safe."""
+"""Whether the newest training state is durable."""

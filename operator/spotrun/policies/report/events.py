@@ -1,6 +1,6 @@
-"""Events of a job: which changes from one status to the next people are told of, and in what words.
+"""Events of a job: which changes of the status are announced to people, and with which message.
 
-Policies announce what is not seen in the status by themselves.
+What the status does not show, policies announce themselves.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _OVER = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 
 
 def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
-    """Return the events that a change of status is worth."""
+    """Return the events for a change of status."""
     return (
         *_world(old, new),
         *_placement(old, new),
@@ -99,7 +99,7 @@ def _rejection(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _joining_workers(old: JobState, new: JobState) -> Iterable[Announce]:
-    """Announce failures of joining workers while their pause grows; later ones are the same."""
+    """Announce failures of joining workers while their pause grows; later ones add nothing new."""
     before, now = (noted(status) for status in (old, new))
     if now is None or (before is not None and now.retry_at == before.retry_at):
         return
@@ -133,7 +133,7 @@ def _saves(old: JobState, new: JobState) -> Iterable[Announce]:
 
 
 def _precedence(old: JobState, new: JobState) -> Iterable[Announce]:
-    """Announce who gives way to whom; of one that is suspended for it the suspension tells."""
+    """Announce which job gives way to which; for a suspended job the suspension says so."""
     is_told = bool(old.suspended_by) != bool(new.suspended_by)
     kinds = {Reason.MAKES_ROOM} if is_told else {Reason.MAKES_ROOM, Reason.GIVES_WAY}
     for one in new.decisions:
@@ -145,7 +145,7 @@ def _suspension(old: JobState, new: JobState) -> Iterable[Announce]:
     if bool(old.suspended_by) == bool(new.suspended_by):
         return
     if not new.suspended_by:
-        yield Announce(Reason.TRAINING, "the job goes on")
+        yield Announce(Reason.TRAINING, "the job continues")
         return
     found = find(new, ConditionType.SUSPENDED)
     reason = read_reason(found.reason if found else None, Reason.SUSPENDED_BY_USER)
@@ -169,7 +169,7 @@ def _end(old: JobState, new: JobState) -> Iterable[Announce]:
 def _turned(
     old: JobState, new: JobState, kind: ConditionType, to: ConditionStatus
 ) -> Condition | None:
-    """Return a condition that has this status now, and had another one or was not there."""
+    """Return a condition that has this status now, and had another one before or was absent."""
     before, now = find(old, kind), find(new, kind)
     if now is None or now.status is not to:
         return None

@@ -1,12 +1,12 @@
 """The price of an interruption: what the loss of a worker would cost now, in dollars.
 
-Schedulers, autoscalers and drainers have to choose whom they take a node from, and a job knows what
-that would cost it: the work that is done again, and the time in which nobody trains. It is the
+Schedulers, autoscalers and drainers must choose from which job they take a node, and a job knows
+what that would cost: the work that is repeated, and the time in which no worker trains. It is the
 price of a loss without notice; with notice a job can save first, and loses less.
 
 Pods carry it as an annotation. That is a write for each worker, so the annotation follows the price
-in steps: it is written anew when the price has doubled or halved, a few pods at a time. Prices
-below that of a minute of the job are all the same, and a pod without the annotation has such a one.
+in steps: it is written again when the price has doubled or halved, a few pods at a time. All prices
+below that of a minute of the job count as equal, and a pod without the annotation has such a price.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,14 +26,14 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import all_outlive_a_break, state_holders, training, world_members
 
 CHANGE_SECONDS = 0.5
-"""The time that a change of the world takes survivors who keep the state (docs/measured.md)."""
+"""The time that survivors which keep the state need to change the world (docs/measured.md)."""
 RESTART_SECONDS = 30.0
 """The time until processes that are started again train: Python, the rendezvous and a checkpoint of
 a small model take 10 s on a quiet machine, and large models take longer to load."""
 LITTLE_SECONDS = 60
-"""Prices below so much time of the job are all the same."""
+"""Prices below this much time of the job count as equal."""
 AT_ONCE = 16
-"""The pods that are written at a look: a job with thousands has more urgent things to do."""
+"""The pods that are written in one pass: a job with thousands of pods has more urgent writes."""
 _PAUSE_SECONDS = 1.0
 
 
@@ -41,23 +41,23 @@ _PAUSE_SECONDS = 1.0
 class LossSeconds:
     """The time of the whole job that the loss of a worker costs."""
 
-    of_most: Decimal  # of one whose part of the state others hold as well
-    of_last_holders: Decimal  # of one who alone holds its part
+    of_most: Decimal  # of a worker whose part of the state others hold as well
+    of_last_holders: Decimal  # of a worker that alone holds its part
     last_holders: frozenset[int] = frozenset()
 
     @property
     def most(self) -> Decimal:
-        """The time that the loss of the most expensive one costs."""
+        """The time that the loss of the most expensive worker costs."""
         return self.of_last_holders if self.last_holders else self.of_most
 
     def of(self, worker: Worker) -> Decimal:
-        """The time that the loss of this one costs."""
+        """The time that the loss of this worker costs."""
         is_last = worker.worker_id in self.last_holders
         return self.of_last_holders if is_last else self.of_most
 
 
 def loss_seconds(view: View, status: JobState) -> LossSeconds | None:
-    """Return what a loss costs in time; None while nobody trains or no step was measured."""
+    """Return what a loss costs in time; None while no worker trains or no step was measured."""
     parts = (status.phase, status.pace, status.progress, status.checkpoint, status.world)
     return view.once("loss seconds", parts, lambda: _loss_seconds(view, status))
 
@@ -77,12 +77,12 @@ def _loss_seconds(view: View, status: JobState) -> LossSeconds | None:
 
 
 def shrink_usd(status: JobState, *, in_process: bool) -> Usd:
-    """Return what a change to fewer workers costs: nothing is lost, and nobody trains meanwhile."""
+    """Return what a change to fewer workers costs: no work is lost, but training pauses."""
     return _rate(status).over(_seconds(CHANGE_SECONDS if in_process else RESTART_SECONDS))
 
 
 def suspension_usd(status: JobState) -> Usd:
-    """Return what the loss of all workers costs: the work that is not saved, and the restart."""
+    """Return what the loss of all workers costs: the unsaved work, and the restart."""
     return _rate(status).over(_seconds(_unsaved_seconds(status) + RESTART_SECONDS))
 
 
@@ -92,7 +92,7 @@ def _rate(status: JobState) -> UsdPerHour:
 
 
 def show_interruption(view: View, status: JobState) -> JobState:
-    """Say in the status what the loss of the most expensive worker would cost."""
+    """Show in the status what the loss of the most expensive worker would cost."""
     lost, rate = loss_seconds(view, status), status.cost.usd_per_hour
     usd = to_show(rate.over(lost.most)) if lost is not None and rate else None
     if usd == status.cost.interruption_usd:
@@ -101,17 +101,17 @@ def show_interruption(view: View, status: JobState) -> JobState:
 
 
 def price_workers(view: View, status: JobState) -> Iterable[PriceWorker]:
-    """Say it on pods of those who train, on a few at a time."""
+    """Write the price on the pods of workers that train, a few at a time."""
     return _news(view, status)[:AT_ONCE]
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when to go on with the others."""
+    """Return when to continue with the other pods."""
     return _PAUSE_SECONDS if len(_news(view, status)) > AT_ONCE else None
 
 
 def _news(view: View, status: JobState) -> tuple[PriceWorker, ...]:
-    """Return the prices that pods do not say by now."""
+    """Return the prices that are not yet on their pods."""
     parts = (status.phase, status.pace, status.progress, status.checkpoint, status.world)
     return view.once(
         "interruption news", (*parts, status.cost), lambda: tuple(_find_news(view, status))
@@ -137,12 +137,12 @@ def _find_news(view: View, status: JobState) -> Iterator[PriceWorker]:
 
 
 def _is_news(said: Usd, usd: Usd) -> bool:
-    """Whether it is twice what was said, or half of it."""
+    """Whether the price is at least twice the written one, or at most half of it."""
     return usd >= said + said or usd + usd <= said
 
 
 def _restart_seconds(view: View, status: JobState) -> float:
-    """Return the time that a loss costs with which all start again from the last checkpoint."""
+    """Return the time that a loss costs if all workers start again from the last checkpoint."""
     wait = 0.0 if _goes_on_with_fewer(view, status) else changeovers(status.pace)[0]
     return _unsaved_seconds(status) + max(wait, RESTART_SECONDS)
 
@@ -154,7 +154,7 @@ def _unsaved_seconds(status: JobState) -> float:
 
 
 def _goes_on_with_fewer(view: View, status: JobState) -> bool:
-    """Whether those who are left are enough to train."""
+    """Whether enough workers are left to train."""
     return largest(view.job.effective_workers, len(training(status)) - 1) > 0
 
 

@@ -36,7 +36,7 @@ from spotrun.state.world_members import (
 
 
 def describe(view: View, status: JobState) -> JobState:
-    """Say where the job is; comes last, for it reads what the others concluded."""
+    """Set phase, reason and message; this comes last because it reads all other results."""
     workers = workers_shown(view, status)
     status = _decided(view, status)
     status = replace(status, observed_generation=view.job.generation, workers=workers)
@@ -63,7 +63,7 @@ def _where(view: View, status: JobState) -> tuple[Phase, Reason, str]:
 
 
 def _enough_are_well(view: View, status: JobState) -> bool:
-    """Whether enough members for a world have not failed, though all start again."""
+    """Whether enough members for a world have not failed, even if all start again."""
     broken = {worker.worker_id for worker in failed(view, status)}
     well = [worker for worker in world_members(view, status) if worker.worker_id not in broken]
     return bool(whole(view, well))
@@ -75,9 +75,9 @@ def _waits_to_start_again(view: View, status: JobState) -> bool:
 
 
 def _what_they_do(view: View, status: JobState) -> str:
-    """Say that they train, unless they were started after a failure and no step is seen yet.
+    """Describe the workers: they train, or started after a failure and no step is seen yet.
 
-    A script may report no steps at all: once it has run for long, it is taken to train.
+    A script may report no steps at all: once it has run for long, it counts as training.
     """
     number, restarts = len(training(status)), status.restarts
     has_failed = restarts.count > 0 and restarts.last_reason in FAILURES
@@ -97,7 +97,7 @@ def _runs_for_long(view: View, status: JobState) -> bool:
 
 
 def _has_stepped(view: View, status: JobState) -> bool:
-    """Whether one of those who train has made a step, in this world or since the failure."""
+    """Whether a member has finished a step, in this world or since the failure."""
     present = world_number(status)
     reported = reported_progress(view, status)
     since = status.restarts.counted_since
@@ -108,7 +108,7 @@ def _has_stepped(view: View, status: JobState) -> bool:
 
 
 def _waiting(view: View, status: JobState) -> Phase:
-    """Return the phase of a job that waits for its first world, or for another one."""
+    """Return the phase of a job that waits for its first world or for the next one."""
     if status.phase is Phase.RUNNING and _enough_are_well(view, status):
         return Phase.RUNNING
     if status.phase in {Phase.RUNNING, Phase.RECOVERING}:
@@ -133,7 +133,7 @@ def workers_shown(view: View, status: JobState) -> WorkerCounts:
 
 
 def _allowed(view: View, status: JobState, size: int) -> Allowed:
-    """Return what is asked for, or as much of it as can be paid for and had."""
+    """Return the wanted size, or as much of it as budget and market allow."""
     lack, limit = find(status, ConditionType.CAPACITY_AVAILABLE), view.tightest_limit
     reason = limit.reason if limit is not None else None
     if lack is not None and lack.status is ConditionStatus.FALSE:
@@ -150,12 +150,13 @@ def _running(view: View, status: JobState, *, holds: bool) -> JobState:
 
 
 def _decided(view: View, status: JobState) -> JobState:
-    """Take back what was said when a policy failed: this decision came to its end."""
+    """Clear the condition that a failed policy had set: this decision was completed."""
     kind = ConditionType.DECIDED
     stated = find(status, kind)
     if stated is None or stated.status is ConditionStatus.TRUE:
         return status
-    return state(view, status, kind, Reason.TRAINING, "it can be decided again", holds=True)
+    message = "the operator can decide about the job again"
+    return state(view, status, kind, Reason.TRAINING, message, holds=True)
 
 
 def _template(view: View, status: JobState) -> JobState:
@@ -164,13 +165,13 @@ def _template(view: View, status: JobState) -> JobState:
         reason, message = Reason.PROCESSES_UNKNOWN, must_be_said(view.job)
         return state(view, status, kind, reason, message, holds=False)
     if lacks_quota(view.job) and (refusal is None or must_wait(view, status)):
-        return status  # who waits for its turn does not ask, and its patience is not used up
+        return status  # a waiting job asks for no pods, so its patience is not used up
     if refusal is not None:
         reason, message = read_reason(refusal.reason, Reason.TEMPLATE_REFUSED), refusal.message
         return state(view, status, kind, reason, message[:MAX_MESSAGE_CHARS], holds=False)
     if not view.job.workers:
         return status
-    message = "pods of this template were accepted"
+    message = "the API server accepted pods of this template"
     return state(view, status, kind, Reason.TRAINING, message, holds=True)
 
 

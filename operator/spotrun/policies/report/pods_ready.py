@@ -1,9 +1,9 @@
-"""Whether the workers that a queue has admitted are there: for Kueue's `waitForPodsReady`.
+"""Whether the workers that a queue has admitted are ready: for Kueue's `waitForPodsReady`.
 
 With that setting Kueue takes back the quota of a Workload whose pods are not ready in time, and may
-admit no other one before they are. A job trains as soon as its smallest world is there, so the
-requests that make up this world are ready with it. Each later one is ready with all of its workers:
-where there are no nodes for a growth Kueue takes it back, and the job trains on.
+admit no other Workload before they are. A job trains as soon as its smallest world is ready, so the
+requests that make up this world become ready with it. Each later request becomes ready with all of
+its workers: if there are no nodes for a growth, Kueue takes its quota back, and training continues.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from spotrun.state.view import FINISHED, View
 
 
 def readiness(view: View, status: JobState) -> Iterator[TellReady]:
-    """Say it on the requests that hold quota, where it is not said by now."""
+    """Mark the requests that hold quota as ready or not, if they are not marked yet."""
     queue = view.job.queue
     if queue is None or not queue.api_version or status.phase in FINISHED:
         return

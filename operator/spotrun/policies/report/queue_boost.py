@@ -1,8 +1,9 @@
 """The boost of a job in its queue: the price of an interruption, added to its priority.
 
-Of jobs of one priority Kueue then preempts first those that are cheapest to interrupt. A boost is
-for Workloads that hold quota: who waits is ordered by priority alone, so two jobs cannot take each
-other's place by turns. It never falls below zero, so no job is preempted by its equals.
+Among jobs of equal priority Kueue then first preempts those that are cheapest to interrupt. Only
+Workloads that hold quota get a boost: waiting ones are ordered by priority alone, so two jobs
+cannot preempt each other in turns. A boost is never below zero, so no job is preempted by a job of
+equal priority.
 """
 
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ from spotrun.state.view import FINISHED, View
 _LEAST = Usd(Decimal("0.01"))
 """Prices up to a cent add nothing; each doubling beyond adds one."""
 _STEP = 2
-"""A boost is written anew when it differs by so much, or is nothing: a price changes all the time,
-and each write has Kueue look at its queue."""
+"""A boost is written again when it differs by this much, or becomes zero: a price changes all the
+time, and with each write Kueue examines its queue."""
 
 
 def boost_of(price: Usd, most: int) -> int:
@@ -31,7 +32,7 @@ def boost_of(price: Usd, most: int) -> int:
 
 
 def boosts(view: View, status: JobState) -> Iterator[BoostRequest]:
-    """Say it on the requests of a job, where it is not said by now."""
+    """Write the boost on the requests of a job that do not have it yet."""
     queue = view.job.queue
     if queue is None or not queue.most_boost or status.phase in FINISHED:
         return

@@ -1,4 +1,4 @@
-"""Since when a job waits for its turn: in a queue of Kueue, or in a line for nodes or quota.
+"""The time since which a job waits for its turn: in a Kueue queue, or for nodes or quota.
 
 Reasons change while a job waits: it gives nodes back, asks again, and lets others go first. The
 condition does not, so that its transition time says how long the wait is.
@@ -13,7 +13,7 @@ from spotrun.state.view import FINISHED, View
 from spotrun.state.world_members import training
 
 _HOLDERS = frozenset({SuspendedBy.QUEUE, SuspendedBy.PREEMPTION})
-"""All others wait for a person, or for a time that is known."""
+"""A job suspended for another reason waits for a person, or for a known time."""
 _IN_LINE = {
     reason.value
     for reason in (Reason.WAITING_FOR_GANG, Reason.QUOTA_EXCEEDED, Reason.WAITING_FOR_CAPACITY)
@@ -21,13 +21,13 @@ _IN_LINE = {
 
 
 def check_turn(view: View, status: JobState) -> JobState:
-    """Say whether the job waits for its turn; of one that never did nothing is said."""
+    """State whether the job waits for its turn; a job that never waited has no such condition."""
     if _waits(view, status):
         reason = status.reason or Reason.QUEUED.value
         return state(view, status, ConditionType.QUEUED, reason, "see status.message", holds=True)
     if find(status, ConditionType.QUEUED) is None:
         return status
-    message = "it does not wait for a queue, for quota or for nodes"
+    message = "the job does not wait for a queue, for quota or for nodes"
     return state(view, status, ConditionType.QUEUED, Reason.TRAINING, message, holds=False)
 
 
@@ -40,7 +40,8 @@ def _waits(view: View, status: JobState) -> bool:
         return False
     if status.reason in _IN_LINE:
         return True
-    # Between two of these it asks again: its pods are made, and nobody has said yet that they fit.
+    # Between two of these the job asks again: its pods are created, but it is not known yet if they
+    # fit.
     has_waited = holds_since(status, ConditionType.QUEUED) is not None
     return has_waited and is_incomplete(view.job)
 

@@ -1,4 +1,4 @@
-"""Why a job waits: the reason and the line that `kubectl get` shows while it does not train."""
+"""The reason why a job waits, and the message that `kubectl get` shows while it does not train."""
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.field_types.text_values import Time
@@ -49,7 +49,7 @@ def _waits_for_retry(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def _held_up(view: View, status: JobState) -> tuple[Reason, str] | None:
-    """Return what is in the way before there are workers at all; None if nothing is."""
+    """Return what prevents the creation of workers; None if nothing does."""
     if is_refused(view, status):
         return Reason.VOLUME_NOT_SHARED, Reason.VOLUME_NOT_SHARED.purpose
     if lacks_processes(view, status):
@@ -80,19 +80,19 @@ def _refused(refusal: Refusal) -> tuple[Reason, str]:
 
 
 def _behind(refusal: Refusal | None) -> str:
-    """A job that gave way to another one says what they share out."""
+    """Describe the wait in line; a job that gave way to another adds the refusal of their quota."""
     why = Reason.WAITING_FOR_GANG.purpose
     return f"{why}; {refusal.message}"[:MAX_MESSAGE_CHARS] if refusal is not None else why
 
 
 def _over_quota(view: View, status: JobState) -> str:
     if view.job.refusal is None:
-        return status.message or Reason.QUOTA_EXCEEDED.purpose  # as an earlier leader was told
+        return status.message or Reason.QUOTA_EXCEEDED.purpose  # an earlier leader's answer
     words, workers = view.job.refusal.message, smallest(view.job.effective_workers)
     needed = f"at least {workers} workers are needed at once"
     if amount := need(words, workers):
         needed += f", which is {amount}"
-    is_kept = view.alive and not must_wait(view, status)  # who has the state stays
+    is_kept = view.alive and not must_wait(view, status)  # a worker that has the state stays
     if only_asks(view.job, view.now) and not is_kept:
         needed += "; none is kept while there is no room for so many"
     return f"{needed}; {words}"[:MAX_MESSAGE_CHARS]
@@ -113,7 +113,7 @@ def _waits_for_workers(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def _lacks_nodes(view: View, status: JobState) -> tuple[Reason, str]:
-    """Return why too few have a node; until somebody says that there is none, the job starts."""
+    """Return why too few have a node; until a lack of nodes is reported, the job is starting."""
     rejected, lack = why_rejected(view, status), not_asked(view) or no_node(view)
     why = "; ".join(filter(None, (rejected, lack, left_out(view, status))))
     if rejected:
@@ -128,5 +128,5 @@ def _lacks_nodes(view: View, status: JobState) -> tuple[Reason, str]:
 
 
 def attempts(view: View, restarts: Restarts) -> str:
-    """Return the restarts that are used up, for a message."""
+    """Return how many restarts are used up, for a message."""
     return f"{restarts.failures} of {view.job.spec.failures.max_restarts} restarts"

@@ -1,4 +1,4 @@
-"""Writes to Kubernetes that keep failing: said with the API server's own words."""
+"""Writes to Kubernetes that keep failing: reported with the API server's answer."""
 
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Reason
@@ -10,7 +10,7 @@ from spotrun.state.view import View
 
 
 def check_writes(view: View, status: JobState) -> JobState:
-    """Say that what was decided cannot be done; nothing once it can, for that is no news."""
+    """State that a decision cannot be carried out; clear this silently once it can."""
     words, kind = why_undone(view.job), ConditionType.WRITTEN
     if words is None:
         return unsay(status, kind)
@@ -18,9 +18,9 @@ def check_writes(view: View, status: JobState) -> JobState:
 
 
 def why_undone(job: JobSnapshot) -> str | None:
-    """Return which write keeps failing, and the answer; None if none does.
+    """Return which write keeps failing, and the answer; None if no write does.
 
-    How often is left out: each attempt would be a change of the status.
+    The number of attempts is left out: otherwise each attempt would change the status.
     """
     if job.undone is None:
         return None

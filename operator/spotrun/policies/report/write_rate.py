@@ -1,7 +1,7 @@
-"""The rate of writes: a new status is written at once where others act on it, else later.
+"""The rate of writes: a new status is written at once if others act on it, otherwise later.
 
-A gang of hundreds starts and ends within seconds; a write for each worker would be noise to people
-and load to the API server.
+A gang of hundreds starts and ends within seconds; a write for each worker would be noise for people
+and load for the API server.
 """
 
 from zlib import crc32
@@ -18,32 +18,32 @@ from spotrun.state.world_members import training
 
 REFRESH_SECONDS = 60.0
 LATEST_REFRESH_SECONDS = 90.0
-"""The progress of a training may be this old; between the two limits each job has a pace of its
-own."""
+"""The progress of a training may be this old; each job has its own pace between the two limits."""
 TRIAL_SECONDS = 5.0
-"""The values of a trial may be this old: a search stops trials and begins others by them. Those of
-a job with `stopWhen` as well: each that is written is judged, and no other."""
+"""The values of a trial may be this old: a search uses them to stop trials and to begin others. The
+same limit holds for a job with `stopWhen`: only values that are written are judged."""
 GATHER_SECONDS = 2.0
 """The number of running workers, and which have failed or are settled, may be this old."""
 LAST_SECONDS = 5.0
-"""The same of a job that is over, until its last worker is settled: they end within seconds."""
+"""The same for a job that is over, until its last worker is settled: workers end within seconds."""
 FIRST_SECONDS = 5.0
-"""The first news of a job may be this old: that its first workers have a node, its first steps, the
-first forecast of its end, its first checkpoint. Jobs that train or are over by then save a
-write."""
+"""The first news of a job may be this old: its first workers have a node, its first steps, the
+first forecast of its end, its first checkpoint. Jobs that train or are over by then need one write
+less."""
 SAVED_SECONDS = 30.0
-"""A later checkpoint may be so old: where it is saved every few seconds, not each is a write."""
+"""A later checkpoint may be this old: if a job saves every few seconds, not every save is a
+write."""
 WORDS_SECONDS = 10.0
-"""Why a job does not start, or how many of its workers run until it trains, may be so old: several
-say so, one after the other."""
+"""The reason why a job does not start, and the number of its workers that run before it trains, may
+be this old: several workers report them one after the other."""
 
 
 def refresh_seconds(job: JobSnapshot) -> float:
-    """A job's pace. Jobs that started together would else be written together, minute by minute.
+    """Return a job's pace. Otherwise jobs that started together would be written at the same time.
 
-    A thousand at once keep an API server on two cores busy for eight seconds, and a worker lost in
-    these waits for up to 1.5. With a budget workers are told at each write how long they may stay,
-    and what they were told has to be fresh.
+    A thousand jobs at once keep an API server on two cores busy for eight seconds, and the handling
+    of a worker lost in that time is delayed by up to 1.5 s. With a budget, each write tells workers
+    how long they may stay, and this information must be recent.
     """
     if job.is_trial or job.spec.stop_when is not None or job.spec.stages is not None:
         return TRIAL_SECONDS
@@ -72,18 +72,19 @@ def seconds_to_write(
         (_saved, SAVED_SECONDS),
     )
     waits = (seconds for part, seconds in soon if part(new) != part(old))
-    # Where a metric is waited for, a job that saves often is no older than one that does not.
+    # If a metric is waited for, the status of a job that saves often is no older than that of
+    # others.
     return min(next(waits, refresh_seconds), refresh_seconds) - written_seconds
 
 
 def ends_trial(job: JobSnapshot, new: JobState) -> bool:
-    """Whether a trial has no worker any more that costs something: its search waits for that."""
+    """Whether no worker of a trial costs anything any more: its search waits for that."""
     given_out = new.next_worker_id or 0
     return job.is_trial and job.status.settled.size < given_out <= new.settled.size
 
 
 def _urgent(status: JobState) -> tuple[object, ...]:
-    """Return what somebody acts on: agents, users, the operator after a restart."""
+    """Return what somebody acts on: agents, users, or the operator after a restart."""
     conditions = tuple(
         (c.type, c.status, _why(c.reason)) for c in status.conditions if not _goes_without_saying(c)
     )
@@ -109,7 +110,7 @@ def _urgent(status: JobState) -> tuple[object, ...]:
 
 
 def _room_made(status: JobState) -> tuple[RecordedDecision, ...]:
-    """Return what is said of room that others make: it is known only until it is used."""
+    """Return decisions about room that other jobs make: they are known only until it is used."""
     return tuple(one for one in status.decisions if one.what == Reason.MAKES_ROOM.value)
 
 
@@ -127,27 +128,27 @@ def _starts(status: JobState) -> bool:
 
 
 def _why(reason: str | None) -> str | None:
-    """Why nobody trains; of a gang that starts, nodes for most and for all come within seconds."""
+    """Return why no worker trains; a starting gang soon gets nodes for most, then for all."""
     is_starting = reason == Reason.WAITING_FOR_WORKERS.value
     return Reason.WAITING_FOR_CAPACITY.value if is_starting else reason
 
 
 def _is_set_back(old: JobState, new: JobState) -> bool:
-    """Whether steps come again in another world: soon they are caught up, and nobody has seen it.
+    """Whether steps are repeated in another world: they are soon caught up, and then unseen.
 
-    Once in a world, for it is the workers who say so.
+    This happens once per world, because the workers report it.
     """
     is_more = old.interruptions.lost_steps != new.interruptions.lost_steps
     return is_more and _counted_in(old) != _counted_in(new)
 
 
 def _counted_in(status: JobState) -> int | None:
-    """The world in which steps were counted last."""
+    """Return the world in which steps were counted last."""
     return status.accumulators.world_number
 
 
 def _why_it_waits(status: JobState) -> str:
-    """Why none can be had; nobody waits for that while others train."""
+    """Return why no worker can be had; while workers train, this is not urgent."""
     if training(status):
         return ""
     stated = find(status, ConditionType.CAPACITY_AVAILABLE)
@@ -155,27 +156,27 @@ def _why_it_waits(status: JobState) -> str:
 
 
 def _size(status: JobState) -> tuple[object, ...]:
-    """Return what was decided about the size, and since when something else is justified."""
+    """Return what was decided about the size, and since when another size is justified."""
     made = status.scaling
     return (made.size, made.replaces, made.decisions, made.more_since, made.fewer_since)
 
 
 def _goes_without_saying(condition: Condition) -> bool:
-    """Whether nobody waits for it: of a gang that starts, the pods themselves say it sooner."""
+    """Whether a condition is not urgent: the pods of a gang that starts show it sooner."""
     if condition.type == ConditionType.PRICING_COMPLETE.value:
-        return True  # with a budget `WithinBudget` says it as well, and at once
+        return True  # with a budget, `WithinBudget` shows the same at once
     if condition.type == ConditionType.QUEUED.value:
-        return True  # the reason and the holders say it, and are written in time
+        return True  # the reason and `suspendedBy` show it, and are written in time
     is_about_template = condition.type == ConditionType.TEMPLATE_ACCEPTED.value
     return is_about_template and condition.status is ConditionStatus.TRUE
 
 
 def _counted(status: JobState) -> tuple[object, ...]:
-    # Until it is known how long they take nobody is moved: a first one is not kept for a refresh.
-    # A charge that ends is settled, or noted where nobody says that the worker has ended.
+    # No worker is moved until changeover times are known: so the first one does not wait for a
+    # refresh. A charge that ends is settled, or noted if no report says that the worker has ended.
     paid = (status.settled, status.accumulators.ends)
-    world = status.world if status.phase in FINISHED else None  # else it is urgent
-    # The first worker's last values may come after another one has said that all is done.
+    world = status.world if status.phase in FINISHED else None  # otherwise it is urgent
+    # The first worker's last values may arrive after another worker has reported completion.
     last = status.metrics if status.phase in FINISHED else None
     return (paid, status.failed, status.interruptions, status.pace.changeovers, world, last)
 

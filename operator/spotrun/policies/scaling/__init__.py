@@ -1,1 +1,1 @@
-"""The number of workers that a job is worth: measured throughput against money and time."""
+"""The number of workers that a job is worth: measured throughput compared with money and time."""

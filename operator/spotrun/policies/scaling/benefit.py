@@ -1,11 +1,11 @@
-"""The benefit of a size: how long a step takes there, as measured, or as its parts let expect.
+"""The benefit of a size: how long a step takes there, measured or estimated from its parts.
 
     step = max(computing, the time in which its data are delivered) + communication that shows
 
-Computing shrinks with the rounds of microbatches, ceil(M / processes), but for what every process
-does alike, which two measured sizes show. Where workers waited for data, these came as fast as
-they could, and come no faster for more workers, unless two sizes show that they do. All-reduce
-grows with (n-1)/n; more of it shows where less computing hides it, as several sizes tell.
+Computing shrinks with the rounds of microbatches, ceil(M / processes), except for work that every
+process does alike, which two measured sizes show. If workers waited for data, the data came as fast
+as they could, and come no faster for more workers, unless two sizes show that they do. All-reduce
+grows with (n-1)/n. More of it shows if less computing hides it, as several sizes show.
 """
 
 import math
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 MOST_SIZES = 64
-"""Sizes compared with each other; of more, those closest in ratio are left out."""
+"""The most sizes that are compared; if there are more, those closest in ratio are left out."""
 MOST_LEAP = 4.0
-"""No size is believed in that is so many times the largest that was measured."""
+"""No estimate is trusted beyond this many times the largest measured size."""
 HIDDEN_LEAP = 2.0
-"""Nor, without need, where no communication shows: it hides behind computing, which gets less."""
+"""The limit, unless a deadline needs more, if no communication shows: less computing hides less."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Point:
 
     workers: int
     seconds: float
-    compute: float | None = None  # shares of the step; None: all of it, as far as is known
+    compute: float | None = None  # shares of the step; None: all of it, as far as known
     data: float | None = None
 
     @property
@@ -38,13 +38,13 @@ class Point:
 
     @property
     def delivery(self) -> float | None:
-        """Seconds in which a step's data are there; None if these are fewer than it computes."""
+        """Seconds until a step's data have arrived; None if these are fewer than it computes."""
         waited = self.seconds * (self.data or 0.0)
         return self.busy + waited if waited > _STARVED * self.seconds else None
 
     @property
     def exposed(self) -> float:
-        """Seconds of waiting for others, and of what little everybody waits for data."""
+        """Seconds of waiting for others, and of the short wait for data that every worker has."""
         return max(self.seconds - (self.delivery or self.busy), 0.0)
 
 
@@ -56,7 +56,7 @@ class Rounds:
     processes: int
 
     def at(self, workers: int) -> float:
-        """Return the microbatches in a world of so many workers."""
+        """Return the microbatches in a world of this many workers."""
         if self.microbatches is None:
             return 1.0 / (workers * self.processes)
         return math.ceil(self.microbatches / (workers * self.processes))
@@ -78,7 +78,7 @@ class Curve:
     rounds: Rounds
 
     def seconds(self, size: int) -> float:
-        """Return a step's seconds at this size: as measured, or as those that were let expect."""
+        """Return a step's seconds at this size: measured, or estimated from measured sizes."""
         known = self._seconds.get(size)
         if known is None:
             nearest = min(self.points, key=lambda point: abs(math.log(point.workers / size)))
@@ -93,7 +93,7 @@ class Curve:
         return gained / ((after - before) / before)
 
     def compute(self, size: int) -> float | None:
-        """The share of a step in which workers compute; None where nobody says."""
+        """Return the share of a step in which workers compute; None if it is not reported."""
         if any(point.compute is None for point in self.points):
             return None
         known = self._by_size.get(size)
@@ -103,7 +103,7 @@ class Curve:
 
     @property
     def farthest(self) -> float:
-        """Beyond this size nothing is believed."""
+        """The largest size for which an estimate is trusted."""
         return self.points[-1].workers * MOST_LEAP
 
     @property
@@ -115,12 +115,12 @@ class Curve:
         return largest.workers * (HIDDEN_LEAP if is_hidden else MOST_LEAP)
 
     def unhindered(self, size: int) -> float:
-        """Seconds of a step there in which nobody waits, for data or for others."""
+        """Return the seconds of a step there in which no worker waits for data or for others."""
         known = self._by_size.get(size)
         return self._busy(size) if known is None else known.busy
 
     def is_unhindered(self, size: int) -> bool:
-        """Whether nothing of that shows at a size that was measured."""
+        """Whether no such waiting shows at a size that was measured."""
         known = self._by_size.get(size)
         if known is None or known.compute is None:
             return False
@@ -132,7 +132,7 @@ class Curve:
 
     @cached_property
     def _seconds(self) -> dict[int, float]:
-        """Grows with what is asked: sizes are compared with each other."""
+        """Step seconds by size, with the estimates so far: sizes are compared with each other."""
         return {point.workers: point.seconds for point in self.points}
 
     def _busy(self, size: int) -> float:
@@ -160,9 +160,9 @@ class Curve:
         """Let one size's time grow as a ring does; from two, follow lines through them.
 
         Traffic, (n-1)/n less what computing hides of it, lies on a line over 1/n, and latency on
-        one over n; which of them it is is not known, so it is taken to be halfway. A single process
-        shows nothing of either. Where several show nothing, it hides behind their computing, and
-        comes out somewhere on the way to the next size that shows it.
+        one over n; it is not known which of them applies, so the estimate is halfway. A single
+        process shows neither. If several processes show none, it hides behind their computing, and
+        appears somewhere before the next size that shows it.
         """
         shown = [p for p in self.points if p.workers * self.rounds.processes > 1] or self.points
         if len(shown) == 1:
@@ -182,18 +182,18 @@ class Curve:
 
 
 _STARVED = 0.1
-"""A part of a step: fetching data that are there already takes some time at every size."""
+"""A share of a step: fetching data that have arrived takes some time at every size."""
 _HIDDEN = 0.02
-"""A part of a step: less communication than this is the noise of a measurement."""
+"""A share of a step: less communication than this is the noise of a measurement."""
 _OVERLAP = 0.5
-"""A part of computing: gradients travel during most of the backward pass, which is two thirds of
+"""A share of computing: gradients travel during most of the backward pass, which is two thirds of
 it."""
 _LEAST = 0.05
-"""A part of the nearest step that was measured: a smaller estimate is not believed."""
+"""A share of the nearest step that was measured: a smaller estimate is not trusted."""
 
 
 def _around(points: Sequence[Point], size: int) -> tuple[Point, Point]:
-    """The nearest on both sides; beyond all of them, the last two on this side."""
+    """Return the nearest point on both sides; beyond all points, the last two on that side."""
     below = [point for point in points if point.workers < size]
     above = [point for point in points if point.workers > size]
     if below and above:
@@ -207,12 +207,12 @@ def _on_line(first: tuple[float, float], last: tuple[float, float], x: float) ->
 
 
 def _ring(processes: int) -> float:
-    """Return how much of the gradients each sends in an all-reduce, against very many processes."""
+    """Return how much each sends in an all-reduce, relative to a very large number of processes."""
     return (processes - 1) / processes
 
 
 def thinned(sizes: Sequence[int], kept: Iterable[int]) -> tuple[int, ...]:
-    """Not more sizes than can be compared with each other, evenly spread in ratio."""
+    """Return no more sizes than can be compared, evenly spread in ratio."""
     if len(sizes) <= MOST_SIZES:
         return tuple(sizes)
     first, last = sizes[0], sizes[-1]
@@ -222,7 +222,7 @@ def thinned(sizes: Sequence[int], kept: Iterable[int]) -> tuple[int, ...]:
 
 
 def efficient(curve: Curve, sizes: Sequence[int], least: float) -> tuple[int, ...]:
-    """The sizes that bring enough against every smaller one; the smallest needs no reason."""
+    """Return the sizes that bring enough compared with every smaller one, and the smallest."""
     return tuple(
         size
         for index, size in enumerate(sizes)

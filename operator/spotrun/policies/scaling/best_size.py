@@ -1,7 +1,7 @@
-"""The size that would be best, were it to be had at once.
+"""The size that would be best if it were available at once.
 
-With `hourWorthUsd` the size counts at which the work costs least; without, utilization proposes and
-measured benefit disposes. A deadline may ask for more.
+With `hourWorthUsd` this is the size at which the work costs least. Without it, utilization makes a
+proposal and the measured benefit decides. A deadline may require more.
 """
 
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ from spotrun.policies.scaling.utilization.by_utilization import by_utilization
 from spotrun.policies.scaling.worth import Worth
 
 CLEARLY = 0.03
-"""Sizes that differ by a smaller part of what they cost are the same to us."""
+"""Sizes whose costs differ by a smaller share count as equal."""
 SPARE = 1.1
 """A worker is given back only above this many times the throughput that the deadline needs."""
-_EQUAL = 1e-6  # what floats make of costs that are the same
+_EQUAL = 1e-6  # rounding differences between equal costs
 
 
 def wish(those: Options) -> Wish:
-    """The best size, if the change to it pays for itself."""
+    """Return the best size, if the change to it pays for itself."""
     worth = Worth.stated(those.facts)
     found = by_utilization(those) if worth is None else _by_money(those, worth)
     return _for_deadline(those, found)
 
 
 def _by_money(those: Options, worth: Worth) -> Wish:
-    """The size that gains most until the end, the price of the change taken off."""
+    """Return the size that gains most until the end, less the price of the change."""
     base, poor = those.base, those.poor
     within = [size for size in (*those.smaller, *those.larger) if size in those.fit]
     costs = {size: worth.per_step(those.curve, size) for size in (base, *within)}
@@ -49,13 +49,13 @@ def _by_money(those: Options, worth: Worth) -> Wish:
 
 
 def _fewest_of_the_cheapest(costs: Mapping[int, float]) -> int:
-    """Return the fewest workers of the cheapest sizes: if time costs nothing, slower will do."""
+    """Return the fewest workers of the cheapest sizes: if time costs nothing, slow is enough."""
     least = min(costs.values())
     return min(size for size, cost in costs.items() if cost <= least * (1 + _EQUAL))
 
 
 def _for_deadline(those: Options, found: Wish) -> Wish:
-    """The smallest size that is fast enough, where the one found is not."""
+    """Return the smallest size that is fast enough, if the one found is not."""
     needed, step, base = those.facts.needed_samples_per_second, those.facts.step, those.base
     if needed is None or step is None:
         return found
@@ -75,6 +75,6 @@ def _for_deadline(those: Options, found: Wish) -> Wish:
 
 
 def _fast_enough(rates: Mapping[int, float], needed: float) -> int:
-    """The smallest such size, else the smallest that is hardly slower than the fastest."""
+    """Return the smallest fast-enough size, or the smallest nearly as fast as the fastest."""
     enough = min(needed, max(rates.values()) * (1 - CLEARLY))
     return min(size for size, rate in rates.items() if rate >= enough)

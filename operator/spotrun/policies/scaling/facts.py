@@ -1,6 +1,6 @@
 """The facts of a choice of size: plain numbers, gathered from snapshot and status beforehand.
 
-Times, rates and dollars are floats here: sizes are compared by them, nobody is billed.
+Times, rates and dollars are floats here: they are used to compare sizes, not to charge anybody.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from spotrun.api.spec.workers import TargetResource
 
 
 class Pause(StrEnum):
-    """Why nothing can be concluded yet. It is no answer, and not worth a write."""
+    """The reason why nothing can be concluded yet. It is no answer, and justifies no write."""
 
-    MEASURING = "three measurements of the steps are awaited"
+    MEASURING = "the operator waits for three measurements of the steps"
     STABILIZING = "another size is justified, but not for long enough yet"
     RESIZING = "the last change of the size is not complete"
     NOT_TRAINING = "no world trains"
@@ -39,7 +39,7 @@ class StepTimes:
 
 @dataclass(frozen=True)
 class Gauge:
-    """A utilization to keep, and what the workers say of it; shares from 0 to 1."""
+    """A utilization to keep, and what the workers report of it; shares from 0 to 1."""
 
     resource: TargetResource
     target: float
@@ -49,7 +49,7 @@ class Gauge:
 
     @property
     def lowest(self) -> float:
-        """The least that is near enough to the target."""
+        """The lowest utilization that is near enough to the target."""
         return self.target * (1 - self.tolerance)
 
     @property
@@ -60,7 +60,7 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Cap:
-    """The largest size that can be had, or paid for, at present."""
+    """The largest size that is available, or can be paid for, at present."""
 
     size: int
     reason: ScalingReason
@@ -68,13 +68,13 @@ class Cap:
 
 @dataclass(frozen=True)
 class SizingFacts:
-    """All that a choice of size may depend on, beside what was remembered of earlier ones."""
+    """All that a choice of size may depend on, except the memory of earlier sizes."""
 
     sizes: tuple[int, ...]  # those allowed, ascending
     wanted: int  # the size asked for now, one of them
-    running: int  # workers of the world that trains; 0: nobody does
+    running: int  # workers of the world that trains; 0: no world trains
     gauges: tuple[Gauge, ...] = ()
-    step: StepTimes | None = None  # of that world; None until it was measured for long enough
+    step: StepTimes | None = None  # of that world; None until measured for long enough
     microbatches: int | None = None  # of a step, of all workers together; None: unknown
     processes: int = 1  # of a worker, between which microbatches are dealt
     usd_per_hour: float | None = None  # of one worker; None: unknown
@@ -85,19 +85,19 @@ class SizingFacts:
     remaining_samples: float | None = None  # until the end of the training; None: unknown
     deadline_seconds: float | None = None  # until then; None: there is none
     needed_samples_per_second: float | None = None  # to meet it
-    stall_seconds: float = 5.0  # in which those who train stand still at a change
+    stall_seconds: float = 5.0  # in which training stands still at a change
     changeover_seconds: float = 600.0  # from a joining worker's launch until it trains
     life_seconds: float | None = None  # how long a size lasts until the market changes it
     caps: tuple[Cap, ...] = ()
-    free: int | None = None  # workers more that there may be room for; None: no limit is known
+    free: int | None = None  # further workers for which there may be room; None: no limit is known
     accelerator: str = ""  # on which the world trains
-    is_mute: bool = False  # its script tells nothing of steps: there will be no `step`
-    use_unknown: str = ""  # why then not even what its workers use is known
-    has_checkpoints: bool = True  # where processes that are started again can go on from
+    is_mute: bool = False  # its script reports no steps: there will be no `step`
+    use_unknown: str = ""  # why then even the use of its workers is unknown
+    has_checkpoints: bool = True  # from which restarted processes can continue
 
     @property
     def is_use_settled(self) -> bool:
-        """Whether it is known what workers use, or that it will not be."""
+        """Whether the use of workers is known, or is known to stay unknown."""
         is_reported = any(gauge.reported for gauge in self.gauges)
         return is_reported or bool(self.use_unknown) or self.hour_worth_usd == 0
 

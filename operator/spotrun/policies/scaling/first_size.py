@@ -8,27 +8,27 @@ from spotrun.policies.scaling.facts import SizingFacts
 from spotrun.policies.scaling.options import Wish
 
 FINDING = 0.1
-"""The part of the time until the deadline that may pass until the largest size is reached."""
+"""The share of the time until the deadline that may pass until the largest size is reached."""
 
 
 def first_size(facts: SizingFacts) -> Wish:
-    """Begin where the user says; where nothing is said, half way (in ratio) to the most.
+    """Begin with the user's size; without one, half way (in ratio) to the largest possible size.
 
-    There communication shows, and both ways are open. If time is worth nothing, with the fewest.
-    A deadline that is near leaves no time to grow: then with more.
+    There communication shows, and the job can grow and shrink. If time is worth nothing, begin with
+    the fewest. A near deadline leaves no time to grow: then begin with more.
     """
     smallest, most = facts.sizes[0], _most(facts)
     if facts.running:
-        return _wish(facts.wanted, "as it trains already")
+        return _wish(facts.wanted, "the size at which it trains already")
     if facts.wanted > smallest and facts.hour_worth_usd != 0:
-        return _wish(facts.wanted, "as workers.replicas says")
+        return _wish(facts.wanted, "the size in workers.replicas")
     size, why = smallest, "the fewest, as finishing earlier is worth nothing"
     if facts.hour_worth_usd != 0:
         size = max((n for n in facts.sizes if n <= (smallest * most) ** 0.5), default=smallest)
         why = f"between the fewest and the {most} workers that there is room and money for"
     needed = next((n for n in facts.sizes if n <= most and _is_found_in_time(facts, n, most)), most)
     if needed > size:
-        return _wish(needed, "the deadline leaves no time to begin with fewer, and grow")
+        return _wish(needed, "the deadline leaves no time to begin with fewer and grow")
     return _wish(size, why)
 
 
@@ -37,7 +37,7 @@ def _wish(size: int, why: str) -> Wish:
 
 
 def _most(facts: SizingFacts) -> int:
-    """Workers that there may be room and money for, an allowed number of them."""
+    """Return the largest allowed size for which there may be room and money."""
     limits = [cap.size for cap in facts.caps]
     if facts.free is not None:
         limits.append(facts.sizes[0] + facts.free)
@@ -45,7 +45,7 @@ def _most(facts: SizingFacts) -> int:
 
 
 def _is_found_in_time(facts: SizingFacts, size: int, most: int) -> bool:
-    """Whether all growth that there may be takes little of the time until the deadline."""
+    """Whether all growth that may follow takes a small part of the time until the deadline."""
     if facts.deadline_seconds is None:
         return True
     growths = ceil(log(most / size, HIDDEN_LEAP) - 1e-9)

@@ -1,4 +1,4 @@
-"""The plain numbers that a choice of size is made from, out of a job's snapshot and status."""
+"""The plain numbers for a choice of size, gathered from a job's snapshot and status."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -23,16 +23,17 @@ from spotrun.state.view import View
 from spotrun.state.world_members import all_in_process, training, world_members, world_number
 
 IN_PROCESS_STALL_SECONDS = 5.0
-"""An upper bound: measured changes of a world in process stop the others for less than a second."""
+"""An upper bound: in measurements, a change of a world in process stops the others for under 1
+s."""
 RESTART_STALL_SECONDS = 60.0
 """Processes start again, build their model and read a checkpoint."""
 _ON_NODES_SECONDS = 60.0
-"""The time until a joining worker trains, where nodes are there and have the image."""
+"""The time until a joining worker trains, if nodes exist and have the image."""
 _LEAST_SECONDS = 1e-6
 
 
 def sizing_facts(view: View, status: JobState) -> SizingFacts:
-    """Gather what there is to know."""
+    """Gather all known facts."""
     job, scaling = view.job, view.job.spec.scaling
     members, now = world_members(view, status), bill(view, status)
     is_whole = len(members) == len(training(status))
@@ -72,14 +73,14 @@ def asked_size(job: JobSnapshot) -> int:
 
 
 def step_times(members: Sequence[Worker], present: int) -> StepTimes | None:
-    """A step of the present world; None until it was measured for long enough.
+    """Return a step of the present world; None until it was measured for long enough.
 
-    One slow node makes all the others wait. That says nothing about the size, so what its worker
-    computes longer than the others is taken off.
+    One slow node makes all others wait. This says nothing about the size, so the time that its
+    worker computes longer than the others is subtracted.
     """
     reported = readings(members)
     if any(one.world_number != present or not one.is_enough for one in reported):
-        return None  # the others will soon have reported as much
+        return None  # the other workers will soon have reported as much
     steps = [one.step_seconds for one in reported if one.step_seconds]
     samples = [one.samples_per_step for one in reported if one.samples_per_step]
     if not steps or not samples or median(steps) < _LEAST_SECONDS:
@@ -125,7 +126,7 @@ def _deadline_seconds(view: View) -> float | None:
 
 
 def _needed(view: View, status: JobState, step: StepTimes | None) -> float | None:
-    """The throughput at which the deadline is met, if what is done were saved now."""
+    """Return the throughput at which the deadline is met, if all work were saved now."""
     way, step_seconds = course(view, status), full_step_seconds(view, status)
     if way is None or step is None or not step_seconds:
         return None
@@ -135,7 +136,7 @@ def _needed(view: View, status: JobState, step: StepTimes | None) -> float | Non
 
 
 def needed_in_seconds(view: View, status: JobState) -> float | None:
-    """Return when the deadline needs more than the present size trains, if no step is made.
+    """Return when the deadline needs more throughput than the present size has, if no step is made.
 
     0 or less: it does already.
     """
@@ -158,7 +159,7 @@ def _changeover_seconds(view: View, status: JobState) -> float:
 
 
 def _life_seconds(view: View, members: Iterable[Worker]) -> float | None:
-    """Return how long a worker that is added may be expected to stay; None: as long as the job."""
+    """Return how long an added worker is expected to stay; None: as long as the job."""
     market = view.job.market
     on_spot = {w.node.pool for w in members if w.node and w.node.capacity is Capacity.SPOT}
     pools = (pool for name in on_spot if (pool := market.pool(name)) is not None)
@@ -176,7 +177,7 @@ def _caps(view: View, status: JobState, now: Bill) -> Iterable[Cap]:
 
 
 def _is_lacking(view: View, status: JobState) -> bool:
-    """Whether it was asked for more in vain, for longer than nodes take to be made."""
+    """Whether more workers were requested without success, for longer than creating nodes takes."""
     pools, stated = view.job.market.pools, find(status, ConditionType.CAPACITY_AVAILABLE)
     if pools and all(pool.retry_at is not None and pool.retry_at > view.now for pool in pools):
         return True
@@ -188,7 +189,7 @@ def _is_lacking(view: View, status: JobState) -> bool:
 
 
 def _free(view: View) -> int | None:
-    """Return how many more workers the market may have; None where nodes may be made for them."""
+    """Return how many more workers the market may have; None if nodes may be created for them."""
     pools = [one for one in view.job.market.pools if not one.retry_at or one.retry_at <= view.now]
     if any(pool.declared or pool.provision_seconds is not None for pool in pools):
         return None
@@ -196,6 +197,6 @@ def _free(view: View) -> int | None:
 
 
 def _accelerator(view: View, members: Iterable[Worker]) -> str:
-    """Return the GPU model; several are a kind of their own: the slowest is not known."""
+    """Return the GPU model; a mix counts as its own model, because the slowest is not known."""
     pools = (view.job.market.pool(w.node.pool) for w in members if w.node is not None)
     return "+".join(sorted({pool.accelerator for pool in pools if pool and pool.accelerator}))

@@ -1,9 +1,9 @@
-"""Idleness: workers that are paid and do next to nothing, though a world trains.
+"""Idleness: workers that are paid for but do almost nothing, though a world trains.
 
-A process that waits for ever, a script that reads one file for an hour, a GPU that nobody gave any
-work: none of these is a failure, and all cost money. It is said, and left to people, for a job may
-also be meant to wait; where `idle.suspendAfter` is given the job is held back after so long, until
-somebody has looked.
+A process that waits for ever, a script that reads one file for an hour, a GPU without any work:
+none of these is a failure, and all cost money. The operator reports it and leaves the decision to
+people, because a job may wait on purpose. If `idle.suspendAfter` is set, the job is suspended after
+that time, until somebody has checked it.
 """
 
 from dataclasses import replace
@@ -23,33 +23,34 @@ from spotrun.state.world_members import has_arrived, training, world_members, wo
 
 IDLE_SECONDS = float(IdleDuration.least_seconds)
 IDLE_SHARE = 0.05
-"""A share of the GPUs; where a worker has none, of the CPU that it requests: a process that polls
-uses as much."""
+"""A share of the GPUs, or, if a worker has none, of the CPU that it requests: a process that only
+polls uses about this much."""
 _MANY_STEPS = 5.0
 _ADVICE = ": look at a worker's log, or set spec.suspend to true to pay no longer"
-_RESUME = "to go on, set spec.suspend to true, and then to false"
+_RESUME = "to continue, set spec.suspend to true, and then to false"
 _MINUTES = f"{IDLE_SECONDS / 60:.0f}"
 
 
 def watch_idleness(view: View, status: JobState) -> JobState:
-    """Say when all workers have used next to nothing, or made no progress, for long.
+    """State when all workers have used almost nothing, or made no progress, for long.
 
-    While that is not long enough, the condition is Unknown, and remembers since when.
+    While this has not lasted long enough, the condition is Unknown, and its transition time says
+    since when.
     """
     kind, stated = ConditionType.IDLE, find(status, ConditionType.IDLE)
     if _is_held(status) or _is_unheard(view, status):
-        return status  # what was found stands until somebody has looked, or is heard
+        return status  # the result stays until a person has acted, or all report
     members = _arrived_members(view, status)
     is_stuck = bool(members) and all(_is_stuck(worker.agent) for worker in members)
     used = [_used(view.job, worker) for worker in members]
     if not is_stuck and not (used and all(s is not None and s < IDLE_SHARE for s in used)):
         if stated is None or stated.status is ConditionStatus.FALSE:
             return status
-        message = "the workers are at work" if members else "nobody trains"
+        message = "the workers are at work" if members else "no worker trains"
         return state(view, status, kind, Reason.TRAINING, message, holds=False)
     begun = stated is not None and stated.status is not ConditionStatus.FALSE
     if not begun and not is_stuck:
-        message = f"nothing is used; that is called idle after {_MINUTES} min"
+        message = f"the workers use almost nothing; after {_MINUTES} min the job counts as idle"
         return state(view, status, kind, Reason.NOTHING_USED, message, holds=None)
     is_said = stated is not None and stated.status is ConditionStatus.TRUE
     if is_said or (not is_stuck and (idle_wake_after_seconds(view, status) or 0.0) > 0):
@@ -59,10 +60,10 @@ def watch_idleness(view: View, status: JobState) -> JobState:
 
 
 def hold_idle(view: View, status: JobState) -> JobState:
-    """Hold the job back once it was idle for as long as its spec allows.
+    """Suspend the job once it was idle for as long as its spec allows.
 
-    It goes on when somebody has set `suspend` to true and to false again, for only a person can
-    tell whether it would do anything then; or when the spec says nothing of idleness any more.
+    It continues when somebody has set `suspend` to true and to false again, because only a person
+    can tell whether it would work then; or when `idle` is removed from the spec.
     """
     if status.phase in FINISHED:
         return status
@@ -72,7 +73,7 @@ def hold_idle(view: View, status: JobState) -> JobState:
         return replace(status, suspended_by=by or None)
     if idle is None or is_held or view.job.spec.suspend or holds_back(status):
         return status
-    # What was said at the last look may be long past: nobody may have looked meanwhile.
+    # The stored condition may be outdated: perhaps no pass has taken place meanwhile.
     is_due = _seconds_to_hold(view, watch_idleness(view, status), idle) == 0.0
     if not is_due or not view.is_time_sure or _is_unheard(view, status):
         return status
@@ -85,7 +86,7 @@ def hold_idle(view: View, status: JobState) -> JobState:
 
 
 def idle_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when idleness has lasted long enough to be said, or to hold the job back."""
+    """Return when idleness has lasted long enough to be reported, or to suspend the job."""
     stated, idle = find(status, ConditionType.IDLE), view.job.spec.idle
     if stated is None or _is_held(status) or _is_unheard(view, status):
         return None
@@ -100,7 +101,7 @@ def _is_held(status: JobState) -> bool:
 
 
 def _seconds_to_hold(view: View, status: JobState, idle: Idle) -> float | None:
-    """Return how much longer it may be idle; None: it is not. Some has passed when it is said."""
+    """Return how much longer it may be idle; None: it is not. The report came after some time."""
     since = holds_since(status, ConditionType.IDLE)
     if since is None:
         return None
@@ -109,22 +110,22 @@ def _seconds_to_hold(view: View, status: JobState, idle: Idle) -> float | None:
 
 
 def _is_unheard(view: View, status: JobState) -> bool:
-    """Whether some who train have reported nothing yet, as to an operator that has just begun.
+    """Whether some members have reported nothing yet, for example to an operator that just started.
 
-    That says nothing of idleness: what was found before stands, and nobody is suspended for it.
+    This says nothing about idleness: the earlier result stays, and no job is suspended for it.
     """
     return any(worker.agent is None for worker in world_members(view, status))
 
 
 def _arrived_members(view: View, status: JobState) -> list[Worker]:
-    """Return the workers that train, if all of them are there and say so."""
+    """Return the workers that train, if all of them are there and report it."""
     members, present = world_members(view, status), world_number(status)
     is_whole = len(members) == len(training(status))
     return members if is_whole and all(has_arrived(worker, present) for worker in members) else []
 
 
 def _used(job: JobSnapshot, worker: Worker) -> float | None:
-    """None where nobody can say: a share of a whole machine says nothing of one worker."""
+    """Return what a worker uses; None if unknown: the use of a whole machine does not show it."""
     if worker.used is not None:
         resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
         return used_by_pod(resource, worker.used)

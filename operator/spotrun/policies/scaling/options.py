@@ -1,4 +1,4 @@
-"""The sizes that a job's next one is chosen from, and what each would bring."""
+"""The sizes from which a job's next one is chosen, and what each would bring."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from spotrun.state.stored.scaling import ScalingState
 
 @dataclass(frozen=True)
 class Wish:
-    """A size, and why it."""
+    """A size, and the reason for it."""
 
     size: int
     reason: ScalingReason
@@ -24,7 +24,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Poor:
-    """The benefit of the last workers, as was measured with and without them."""
+    """The benefit of the last added workers, as measured with and without them."""
 
     workers: int  # without them
     efficiency: float
@@ -43,28 +43,28 @@ class Options:
     curve: Curve
     base: int  # the size that trains
     sizes: tuple[int, ...]  # those at which a step gets shorter, and the one that trains
-    tried: int | None  # from this size on it was in vain
+    tried: int | None  # from this size on a growth brought too little
 
     @property
     def larger(self) -> tuple[int, ...]:
-        """The sizes that may be grown to."""
+        """The sizes to which the job may grow."""
         prudent = self.curve.prudent
         most = min(prudent, self.tried - 1 if self.tried else prudent)
         return tuple(size for size in self.sizes if self.base < size <= most)
 
     @property
     def smaller(self) -> tuple[int, ...]:
-        """The sizes that may be shrunk to."""
+        """The sizes to which the job may shrink."""
         return tuple(size for size in self.sizes if size < self.base)
 
     @cached_property
     def fit(self) -> frozenset[int]:
-        """The sizes that bring enough against every smaller one."""
+        """The sizes that bring enough compared with every smaller one."""
         return frozenset(efficient(self.curve, self.sizes, self.facts.min_efficiency))
 
     @cached_property
     def poor(self) -> Poor | None:
-        """The benefit of the last workers, if it is less than is asked."""
+        """The benefit of the last added workers, if it is less than required."""
         known = [point.workers for point in self.curve.points]
         if self.base not in known:
             return None
@@ -83,7 +83,7 @@ class Options:
 
 
 def options(facts: SizingFacts, memory: ScalingState, curve: Curve) -> Options:
-    """Sort out the sizes that are worth a thought."""
+    """Select the sizes that are worth considering."""
     base, measured = facts.running, tuple(point.workers for point in curve.points)
     useful = _useful(facts.sizes, curve.rounds)
     sizes = thinned(useful, (facts.wanted, *measured))

@@ -1,7 +1,8 @@
 """Auto mode: the operator writes `workers.replicas` as an autoscaler would, and says why.
 
-What is to be written stands in the status first, with what it replaces; so an operator that dies
-before the write is followed by one that makes it, and whoever else writes meanwhile is heard.
+The size to write is stored in the status first, with the size that it replaces. So if an operator
+dies before the write, its successor makes it, and a size that somebody else writes meanwhile is
+respected.
 """
 
 from dataclasses import replace
@@ -21,17 +22,18 @@ from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import training
 
 _SOONEST_SECONDS = 60.0
-"""A job that is just fast enough stays so while all train: it is looked at no more often."""
+"""A job that is just fast enough stays so while all train: it is checked no more often than
+this."""
 GROW, SHRINK, STAY = "Grow", "Shrink", "Stay"
 DECISIONS = frozenset({GROW, SHRINK, STAY})
 """The names of a decision about the size in status.decisions."""
 
 
 def choose_workers(view: View, status: JobState) -> JobState:
-    """Conclude how many workers are justified; in mode Manual somebody else does."""
+    """Conclude how many workers are justified; in mode Manual somebody else decides."""
     if not _is_auto(view.job) or status.phase in FINISHED or holds_back(status):
         return status
-    if view.job.held_size is not None:  # whatever is written meanwhile is heard afterwards
+    if view.job.held_size is not None:  # a size written meanwhile is read afterwards
         return _remember(status, replace(status.scaling, more_since=None, fewer_since=None))
     status = _hear(view, status)
     memory = status.scaling
@@ -54,7 +56,7 @@ def resizes(view: View, status: JobState) -> tuple[Resize, ...]:
 
 
 def scaling_news(view: View, status: JobState) -> tuple[Announce, ...]:
-    """Tell of every decision about the size, to keep it included, when the answer is another."""
+    """Announce each decision about the size, also one to keep it, when the answer has changed."""
     before, now = view.job.status.scaling, status.scaling
     if now.decisions == before.decisions:
         return ()
@@ -73,7 +75,7 @@ def scaling_wake_after_seconds(view: View, status: JobState) -> float | None:
         seconds - (view.now - since) / timedelta(seconds=1)
         for since in begun
         if since is not None
-        for seconds in after  # a growth that was in vain is taken back as quickly as it was made
+        for seconds in after  # a useless growth is taken back as quickly as it was made
     )
     needed = needed_in_seconds(view, status)
     later = (max(needed, _SOONEST_SECONDS),) if needed is not None and needed > 0 else ()
@@ -85,7 +87,7 @@ def _is_auto(job: JobSnapshot) -> bool:
 
 
 def _hear(view: View, status: JobState) -> JobState:
-    """Find out whether the last size is written, is still to be, or somebody wrote another."""
+    """Find out whether the last size is written, must still be, or somebody wrote another one."""
     memory, job = status.scaling, view.job
     if memory.size is None or memory.replaces == job.spec.workers.replicas:
         return status
@@ -101,7 +103,7 @@ def _hear(view: View, status: JobState) -> JobState:
 
 
 def _conclude(view: View, status: JobState, choice: Choice, before: int) -> JobState:
-    """Remember what was chosen; what is another answer than the last one is recorded, too."""
+    """Remember the choice; if it differs from the last answer, record it as a decision."""
     memory, is_other = choice.memory, choice.size != before
     if is_other:
         memory = replace(memory, replaces=view.job.spec.workers.replicas)

@@ -1,9 +1,9 @@
-"""Trials of the next larger size, to notice that an old bottleneck is gone.
+"""Probes: trials of the next larger size, to notice that an old bottleneck is gone.
 
 At its best size a job often only computes: data arrive in time, and communication is hidden. The
 job remembers from larger sizes that workers would wait there. If the storage becomes faster, no
-step becomes shorter at this size, and nobody would notice. So a larger size is tried now and then,
-if enough may be won.
+step becomes shorter at this size, and the change would stay unnoticed. So a larger size is tried
+now and then, if enough may be gained.
 """
 
 from dataclasses import replace
@@ -20,14 +20,15 @@ from spotrun.state.stored.scaling import ScalingState
 
 STAKE = 20.0
 """A trial must promise 20 times its price. So trials cost at most a twentieth of what they may
-save, even if all of them are in vain."""
+save, even if none of them succeeds."""
 RARER = 1.25
-"""Each pause between trials is 1.25 times the last: what has held for long will hold."""
+"""Each pause between trials is 1.25 times the last: what has been true for long will probably stay
+true."""
 _HOUR = timedelta(hours=1)
 
 
 def probe(those: Options, found: Wish, memory: ScalingState, now: datetime) -> Wish | None:
-    """One size up, the next at which waiting shows, if it is time for a trial."""
+    """Return the next larger size at which waiting shows, if it is time for a trial."""
     is_settled = found.reason in (ScalingReason.BEST_SIZE, ScalingReason.NO_BENEFIT)
     if not is_settled or memory.last is None or not those.curve.is_unhindered(those.base):
         return None
@@ -41,18 +42,18 @@ def probe(those: Options, found: Wish, memory: ScalingState, now: datetime) -> W
     there_and_back = 2 * those.change(worth, size).price
     if stake < STAKE * there_and_back:
         return None
-    why = f"more than {those.base} had to wait; {size} are tried to see if they still do"
+    why = f"more than {those.base} workers had to wait; {size} are tried to see if they still do"
     return Wish(size, ScalingReason.PROBING, why, {"possibleCostRatio": f"{ratio:.3f}"})
 
 
 def next_probe(memory: ScalingState, now: datetime) -> datetime:
-    """The earliest moment of another look, should the one that begins now be in vain."""
-    assert memory.last is not None, "there is no look before the first change"
+    """Return the earliest moment of the next trial, if the one that begins now does not succeed."""
+    assert memory.last is not None, "there is no trial before the first change"
     return now + max(RARER * (now - memory.last.time), KEPT_FOR)
 
 
 def heed(memory: ScalingState, facts: SizingFacts) -> ScalingState:
-    """Forget what larger sizes showed, if a look shows that it is over."""
+    """Forget what larger sizes showed, if a trial shows that it no longer holds."""
     last, step = memory.last, facts.step
     if last is None or step is None or last.reason != ScalingReason.PROBING.value:
         return memory
@@ -74,12 +75,12 @@ def _to_be_had(those: Options) -> list[int]:
 
 
 def _shows(known: Curve, size: int) -> bool:
-    """Whether a step there is clearly longer for what is waited for."""
+    """Whether a step there is clearly longer because of waiting."""
     return known.seconds(size) >= known.unhindered(size) * (1 + OTHER_JOB)
 
 
 def _possible_ratio(those: Options, worth: Worth) -> float:
-    """Return what the same work would cost, against now, if no larger size waited."""
+    """Return what the same work would cost, relative to now, if no larger size had to wait."""
     curve = those.curve
     best = min(worth.per_hour(n) * curve.unhindered(n) for n in _to_be_had(those))
     return best / (worth.per_hour(those.base) * curve.seconds(those.base))

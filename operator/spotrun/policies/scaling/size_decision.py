@@ -1,8 +1,8 @@
 """The number of workers that a job should have: a function of facts, memory and time.
 
-What would be best is asked for only if it stays best for a while, if it can be had and paid for,
-and if the last change is complete: what others call a cooldown. Everything that must not be
-forgotten is in the next memory.
+The best size is requested only if it stays the best for a while, if it is available and can be paid
+for, and if the last change is complete (other projects call this a cooldown). Everything that must
+not be forgotten is in the next memory.
 """
 
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ from spotrun.policies.scaling.utilization.by_use import by_use
 from spotrun.state.stored.scaling import ScalingState, SizeChange
 
 _NEWS = 0.05
-"""A change of utilization; a smaller one is no reason to write."""
+"""A change of utilization; a smaller change is no reason for a write."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The size that is justified now, why, and what is to be remembered."""
+    """The size that is justified now, the reason, and what must be remembered."""
 
     size: int
     memory: ScalingState
@@ -63,7 +63,7 @@ def choose_size(facts: SizingFacts, memory: ScalingState, now: datetime) -> Choi
 
 
 def _hindrance(facts: SizingFacts, known: Curve | None) -> Pause | None:
-    """Return what has to be over before anything can be concluded."""
+    """Return what must be over before anything can be concluded."""
     if not facts.running:
         return Pause.NOT_TRAINING
     cap = facts.cap
@@ -83,24 +83,24 @@ def _by_use(facts: SizingFacts, memory: ScalingState) -> Wish:
 
 
 def _within_caps(facts: SizingFacts, found: Wish) -> Wish:
-    """No more than can be had and paid for is asked for; what is there is not given up for that."""
+    """Limit the size to what is available and can be paid for; present workers are not given up."""
     cap = facts.cap
     if cap is None:
         return found
     if facts.running <= found.size and facts.running < facts.wanted:
-        why = f"{facts.running} train; {cap.reason.purpose}"
+        why = f"{facts.running} workers train; {cap.reason.purpose}"
         return replace(found, size=facts.wanted, reason=cap.reason, why=why)
     if found.size <= max(cap.size, facts.wanted):
         return found
     size = max((n for n in facts.sizes if n <= cap.size), default=facts.wanted)
-    why = f"{found.why}; {cap.size} is the most: {cap.reason.purpose}"
+    why = f"{found.why}; {cap.size} is the largest possible size: {cap.reason.purpose}"
     if size > facts.wanted:
         return replace(found, size=size, why=why)
     return replace(found, size=facts.wanted, reason=cap.reason, why=why)
 
 
 def _settle(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -> Choice:
-    """Change the size once that was justified for long enough without a break."""
+    """Change the size once the change was justified for long enough without a break."""
     direction = (found.size > facts.wanted) - (found.size < facts.wanted)
     if not direction:
         return _stay(facts, memory, found)
@@ -119,7 +119,7 @@ def _settle(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
 def _with_rejection(
     facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime
 ) -> ScalingState:
-    """Note what was in vain, so that neither it nor a look in vain is tried again soon."""
+    """Note a useless growth or trial, so that it is not tried again soon."""
     known = curve(memory, facts)
     if facts.is_mute or known is None:
         is_vain = found.size < facts.running and _has_grown_last(facts, memory)
@@ -134,14 +134,14 @@ def _with_rejection(
 
 
 def _patience_seconds(facts: SizingFacts, memory: ScalingState, found: Wish) -> float:
-    """A growth that was in vain is taken back as soon as it was made."""
+    """Return how long to wait; a useless growth is taken back as quickly as it was made."""
     is_growth, is_poor = found.size > facts.wanted, found.reason is ScalingReason.EFFICIENCY_LOW
     is_quick = is_growth or is_poor or _is_new_and_in_vain(facts, memory)
     return facts.up_after_seconds if is_quick else facts.down_after_seconds
 
 
 def _is_new_and_in_vain(facts: SizingFacts, memory: ScalingState) -> bool:
-    """Whether there was less before the last growth, both are measured, and it never was right."""
+    """Whether the last growth is measured at both sizes, and nothing since has justified it."""
     last, measured = memory.last, {one.workers for one in memory.measured}
     if last is None or memory.reason != last.reason:
         return False
@@ -155,7 +155,7 @@ def _has_grown_last(facts: SizingFacts, memory: ScalingState) -> bool:
 
 
 def _wait(facts: SizingFacts, memory: ScalingState, pause: Pause) -> Choice:
-    """Conclude nothing; a new operator that has to measure first forgets no patience."""
+    """Conclude nothing; a new operator that must measure first keeps the waiting time so far."""
     memory = replace(memory, size=facts.wanted)
     if pause is not Pause.MEASURING:
         memory = replace(memory, more_since=None, fewer_since=None)
@@ -169,7 +169,7 @@ def _stay(facts: SizingFacts, memory: ScalingState, found: Wish) -> Choice:
 
 
 def _ask(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -> Choice:
-    """Ask for another size, and remember from which one, until that is done."""
+    """Ask for another size, and remember the present one until the change is done."""
     reason = found.reason.value
     last = SizeChange(time=now, before=facts.wanted, after=found.size, reason=reason)
     memory = replace(memory, size=found.size, reason=reason, last=last)
@@ -178,7 +178,7 @@ def _ask(facts: SizingFacts, memory: ScalingState, found: Wish, now: datetime) -
 
 
 def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
-    """Return what a decision was made on, beside its own: the size and how fast it trains."""
+    """Return the numbers of a decision, and in addition the size and how fast it trains."""
     numbers = {"workers": str(facts.running), "wanted": str(facts.wanted), **found.numbers}
     if facts.step is not None:
         numbers["samplesPerSecond"] = f"{facts.step.samples_per_second:.3g}"
@@ -188,7 +188,7 @@ def _numbers(facts: SizingFacts, found: Wish) -> dict[str, str]:
 
 
 def _with_utilization(memory: ScalingState, facts: SizingFacts) -> ScalingState:
-    """Note what people want to see, to the percent; only a real difference is written."""
+    """Note the utilization for people, in percent; only a real difference is written."""
     used = ((gauge.resource.value, gauge.usage) for gauge in facts.gauges)
     known = {name: usage for name, usage in used if usage is not None}
     before = memory.utilization

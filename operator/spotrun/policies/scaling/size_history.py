@@ -1,4 +1,4 @@
-"""The memory of sizes, in status: what a step took at each, and which were in vain."""
+"""The memory of sizes, in status: how long a step took at each, and which brought too little."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,18 +10,18 @@ from spotrun.policies.scaling.facts import SizingFacts, StepTimes
 from spotrun.state.stored.scaling import Measured, Rejected, ScalingState
 
 KEPT_FOR = timedelta(hours=6)
-"""A measurement counts this long unless it is confirmed: within half a day a job's nodes and their
-neighbours change."""
+"""A measurement counts for this long unless it is confirmed: within half a day a job's nodes and
+their neighbours change."""
 OTHER_JOB = 0.15
-"""A step at the same size that takes longer or shorter by this part is that of another job: what
-other sizes brought says nothing any more."""
+"""If a step at the same size becomes longer or shorter by this share, the job has changed: what
+other sizes brought no longer counts."""
 _NEWS = 0.05
 _REFRESHED_AFTER = timedelta(hours=1)
 _MOST_KEPT = 16
 
 
 def remember(memory: ScalingState, facts: SizingFacts, now: datetime) -> ScalingState:
-    """Take in what was measured, and forget what is too old to believe."""
+    """Add the new measurements, and forget those that are too old to trust."""
     fresh = [one for one in memory.measured if _is_fresh(one, facts, now)]
     rejected = tuple(one for one in memory.rejected if one.until > now)
     if facts.step is not None:
@@ -30,7 +30,7 @@ def remember(memory: ScalingState, facts: SizingFacts, now: datetime) -> Scaling
             fresh, rejected, known = [], (), None
         is_old = known is not None and now - known.time >= _REFRESHED_AFTER
         if is_old:
-            # The job is the same as then, so what it did at other sizes is as true as it was.
+            # The job has not changed since, so its measurements at other sizes are still valid.
             fresh = [replace(one, time=now) for one in fresh]
         if known is None or is_old or _is_news(known, facts.step):
             fresh = [one for one in fresh if one.workers != facts.step.workers]
@@ -40,10 +40,10 @@ def remember(memory: ScalingState, facts: SizingFacts, now: datetime) -> Scaling
 
 
 def curve(memory: ScalingState, facts: SizingFacts) -> Curve | None:
-    """Return what is known of sizes; None before anything was measured."""
+    """Return what is known about sizes; None before anything was measured."""
     if not memory.measured:
         return None
-    # Points whose parts are known cannot be on one line with such whose are not.
+    # Points whose parts are known and points whose parts are unknown cannot share a line.
     is_split = all(one.compute is not None for one in memory.measured)
     points = tuple(_point(one, is_split=is_split) for one in memory.measured)
     return Curve(points, Rounds(facts.microbatches, facts.processes))
@@ -52,7 +52,7 @@ def curve(memory: ScalingState, facts: SizingFacts) -> Curve | None:
 def reject(
     memory: ScalingState, workers: int, efficiency: float | None, until: datetime
 ) -> ScalingState:
-    """Note that so many workers were in vain: not tried again until then, or as said before."""
+    """Note that this many workers brought too little; the later time for a retry counts."""
     share = None if efficiency is None else Decimal(f"{min(max(efficiency, 0.0), 1e6):.2f}")
     others = [known for known in memory.rejected if known.workers < workers]
     same = [known.until for known in memory.rejected if known.workers == workers]
@@ -61,7 +61,7 @@ def reject(
 
 
 def rejected_from(memory: ScalingState) -> Rejected | None:
-    """The smallest size that was in vain."""
+    """Return the smallest size that brought too little."""
     return min(memory.rejected, key=lambda one: one.workers, default=None)
 
 
@@ -71,7 +71,7 @@ def _is_fresh(one: Measured, facts: SizingFacts, now: datetime) -> bool:
 
 
 def _is_news(known: Measured, step: StepTimes) -> bool:
-    """Whether its length or its parts are others: these change first where the job does."""
+    """Whether the step's length or its parts changed: the parts change first if the job changes."""
     before, now = known.compute, step.compute
     if before is None or now is None:
         return (before is None) is not (now is None) or _differs(known, step) > _NEWS
@@ -112,7 +112,7 @@ def _point(one: Measured, *, is_split: bool) -> Point:
 
 
 def _shown(measured: Sequence[Measured]) -> Mapping[str, Decimal]:
-    """Throughput per worker, against that at the smallest size."""
+    """Return the throughput per worker, relative to that at the smallest size."""
     if not measured:
         return {}
     first = measured[0]

@@ -1,4 +1,4 @@
-"""The cost of a size for the same work, time's worth included, and whether a change pays off.
+"""The cost of a size for the same work, with the value of time, and whether a change pays off.
 
     step seconds x (workers x price + what an hour is worth)
 
@@ -12,14 +12,13 @@ from spotrun.policies.scaling.benefit import Curve
 from spotrun.policies.scaling.facts import SizingFacts
 
 UNKNOWN_END_SECONDS = 6 * 3600.0
-"""A training that does not say how long it is, is taken to go on for as long as what was measured
-of it is believed."""
+"""A training of unknown length is assumed to last for as long as its measurements are valid."""
 _HOUR_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
 class Worth:
-    """Prices by which sizes are compared: dollars, or worker-hours where no price is known."""
+    """Prices by which sizes are compared: dollars, or worker-hours if no price is known."""
 
     usd_per_hour: float
     hour_usd: float
@@ -55,7 +54,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class Change:
-    """The gain and the price of a change of the size in the time that it can be enjoyed."""
+    """The gain and the price of a change of the size, in the time for which it lasts."""
 
     gain: float
     price: float
@@ -67,12 +66,12 @@ class Change:
 
     @property
     def is_repaid(self) -> bool:
-        """Whether it is worth it."""
+        """Whether the gain exceeds the price."""
         return self.net > 0
 
 
 def change(facts: SizingFacts, curve: Curve, worth: Worth, before: int, after: int) -> Change:
-    """Compare going on as it is with standing still for a moment and going on at another size."""
+    """Compare continuing unchanged with a short stall and continuing at another size."""
     if before == after:
         return Change(0.0, 0.0)
     horizon = horizon_seconds(facts)

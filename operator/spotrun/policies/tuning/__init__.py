@@ -1,1 +1,1 @@
-"""Searches: which trials begin, are stopped, and what they may cost."""
+"""Searches: which trials begin, which are stopped, and what they may cost."""

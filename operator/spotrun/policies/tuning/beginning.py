@@ -1,4 +1,4 @@
-"""The beginning of trials: one at a look, its values and money stored before its job is made."""
+"""The beginning of trials: one per pass, with values and money stored before the job exists."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from spotrun.search import Question, Suggestion
 
 
 def may_begin(search: TuningSnapshot, status: TuningState) -> bool:
-    """Whether another trial may begin beside those that run, and can be paid."""
+    """Whether another trial may begin beside those that run, and can be paid for."""
     if search.spec.suspend or len(status.trials) >= search.spec.trials.max:
         return False
     if not _has_place(search, status):
@@ -50,10 +50,11 @@ def begin(
 
 
 def _has_place(search: TuningSnapshot, status: TuningState) -> bool:
-    """Whether fewer trials run than may: one that is complete gives its place back.
+    """Whether fewer trials run than allowed: a complete trial gives its place back.
 
-    Until its workers have ended it still takes their nodes. So the next one then begins only where
-    there is room beside it: else its pods would wait, and an autoscaler might make nodes for them.
+    Until its workers have ended it still uses their nodes. So the next trial begins then only if
+    there is room beside it: otherwise its pods would wait, and an autoscaler might create nodes for
+    them.
     """
     parallel = search.spec.trials.parallel
     if sum(not one.has_ended for one in status.trials) < parallel:

@@ -1,4 +1,4 @@
-"""The storage format of a search's state: `read` and `write` are the only way there and back."""
+"""The storage format of a search's state: only `read` and `write` convert it."""
 
 import json
 import math
@@ -25,11 +25,11 @@ from spotrun.state.stored.optional_values import moment_of, time_of
 from spotrun.state.stored.statements_codec import read_conditions, write_conditions
 
 _MOST_CHARS = 1_250_000
-"""The most for all trials but their messages: etcd takes objects of 1.5 MB, with the spec."""
+"""The most for all trials without their messages: etcd takes objects of 1.5 MB, with the spec."""
 _MESSAGES_CHARS = 100_000
 """The most for the messages of all trials together."""
 _FIXED_CHARS = 700
-"""The size of a trial with all its fields, and of what `metadata.managedFields` says of them."""
+"""The size of a trial with all its fields, and of its entries in `metadata.managedFields`."""
 _LEAST_COURSE_CHARS = 60
 _NUMBER_CHARS = 24
 
@@ -87,11 +87,11 @@ def most_trials(spec: TuningJobSpec) -> int:
 
 
 def read_value(text: str) -> Value:
-    """Read a value that may be a number or a truth value; all else is text."""
+    """Read a value that may be a number or a truth value; anything else is text."""
     if _SPOKEN.fullmatch(text) is None:
         return text
     read: Value = json.loads(text) if not re.match("-?0[0-9]", text) else text
-    # 1e999 would be an infinity, which is written as a word and not read back.
+    # 1e999 would be an infinity, which is written as a word and is not read back.
     return text if isinstance(read, float) and math.isinf(read) else read
 
 
@@ -126,7 +126,7 @@ def _read_trial(stored: api.Trial) -> Trial:
 
 
 def _write_trials(trials: tuple[Trial, ...]) -> tuple[api.Trial, ...]:
-    """Write the trials so that all of them fit into an object: the more, the shorter each is."""
+    """Write the trials so that all fit into an object: the more trials, the shorter each is."""
     count = max(len(trials), 1)
     values = sum(
         _chars(name, text_of(given)) for one in trials for name, given in one.values.items()
@@ -138,7 +138,7 @@ def _write_trials(trials: tuple[Trial, ...]) -> tuple[api.Trial, ...]:
 
 
 def _chars(name: str, value: str) -> int:
-    """Return what a parameter takes of a trial; the name of a field is written twice."""
+    """Return the size of a parameter in a trial; the name of a field is written twice."""
     return 2 * len(name) + len(json.dumps(value)) + 14
 
 
@@ -178,10 +178,10 @@ def _read_course(text: str | None) -> tuple[Report, ...]:
 
 
 def _write_course(course: tuple[Report, ...], most_chars: int) -> str:
-    """Write what there is room for: the first, the newest, and points that are evenly apart.
+    """Write what there is room for: the first, the newest, and evenly spaced points.
 
-    They are so by the ratio of their steps, as the rungs of pruning are: where every other point
-    went, again and again, a rung would be judged by values of much later steps.
+    They are evenly spaced by the ratio of their steps, like the rungs of pruning: if every other
+    point were dropped repeatedly, a rung would be judged by values of much later steps.
     """
     words = [(point.step, f"{point.step}:{point.value:.6g}") for point in course]
     num_chars = sum(len(word) + 1 for _, word in words) - 1

@@ -1,4 +1,4 @@
-"""The conditions of a search: whether it goes on, has money, and is told what it asks for."""
+"""The conditions of a search: whether it continues, has money, and receives its metric."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from spotrun.state.conditions import find, with_condition
 _MOST_NAMES = 20
 
 Said = tuple[bool | None, TuningReason, str]
-"""Whether a condition holds, why, and the same in words."""
+"""Whether a condition holds, its reason, and its message."""
 
 
 def state_conditions(
@@ -48,7 +48,7 @@ def state_conditions(
 
 
 def metric_wake_after_seconds(search: TuningSnapshot, now: datetime) -> float | None:
-    """Return when a metric that nobody reports is waited for no more."""
+    """Return when the wait for a metric that no trial reports is over."""
     due = (_due(search, child) for child in search.children.values())
     waits = ((at - now).total_seconds() for at in due if at is not None)
     return min((wait for wait in waits if wait > 0), default=None)
@@ -65,7 +65,7 @@ def _searching(status: TuningState, waits_for: str) -> Said:
 def _over(status: TuningState, phase: TuningPhase) -> Said:
     reason = status.reason or TuningReason.TRIALS_RUN
     is_so = status.phase is phase
-    return is_so, reason, (status.message or "") if is_so else "the search is not over like this"
+    return is_so, reason, (status.message or "") if is_so else "the search has not ended this way"
 
 
 def _within_budget(search: TuningSnapshot, status: TuningState) -> Said:
@@ -74,7 +74,7 @@ def _within_budget(search: TuningSnapshot, status: TuningState) -> Said:
         return True, TuningReason.NO_LIMIT, "there is no budget.maxCostUsd"
     cap = next_cap(search, status)
     if cap is None:
-        why = f"${budget.max_cost_usd} have no room for another trial"
+        why = f"budget.maxCostUsd, ${budget.max_cost_usd}, has no room for another trial"
         return False, TuningReason.BUDGET_EXHAUSTED, why
     return True, TuningReason.WITHIN_BUDGET, "there is money for another trial"
 
@@ -92,7 +92,8 @@ def _metric_reported(search: TuningSnapshot, status: TuningState, now: datetime)
     if not missing and not ended_without:
         return None, TuningReason.NOT_REPORTED_YET, f"no trial has reported {metric} yet"
     names = sorted({name for child in search.children.values() for name in child.metrics})
-    told = f"they report {', '.join(names[:_MOST_NAMES])}" if names else "they report none at all"
+    reported = ", ".join(names[:_MOST_NAMES]) or "no metric at all"
+    told = f"they report {reported}"
     why = (
         f"no trial reports {metric}, {told}: correct objective.metric in a new TuningJob, or call "
         f"spotrun_trainer.report({metric}=...) in the script"

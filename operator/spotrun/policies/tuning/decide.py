@@ -1,8 +1,7 @@
-"""A decision about a search: what has become of its trials, what follows, what is to be done.
+"""A decision about a search: the state of its trials, the conclusions, and the actions.
 
-Everything is concluded from the TuningJob's status and its TrainingJobs, so an operator that starts
-anew goes on where another one died: the next status is stored first, and what is done follows from
-it.
+Everything is concluded from the TuningJob's status and its TrainingJobs. So a new operator
+continues where another one died: the next status is stored first, and the actions follow from it.
 """
 
 from dataclasses import dataclass, replace
@@ -23,12 +22,12 @@ from spotrun.policies.tuning.steps import Step, steps
 from spotrun.search import Nothing, Suggestion
 
 Values = Suggestion | Nothing | None
-"""The values of the next trial, or why there is none; None: nobody was asked yet."""
+"""The values of the next trial, or why there are none; None: no search was asked yet."""
 
 
 @dataclass(frozen=True)
 class TuningDecision:
-    """The next status, and what may be done as soon as it is stored."""
+    """The next status, and the actions that are allowed once it is stored."""
 
     status: TuningState
     steps: tuple[Step, ...] = ()
@@ -105,7 +104,7 @@ def _grid_size(search: TuningSnapshot) -> int | None:
     space = space_of(search.spec)
     if search.spec.search.grid is None:
         return None
-    known = search.status.grid_size  # of parameters that never change; counting takes a while
+    known = search.status.grid_size  # its parameters never change, and counting takes a while
     return known if known is not None else space.grid_size()
 
 

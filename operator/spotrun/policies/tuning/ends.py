@@ -1,6 +1,6 @@
-"""Whether a search goes on: goal, trials, failures, time and money, each by its own rule.
+"""Whether a search continues: goal, trials, failures, time and money, each by its own rule.
 
-It is concluded anew at each look, so a limit that is raised while trials still run is gone by.
+It is concluded again in each pass, so a limit that is raised while trials still run takes effect.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class End:
 
 
 def why_over(search: TuningSnapshot, status: TuningState, now: datetime) -> End | None:
-    """Return why no more trials begin; None: they do, if not now then later."""
+    """Return why no more trials begin; None: more trials begin, now or later."""
     return (
         _on_goal(search, status)
         or _on_failures(search, status)
@@ -62,8 +62,8 @@ def has_reached(objective: Objective, trial: Trial) -> bool:
 def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -> int:
     """Return how many trials have ended since the last one that was better by more than `least`.
 
-    They count in the order of their ends. Before a trial is complete there is nothing to be better
-    than, and a failed one says nothing of its parameters.
+    They count in the order of their ends. Before a trial is complete there is nothing to compare
+    with, and a failed trial says nothing about its parameters.
     """
     direction, count = direction_of(objective), 0
     best: float | None = None
@@ -78,7 +78,7 @@ def num_no_better(objective: Objective, least: float, trials: Iterable[Trial]) -
 
 
 def time_is_up_at(search: TuningSnapshot, status: TuningState) -> datetime | None:
-    """Return the moment after which no trial begins; None: there is none."""
+    """Return the moment after which no trial begins; None: there is no such moment."""
     budget = search.spec.budget
     if budget is None or budget.max_duration is None:
         return None
@@ -128,7 +128,8 @@ def _on_number(search: TuningSnapshot, status: TuningState) -> End | None:
         why = f"all {status.grid_size} points of the grid were tried"
         return End(TuningReason.SPACE_EXHAUSTED, why)
     if begun >= (room := most_trials(search.spec)):
-        why = f"{room} trials have begun, and the status has no room for more of these parameters"
+        full = "and the status has no room for more trials with these parameters"
+        why = f"{room} trials have begun, {full}"
         return End(TuningReason.ALL_TRIALS_DONE, why)
     if begun < most:
         return None
@@ -154,11 +155,11 @@ def _end_order(trial: Trial) -> tuple[bool, datetime | None, int]:
 
 
 def _on_money(search: TuningSnapshot, status: TuningState) -> End | None:
-    """A trial that runs may give money back at its end; only StopAll does not wait for that."""
+    """Return the end for lack of money; only StopAll does not wait for trials to return money."""
     budget = search.spec.budget
     if budget is None or budget.max_cost_usd is None:
         return None
-    if spent(status.trials) >= Usd.of(budget.max_cost_usd):  # it may have been lowered
+    if spent(status.trials) >= Usd.of(budget.max_cost_usd):  # the budget may have been lowered
         why = f"budget.maxCostUsd, ${budget.max_cost_usd}, is spent"
         return End(TuningReason.BUDGET_EXHAUSTED, why, stops_all=True)
     if next_cap(search, status) is not None:

@@ -1,7 +1,7 @@
 """The course of the trials: the state of each follows from its TrainingJob.
 
-A trial ends here only once its job's workers are settled: what it has cost is final then, and stays
-in the status even if the job is deleted.
+A trial ends here only once its job's workers are settled: its cost is final then, and stays in the
+status even if the job is deleted.
 """
 
 import math
@@ -24,12 +24,12 @@ _HELD = {
     SuspendedBy.SCHEDULE: TuningReason.OUTSIDE_SCHEDULE,
     SuspendedBy.IDLE: TuningReason.IDLE,
 }
-"""Why a trial waits whose job is suspended by something else than its user, or its budget."""
+"""Why a trial waits whose job is suspended by something other than its user or its budget."""
 WAITS = frozenset({TuningReason.QUOTA_EXCEEDED, *_HELD.values()})
 
 
 def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> TuningState:
-    """Note what has become of each trial that has not ended."""
+    """Update each trial that has not ended."""
     trials = (
         _ended_before(search, one) if one.has_ended else _followed(search, one, now)
         for one in status.trials
@@ -38,12 +38,12 @@ def follow(search: TuningSnapshot, status: TuningState, now: datetime) -> Tuning
 
 
 def courses(status: TuningState) -> dict[int, tuple[Report, ...]]:
-    """Return the reports of the trials that run, for the next look: not each status is written."""
+    """Return the reports of the trials that run, for the next pass: not every status is written."""
     return {one.number: one.course for one in status.trials if one.phase is TrialPhase.RUNNING}
 
 
 def stopping(trial: Trial, outcome: TrialPhase, reason: TuningReason, why: str) -> Trial:
-    """Begin to stop a trial; what it will be is noted before its workers are taken away."""
+    """Begin to stop a trial; its outcome is noted before its workers are removed."""
     message = why[:MAX_DETAIL_CHARS]
     phase = TrialPhase.STOPPING
     return replace(trial, phase=phase, outcome=outcome, reason=reason, message=message)
@@ -66,7 +66,7 @@ def is_settled(child: Child) -> bool:
 
 
 def _ended_before(search: TuningSnapshot, trial: Trial) -> Trial:
-    """Count what a trial has cost that somebody resumed after its end; it is suspended again."""
+    """Count the cost of a trial that somebody resumed after its end; it is suspended again."""
     child = search.children.get(trial.number)
     if child is None or (cost := _cost(trial, child)) <= trial.usd:
         return trial
@@ -103,9 +103,9 @@ def _running(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
 
 
 def _held(search: TuningSnapshot, trial: Trial, child: Child) -> TuningReason | None:
-    """Return why the trial is suspended, if with the search, or by what it shares with other jobs.
+    """Return why the trial waits: with the suspended search, or for a limit it shares with jobs.
 
-    The search lets go on what it has suspended, and a limit or a queue what it holds.
+    The search resumes what it has suspended, and a limit or a queue releases what it holds.
     """
     if search.spec.suspend or (
         trial.reason is TuningReason.SUSPENDED_BY_USER and child.is_suspended
@@ -123,7 +123,7 @@ def _pending(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
         name = search.job_name(number)
         why = f"trainingjob {name} belongs to somebody else: delete it, or rename one of them"
         return ended(trial, TrialPhase.FAILED, TuningReason.NAME_TAKEN, why, now)
-    if (words := search.over_quota.get(number)) is not None:  # it is asked again
+    if (words := search.over_quota.get(number)) is not None:  # the operator asks again
         return replace(trial, reason=TuningReason.QUOTA_EXCEEDED, message=words)
     return trial
 
@@ -149,15 +149,15 @@ def _with_news(search: TuningSnapshot, trial: Trial, child: Child) -> Trial:
     told = child.metrics.get(search.spec.objective.metric)
     newest = (Report(*told),) if told is not None else ()
     for one in (*search.unwritten.get(trial.number, ()), *newest):
-        if trial.step is None or one.step > trial.step:  # once, if it comes again after a rollback
+        if trial.step is None or one.step > trial.step:  # a repeated step counts once
             trial = replace(trial, step=one.step, value=one.value, course=(*trial.course, one))
     return trial
 
 
 def _cost(trial: Trial, child: Child) -> Usd:
-    """Return what is known of a trial's cost: to the last digit once all is settled.
+    """Return what is known of a trial's cost: exact once all workers are settled.
 
-    Its checkpoints in an object store are a part, for the job's budget pays them as well.
+    It includes its checkpoints in an object store, because the job's budget pays for them as well.
     """
     sums, shown = child.state.accumulators, child.state.cost.usd
     storage = sums.storage.usd.total if sums.storage is not None else NO_USD
@@ -168,7 +168,7 @@ def _cost(trial: Trial, child: Child) -> Usd:
 
 
 def _settled(search: TuningSnapshot, trial: Trial, child: Child, now: datetime) -> Trial | None:
-    """Return the end of a trial whose job costs nothing more; None: the job may go on."""
+    """Return the end of a trial whose job costs nothing more; None: the job may continue."""
     state = child.state
     if state.phase is Phase.SUCCEEDED:
         return _completed(search, trial, now)
@@ -184,7 +184,7 @@ def _settled(search: TuningSnapshot, trial: Trial, child: Child, now: datetime) 
 
 
 def _completing(search: TuningSnapshot, trial: Trial) -> Trial:
-    """Note that a training is complete whose workers have not ended: its result is known."""
+    """Note that a training is complete though its workers have not ended: its result is known."""
     if _why_no_result(search, trial) is not None:
         return trial
     outcome, reason = TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED
@@ -192,7 +192,7 @@ def _completing(search: TuningSnapshot, trial: Trial) -> Trial:
 
 
 def _completed(search: TuningSnapshot, trial: Trial, now: datetime) -> Trial:
-    """Return the end of a trial whose training is complete: its last value has to be one."""
+    """Return the end of a trial whose training is complete: its last value must be a number."""
     if (found := _why_no_result(search, trial)) is not None:
         return ended(trial, TrialPhase.FAILED, *found, now)
     return ended(trial, TrialPhase.SUCCEEDED, TuningReason.TRIAL_SUCCEEDED, None, now)
@@ -203,7 +203,7 @@ def _why_no_result(search: TuningSnapshot, trial: Trial) -> tuple[TuningReason, 
         return TuningReason.NO_METRIC, "the training ended without a value of the metric"
     if search.spec.search.population is not None and trial.checkpoint is None:
         why = (
-            "the training ended without a checkpoint, from which a member of the next round could "
+            "the training ended without a checkpoint from which a member of the next round could "
             "begin: let the script train with Run, which saves one at its end"
         )
         return TuningReason.NO_CHECKPOINT, why

@@ -1,8 +1,8 @@
-"""The money of a search: what a trial may cost, what all will cost, what pruning has saved.
+"""The money of a search: what a trial may cost, what all will cost, and what pruning has saved.
 
-Each trial gets a part of the budget before it begins, as a budget of its own TrainingJob. That one
-keeps what its last checkpoint and its end cost within it, and its workers stop by themselves if no
-operator tells them to go on. So the parts add up to no more than the whole, whatever happens.
+Each trial gets a part of the budget before it begins, as the budget of its own TrainingJob. This
+job keeps the cost of its last checkpoint and of its end within its budget, and its workers stop by
+themselves if no operator tells them to continue. So the parts never add up to more than the whole.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,10 @@ def spent(trials: Iterable[Trial]) -> Usd:
 
 
 def whole_trial_usd(search: TuningSnapshot, trials: Iterable[Trial]) -> Usd | None:
-    """Return what a trial costs that is not stopped; None while nothing tells.
+    """Return what a trial costs that is not stopped; None while this is unknown.
 
-    It is the median of the complete ones; before any, what the jobs that run expect of themselves;
-    before that, the market's price over `trials.expectedDuration`.
+    It is the median of the complete trials; before there are any, the forecast of the jobs that
+    run; before that, the market's price over `trials.expectedDuration`.
     """
     known = tuple(trials)
     complete = [one.usd for one in known if one.phase is TrialPhase.SUCCEEDED]
@@ -51,10 +51,10 @@ def whole_trial_usd(search: TuningSnapshot, trials: Iterable[Trial]) -> Usd | No
 
 
 def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
-    """Return the part of the budget that a trial that begins now gets; None: there is no room.
+    """Return the part of the budget for a trial that begins now; None: there is no room.
 
-    What is free is shared by the trials that may run at once; a trial that ends gives back what it
-    did not spend.
+    The trials that may run at once share the free money; a trial that ends gives back what it did
+    not spend.
     """
     budget = search.spec.budget
     limit = budget.max_cost_usd if budget is not None else None
@@ -72,7 +72,7 @@ def next_cap(search: TuningSnapshot, status: TuningState) -> Usd | None:
 
 
 def market_rate(spec: TrainingJobSpec, market: Market, requests: Resources) -> UsdPerHour | None:
-    """Return the price of a trial on the cheapest fitting nodes; None where no price is known."""
+    """Return the price of a trial on the cheapest fitting nodes; None if no price is known."""
     rates = [
         pool.usd_per_hour * share_of(requests, pool.allocatable)
         for pool in _pools(spec, market)
@@ -82,12 +82,12 @@ def market_rate(spec: TrainingJobSpec, market: Market, requests: Resources) -> U
 
 
 def free_workers(spec: TrainingJobSpec, market: Market) -> int:
-    """Return how many more workers of trials fit on the nodes that are there."""
+    """Return how many more workers of trials fit on existing nodes."""
     return sum(pool.free_slots for pool in _pools(spec, market))
 
 
 def needed_usd(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
-    """Return the least part that a trial is begun with: more than it should cost, and its end.
+    """Return the smallest part with which a trial begins: more than its expected cost and its end.
 
     A job stops while it can still pay for its last checkpoint and the end of its workers.
     """
@@ -103,7 +103,7 @@ def num_free(search: TuningSnapshot, status: TuningState) -> int:
 
 
 def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> TuningCost:
-    """Return the cost of the search, with so many trials that may still begin."""
+    """Return the cost of the search, if this many trials may still begin."""
     trials = status.trials
     whole = whole_trial_usd(search, trials)
     total = spent(trials)
@@ -122,7 +122,7 @@ def cost_of(search: TuningSnapshot, status: TuningState, num_left: int) -> Tunin
 
 
 def _epoch_usd(search: TuningSnapshot) -> Usd | None:
-    """Return the median of what the jobs that are there say of an epoch; None where none does."""
+    """Return the median of the cost of an epoch that jobs report; None if no job reports it."""
     costs = [child.state.cost.usd_per_epoch for child in search.children.values()]
     known = [usd for usd in costs if usd is not None]
     return _median(known) if known else None
@@ -138,9 +138,9 @@ def _pools(spec: TrainingJobSpec, market: Market) -> Iterator[PoolFacts]:
 
 
 def _rate(search: TuningSnapshot, trials: Iterable[Trial]) -> UsdPerHour:
-    """Return the rate of a trial: of those that run, else the higher of ended ones and market.
+    """Return the rate of a trial: of running ones, or else the higher of ended ones and market.
 
-    The rate of an ended one is low if it has waited long, for nodes or in a queue.
+    The rate of an ended trial is low if it has waited long, for nodes or in a queue.
     """
     costs = [child.state.cost for child in search.children.values()]
     running = [cost.usd_per_hour for cost in costs if cost.usd_per_hour]
@@ -164,7 +164,7 @@ def _bound(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
 
 
 def _too_small(trials: Iterable[Trial]) -> Usd:
-    """Return a part that was seen to pay for no more than a trial's end; zero if none was."""
+    """Return a part that proved to pay only for a trial's end; zero if there was none."""
     caps = (
         one.cap_usd
         for one in trials
@@ -174,7 +174,7 @@ def _too_small(trials: Iterable[Trial]) -> Usd:
 
 
 def _reserved(search: TuningSnapshot, trials: Sequence[Trial]) -> Usd:
-    """Return what trials may still spend; one that is complete, no more than its workers' end."""
+    """Return what trials may still spend; a complete one only spends its workers' end."""
     kept = sum((_most(one) - one.usd for one in trials if one.trains), NO_USD)
     ending = [one for one in trials if one.is_complete and not one.has_ended]
     if not ending:
@@ -190,7 +190,7 @@ def _most(trial: Trial) -> Usd:
 def _forecast(
     search: TuningSnapshot, status: TuningState, whole: Usd | None, num_left: int
 ) -> Usd | None:
-    """Return the expected cost at the end: trials to come cost what the ended ones did."""
+    """Return the expected cost at the end: later trials are assumed to cost what ended ones did."""
     trials = status.trials
     ended = [one.usd for one in trials if one.has_ended]
     if whole is None and (num_left or len(ended) < len(trials)):

@@ -1,4 +1,4 @@
-"""Events of a search: which changes from one status to the next people are told of."""
+"""Events of a search: which changes of the status are announced to people."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _REASONS = {
 
 
 def news(search: TuningSnapshot, old: TuningState, new: TuningState) -> tuple[TuningNews, ...]:
-    """Return the events that a change of status is worth."""
+    """Return the events for a change of status."""
     return (
         *_trials(old, new),
         *_best(search, old, new),

@@ -1,4 +1,4 @@
-"""The end of trials that will not win, since others are better: by step, never by time."""
+"""The end of trials that will not win because others are better: by step, never by time."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The state of a search as people read it: the best trial, the counts, why it goes on or ends."""
+"""The state of a search for people: the best trial, the counts, and why it continues or ends."""
 
 import math
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _MOST_WHY_CHARS = 2 * MAX_DETAIL_CHARS
 
 
 def report(search: TuningSnapshot, status: TuningState, end: End | None) -> TuningState:
-    """Say what the search has come to; `end` is why no more trials begin."""
+    """Describe the state of the search; `end` is the reason why no more trials begin."""
     objective, trials = search.spec.objective, status.trials
     status = replace(
         status,
@@ -41,7 +41,7 @@ def report(search: TuningSnapshot, status: TuningState, end: End | None) -> Tuni
 def best_of(objective: Objective, trials: Iterable[Trial]) -> Trial | None:
     """Return the best trial: of the complete ones, and of those that have reached the goal.
 
-    Where there is none of these, trials count that were stopped on the way.
+    If there are none of these, trials that were stopped early count.
     """
     loss = direction_of(objective).loss
     known = [
@@ -130,7 +130,7 @@ def _phase(
 
 
 def _waits(status: TuningState) -> str:
-    """Return how many trials wait for room, and for which, if any does."""
+    """Return how many trials wait for room and for what they wait; empty if none waits."""
     reasons = [one.reason for one in status.trials if one.trains and one.reason in WAITS]
     if not reasons:
         return ""

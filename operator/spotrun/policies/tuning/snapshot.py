@@ -1,4 +1,4 @@
-"""A search and its trials' TrainingJobs, as they are known at one moment."""
+"""A search and its trials' TrainingJobs, as known at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,15 +42,15 @@ class TuningSnapshot:
     spec: TuningJobSpec
     status: TuningState = NOTHING_TRIED
     children: Mapping[int, Child] = field(default_factory=dict)  # by the number of the trial
-    gone: frozenset[int] = frozenset()  # trials whose job the API server says is not there
-    taken: frozenset[int] = frozenset()  # trials whose name a job of somebody else has
+    gone: frozenset[int] = frozenset()  # trials whose job the API server does not find
+    taken: frozenset[int] = frozenset()  # trials whose name is taken by another job
     refused: Mapping[int, str] = field(default_factory=dict)  # by trial: the API server's words
     over_quota: Mapping[int, str] = field(default_factory=dict)  # by trial: a quota's words
     is_deleting: bool = False
     usd_per_hour: UsdPerHour | None = None  # the market's price of a whole trial, if it is known
     unwritten: Mapping[int, tuple[Report, ...]] = field(default_factory=dict)
     """Reports by trial that were seen since the status was written, its own last ones included."""
-    free_workers: int = 0  # so many fit on nodes that are there, as far as our own pods take them
+    free_workers: int = 0  # that fit on existing nodes, counting only spotrun's own pods
     written_seconds: float = float("inf")  # since the status was last written
 
     def job_name(self, number: int) -> str:

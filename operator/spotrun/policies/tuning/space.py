@@ -1,4 +1,4 @@
-"""The search of a spec in the words of `spotrun.search`."""
+"""The search of a spec, converted to the types of `spotrun.search`."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ _OUTCOMES = {
     TrialPhase.STOPPING: Outcome.RUNNING,
     TrialPhase.SUCCEEDED: Outcome.COMPLETE,
     TrialPhase.PRUNED: Outcome.PRUNED,
-    TrialPhase.STOPPED: Outcome.FAILED,  # it says nothing of how good its values are
+    TrialPhase.STOPPED: Outcome.FAILED,  # its values were not judged
     TrialPhase.FAILED: Outcome.FAILED,
 }
 
@@ -52,7 +52,7 @@ def space_of(spec: TuningJobSpec) -> Space:
 
 
 def check_placeholders(spec: TuningJobSpec) -> None:
-    """Raise ValueError for `$(params.NAME)` in the template that some trial has no value for."""
+    """Raise ValueError for `$(params.NAME)` in the template for which some trial has no value."""
     made = spec.template.spec
     stages = [one.manifest() for one in made.stages or ()]
     asked = placeholders(json.dumps([made.workers.template.manifest(), stages]))
@@ -61,7 +61,7 @@ def check_placeholders(spec: TuningJobSpec) -> None:
         if name not in conditional:
             raise ValueError(
                 f"the template asks for $(params.{name}), and no parameter has this name: correct "
-                f"one of them; there are {', '.join(sorted(conditional))}"
+                f"the name; the parameters are {', '.join(sorted(conditional))}"
             )
         if conditional[name]:
             raise ValueError(
@@ -106,7 +106,7 @@ def direction_of(objective: Objective) -> Direction:
 
 
 def searched(trial: Trial) -> SearchTrial:
-    """Return a trial as a search looks at it."""
+    """Return a trial as a search sees it."""
     ended = trial.is_complete or trial.phase is TrialPhase.PRUNED
     return replace(
         compared(trial),
@@ -117,7 +117,7 @@ def searched(trial: Trial) -> SearchTrial:
 
 
 def compared(trial: Trial) -> SearchTrial:
-    """Return of a trial what others are compared with, which is less than a search looks at."""
+    """Return the part of a trial with which others are compared; a search uses more of it."""
     return SearchTrial(
         number=trial.number,
         values=trial.values,

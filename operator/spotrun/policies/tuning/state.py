@@ -1,4 +1,4 @@
-"""The state of a search, as decisions carry it; each field is explained at its name in the CRD."""
+"""The state of a search, as decisions use it; the CRD explains each field under its name."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ from spotrun.state.stored.statements import Condition
 ENDED = frozenset({TrialPhase.SUCCEEDED, TrialPhase.PRUNED, TrialPhase.STOPPED, TrialPhase.FAILED})
 """The phases of trials that cost nothing more."""
 OVER = frozenset({TuningPhase.SUCCEEDED, TuningPhase.FAILED})
-"""The phases of searches of which nothing more is to be done."""
+"""The phases of searches for which no more actions are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Trial:
     value: float | None = None  # NaN and infinities stay what they are
     step: int | None = None
     course: tuple[Report, ...] = ()  # by step, each step once
-    rung: int | None = None  # the step of the last one at which it was compared and went on
+    rung: int | None = None  # the step of the last rung at which it was compared and continued
     usd: Usd = NO_USD
     cap_usd: Usd | None = None
     expected_usd: Usd | None = None
@@ -121,4 +121,4 @@ class TuningState:
 
 
 NOTHING_TRIED = TuningState()
-"""The state of a search that nobody has looked at."""
+"""The state of a search before its first pass."""

@@ -1,6 +1,6 @@
-"""The steps to take for the trials: they follow from the stored status and what is there.
+"""The actions for the trials: they follow from the stored status and the existing jobs.
 
-So an operator that died between the status and what it says is followed by one that does the same.
+So if an operator dies after it has stored a status and before it acts, its successor does the same.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from spotrun.state.view import FINISHED
 
 @dataclass(frozen=True)
 class CreateTrial:
-    """Make the TrainingJob of a trial; its name is a function of search and number."""
+    """Create the TrainingJob of a trial; its name is a function of search and number."""
 
     number: int
     values: Values
@@ -30,7 +30,7 @@ class CreateTrial:
 
 @dataclass(frozen=True)
 class SuspendTrial:
-    """Take the workers of a trial away, after a checkpoint, or let it go on."""
+    """Suspend a trial, which first saves a checkpoint, or resume it."""
 
     number: int
     uid: str
@@ -40,7 +40,7 @@ class SuspendTrial:
 
 @dataclass(frozen=True)
 class DeleteTrial:
-    """Delete the TrainingJob of a trial that has ended, if it is still this one."""
+    """Delete the TrainingJob of a trial that has ended, if it is still the same job."""
 
     number: int
     uid: str
@@ -92,7 +92,7 @@ def _create(search: TuningSnapshot, status: TuningState, trial: Trial) -> Create
 
 
 def _checkpoint_of(parent: Trial) -> BeginFrom:
-    """Return the last checkpoint of a trial that is complete, which nobody deletes any more."""
+    """Return the last checkpoint of a complete trial, which is no longer deleted."""
     assert parent.checkpoint is not None, "without one it has failed"
     _, job, name = parent.checkpoint.split("/")
     return BeginFrom(job=DnsName(job), checkpoint=name)
@@ -101,9 +101,9 @@ def _checkpoint_of(parent: Trial) -> BeginFrom:
 def _cleaning(
     search: TuningSnapshot, status: TuningState, trial: Trial, child: Child
 ) -> Iterator[Step]:
-    """Delete what is not kept; in a kept job nothing begins again before the search is over.
+    """Delete jobs that are not kept; a kept job cannot start again before the search is over.
 
-    A user who resumes one after that pays for it.
+    A job that a user resumes after that is not suspended again, so its cost is the user's.
     """
     if child.state.phase not in FINISHED and not child.is_suspended:
         if search.status.phase in OVER:

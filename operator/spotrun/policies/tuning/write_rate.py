@@ -1,7 +1,7 @@
-"""The rate of writes of a search's status: at once where others act on it, else later.
+"""The rate of writes of a search's status: at once if others act on it, otherwise later.
 
-The status has all of the history, so each write of a long search is a large one: the larger it is,
-the more rarely values of trials that run are written.
+The status contains the whole history, so each write of a long search is large: the larger it is,
+the less often values of running trials are written.
 """
 
 from dataclasses import replace
@@ -12,10 +12,9 @@ from spotrun.policies.tuning.following import WAITS
 from spotrun.policies.tuning.state import Trial, TuningState
 
 GATHER_SECONDS, LATEST_SECONDS = 5.0, 60.0
-"""Values, costs and checkpoints of trials that run may be this old: of a short search, and of any.
-"""
+"""Allowed ages of values, costs and checkpoints of running trials: short searches, any search."""
 _BYTES_PER_SECOND = 16_000
-"""The rate at which a search writes them: 5 s are kept up to 80 kB, some 100 trials."""
+"""The rate at which a search writes them: up to 80 kB, about 100 trials, it writes every 5 s."""
 _TRIAL_CHARS, _REPORT_CHARS = 400, 15
 
 
@@ -35,7 +34,7 @@ def gather_seconds(status: TuningState) -> float:
 
 
 def size_chars(status: TuningState) -> int:
-    """Return about how many characters the trials take; to write them would take much longer."""
+    """Return about how many characters the trials take; writing them would take much longer."""
     courses = (_REPORT_CHARS * len(one.course) for one in status.trials)
     course_chars = sum(min(chars, MOST_COURSE_CHARS) for chars in courses)
     return _TRIAL_CHARS * len(status.trials) + course_chars
@@ -49,10 +48,10 @@ def _urgent(status: TuningState) -> tuple[object, ...]:
 
 
 def _stage(trial: Trial) -> Trial:
-    """Return what is decided of a trial, without what it reports.
+    """Return what is decided about a trial, without what it reports.
 
-    A complete one is written with its end, or with the next trial that takes its place. One that
-    waits may say every second for what: that it waits is enough to be told at once.
+    A complete trial is written with its end, or with the next trial that takes its place. For one
+    that waits the cause may change every second: only the fact that it waits is written at once.
     """
     if trial.is_complete and not trial.has_ended:
         trial = replace(trial, phase=TrialPhase.RUNNING, outcome=None, reason=None, message=None)
@@ -64,7 +63,7 @@ def _stage(trial: Trial) -> Trial:
         value=reported.value,
         step=reported.step,
         course=reported.course,
-        rung=reported.rung,  # one that is not written is judged again
+        rung=reported.rung,  # a rung that is not written is judged again
         usd=reported.usd,
         checkpoint=reported.checkpoint,
     )

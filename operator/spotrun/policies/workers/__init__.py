@@ -1,1 +1,1 @@
-"""The workers there should be, and those that have to go."""
+"""The workers that a job should have, and those that must go."""

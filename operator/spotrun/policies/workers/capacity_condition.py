@@ -1,7 +1,7 @@
-"""Capacity: whether the wanted workers can be had, and in Kubernetes' words why not.
+"""Capacity: whether the wanted workers can be had, and if not, why, in Kubernetes' words.
 
-Silent until it is known: the condition appears with the first world, or with the first worker for
-whom the scheduler finds no node.
+The condition appears only when this is known: with the first world, or with the first worker for
+which the scheduler finds no node.
 """
 
 from collections import Counter
@@ -28,12 +28,12 @@ _SAID = 4  # values that a message names
 
 
 def check_capacity(view: View, status: JobState) -> JobState:
-    """Say whether as many workers as wanted can be had."""
+    """State whether as many workers as wanted can be had."""
     if status.phase in FINISHED or must_wait(view, status) or asks_for_fewer(status):
-        return status  # who waits for its turn does not ask
+        return status  # a job that waits for its turn asks for no nodes
     kind, wanted = ConditionType.CAPACITY_AVAILABLE, size_for_now(view, status)
     placed = sum(worker.pod.node is not None for worker in view.staying)
-    # Beyond that it is only asked whether cheaper capacity is to be had.
+    # Further workers only test whether cheaper capacity is available.
     forbidden = not_asked(view)
     lack = (forbidden or no_node(view)) if placed < wanted else None
     if lack is not None:
@@ -50,9 +50,9 @@ def check_capacity(view: View, status: JobState) -> JobState:
 
 
 def _apart(view: View, status: JobState) -> str:
-    """Say of which replicas that train the workers are not on nodes of one zone, rack or the like.
+    """Describe which training replicas have workers in more than one zone, rack or the like.
 
-    The traffic inside of these is slower, and is no part of `status.cost.estimatedTransferUsd`.
+    Traffic inside these replicas is slower, and `status.cost.estimatedTransferUsd` omits it.
     """
     workers, key = view.job.effective_workers, view.job.spec.placement.topology.key
     if workers.per_replica == 1:
@@ -76,7 +76,7 @@ def _why_no_other_node(view: View, status: JobState, wanted: int) -> str:
 
 
 def no_node(view: View) -> str | None:
-    """Say how many workers find no node, and why; None if that is said of none."""
+    """Describe how many workers find no node, and why; None if no worker is reported so."""
     waiting = [worker for worker in view.alive if worker.pod.node is None]
     refusals = (view.job.turned_down.get(worker.worker_id, "") for worker in waiting)
     said = (
@@ -87,23 +87,23 @@ def no_node(view: View) -> str | None:
 
 
 def left_out(view: View, status: JobState) -> str | None:
-    """Why a free node is left out because of its zone; None if none is."""
+    """Return why a free node is left out because of its zone; None if no node is."""
     return why_left_out(view, status, size_for_now(view, status)) or None
 
 
 def not_asked(view: View) -> str | None:
-    """Why no node is asked for at all; None if one is."""
+    """Return why no node is asked for at all; None if one is."""
     why = why_forbidden(view)
     return f"no further worker is requested: {why}" if why else None
 
 
 def no_start(view: View) -> str | None:
-    """Say how many workers cannot be started, and why; None if that is said of none."""
+    """Describe how many workers cannot be started, and why; None if no worker is reported so."""
     return _said("cannot start", [w.pod.stuck for w in view.alive if not w.is_ready])
 
 
 def _said(what: str, words: Iterable[str]) -> str | None:
-    """Say what concerns most of them: a gang mostly has one trouble, not hundreds."""
+    """Describe the most frequent cause: a gang mostly has one problem, not hundreds."""
     counted = Counter(filter(None, words))
     if not counted:
         return None

@@ -1,7 +1,8 @@
-"""Workers that go: who is not wanted, and after the end the last ones.
+"""Workers that leave: those that are not wanted, and at the end of the job the last ones.
 
-Told that the job has succeeded, workers end by themselves: who waits does so at once, who trained
-once its script has done what follows its loop. They cost until then, like any worker.
+When workers are told that the job has succeeded, they end by themselves: those that wait at once,
+those that trained once their script has done what follows its loop. They cost until then, like any
+worker.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from spotrun.state.view import View, leaves_at
 from spotrun.state.world_members import training
 
 GOODBYE = timedelta(seconds=30)
-"""A worker that has nothing to do any more may stay this long."""
+"""A worker that has no more work may stay this long."""
 LAST_WORK = timedelta(minutes=10)
 """The scripts of workers that trained may take this long for what follows their loop. To write
 weights of 100 GB at 200 MB/s takes 8 min; a script that never ends should not cost for much
@@ -28,7 +29,7 @@ longer."""
 
 
 def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
-    """Remove the workers that are not wanted, but for those who may still end by themselves."""
+    """Remove the workers that are not wanted, except those that may still end by themselves."""
     if not may_remove(view, status):
         return ()
     left = {worker_id for worker_id, seconds in _goodbyes(view, status).items() if seconds > 0}
@@ -36,7 +37,7 @@ def departures(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
 
 
 def goodbye_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the next of them is removed, if it has not ended by then; None: there is none."""
+    """Return when the next of these is removed if it has not ended by then; None: there is none."""
     return min((one for one in _goodbyes(view, status).values() if one > 0), default=None)
 
 
@@ -66,9 +67,9 @@ def _ends_by_itself(worker: Worker) -> bool:
 
 
 def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
-    """Return when a worker that runs is removed; sooner if its node goes away and waits for it.
+    """Return when a running worker is removed; sooner if its node goes away and waits for it.
 
-    Who has ended, and whose side containers run on, has no last work to do.
+    A worker whose training has ended while its side containers run has no last work to do.
     """
     if not is_busy or worker.pod.end is not None:
         return end + GOODBYE
@@ -78,7 +79,7 @@ def _goes_at(worker: Worker, end: datetime, *, is_busy: bool) -> datetime:
 
 
 def _is_called_off(view: View, status: JobState) -> bool:
-    """Whether what would hold a job back that still trains holds for its last work as well."""
+    """Whether a cause that suspends a job while it trains also stops its last work."""
     return bool(who_holds(view, status)) or is_spent(view, status)
 
 

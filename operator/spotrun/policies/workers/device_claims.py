@@ -1,7 +1,7 @@
-"""Devices claimed through dynamic resource allocation (DRA) that could not be counted.
+"""Devices that are claimed through dynamic resource allocation (DRA) and cannot be counted.
 
-Who claims them then has to say how many processes drive them: to train with one on a worker of
-eight GPUs would waste seven, and nobody would notice.
+The user must then set how many processes use them: with one process on a worker with eight GPUs,
+seven would be wasted without anybody noticing.
 """
 
 from spotrun.state.job_state import JobState
@@ -11,7 +11,7 @@ from spotrun.state.world_members import training
 
 
 def lacks_processes(view: View, status: JobState) -> bool:
-    """Whether nobody knows how many processes a worker is to run; a world that trains goes on."""
+    """Whether it is unknown how many processes a worker must run; a world that trains continues."""
     job = view.job
     is_known = job.spec.workers.processes is not None or job.requests.gpus or job.claimed
     return bool(job.claims_uncounted) and not is_known and not training(status)
@@ -20,6 +20,7 @@ def lacks_processes(view: View, status: JobState) -> bool:
 def must_be_said(job: JobSnapshot) -> str:
     """Return why the devices were not counted, and what to do about it."""
     return (
-        "how many devices resources.claims give to the container that trains is not known "
-        f"({job.claims_uncounted}): set workers.processes, and suspend: true in the same change"
+        "the operator cannot tell how many devices resources.claims give to the training "
+        f"container ({job.claims_uncounted}): set workers.processes, and suspend: true in the same "
+        "change"
     )

@@ -1,7 +1,8 @@
 """The workers that a job lends: pods of higher priority may take their place.
 
-Kubernetes' scheduler takes it, as theirs is the lower PriorityClass; what it takes is a notice, on
-which the others go on. The replacement waits without a node, and gets the place when that is free.
+Lent pods have the lower PriorityClass, so Kubernetes' scheduler preempts them; a preemption is a
+notice, after which the other workers continue. The replacement waits without a node, and gets the
+place when it is free again.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from spotrun.state.view import View
 def lent(view: View, new: Iterable[Create]) -> tuple[Create, ...]:
     """Return the new workers; those beyond the number that is kept are lent.
 
-    A replica is kept or lent as a whole, for it trains only as a whole.
+    A replica is kept or lent as a whole, because it trains only as a whole.
     """
     lend = view.job.spec.placement.lend
     if lend is None:

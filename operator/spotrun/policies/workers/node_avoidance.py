@@ -1,8 +1,8 @@
-"""Nodes that new workers keep away from: who was lost, blamed, rejected or given notice there.
+"""Nodes that new workers avoid because a worker was lost, blamed, rejected or given notice there.
 
-Kubernetes calls a node that died ready for another 40 s, and no dialect of notices but a taint
-keeps new pods away. What a pod keeps away from is fixed when it is made; so one that then finds no
-node is taken back once it may go where it was not to go.
+Kubernetes reports a dead node as ready for another 40 s, and of all kinds of notices only a taint
+keeps new pods away. The nodes that a pod avoids are fixed when it is created. So a pod that finds
+no node is withdrawn once it may use a node that it had to avoid.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.view import View
 
 _ALIVE_SECONDS = 0.5
-"""A living worker that is asked for a sign of life answers within milliseconds."""
+"""A living worker answers a request for a sign of life within milliseconds."""
 
 
 def note_lost(view: View, status: JobState) -> JobState:
-    """Remember who was given up but may still run, until it is settled.
+    """Remember a worker that was given up but may still run, until it is settled.
 
-    Once the others train without it nobody misses it any more, so nothing else would tell.
+    Once the others train without it, nothing else in the status refers to it.
     """
     known, settled = status.lost, status.settled
     given_up = {
@@ -39,7 +39,7 @@ def note_lost(view: View, status: JobState) -> JobState:
 
 
 def avoided(view: View, status: JobState) -> tuple[str, ...]:
-    """The host names of the nodes on which no worker is to be made now."""
+    """The host names of the nodes on which no worker may be created now."""
     dead, leaving = _dead(view, status), _leaving(view)
     nodes = dict.fromkeys((*sorted(dead), *sorted(leaving)))
     bad = (*nodes_to_avoid(status), *nodes_that_reject(view, status))
@@ -47,8 +47,8 @@ def avoided(view: View, status: JobState) -> tuple[str, ...]:
 
 
 def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
-    """Take back the workers that find no node, and would no longer keep away from all of theirs."""
-    why = "it found no other node, and those that it kept away from may be used again"
+    """Withdraw the workers that find no node but need no longer avoid all nodes that they avoid."""
+    why = "it found no other node, and nodes that it had to avoid may be used again"
     return tuple(
         Withdraw(w.worker_id, w.pod.uid, w.pod.version, Reason.BETTER_POOL, why)
         for w, seconds in _kept_away_in_vain(view, status)
@@ -57,13 +57,13 @@ def kept_away_in_vain(view: View, status: JobState) -> tuple[Withdraw, ...]:
 
 
 def kept_away_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the next of them has waited for so long that it is taken back."""
+    """Return when the next of these has waited long enough to be withdrawn."""
     waits = (seconds for _, seconds in _kept_away_in_vain(view, status))
     return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
 def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float]]:
-    """Yield the workers that wait for a node, and how long each still may."""
+    """Return the workers that wait for a node, and how long each may still wait."""
     waiting = [w for w in view.staying if w.node is None and w.pod.unschedulable and w.pod.avoids]
     if not waiting:
         return []
@@ -76,7 +76,7 @@ def _kept_away_in_vain(view: View, status: JobState) -> list[tuple[Worker, float
 
 
 def _dead(view: View, status: JobState) -> set[str]:
-    """Return the nodes where a worker was lost and no end has been heard of since."""
+    """Return the nodes where a worker was lost whose end is not reported yet."""
     lost = (view.by_worker_id[n] for n in sorted(status.lost) if n in view.by_worker_id)
     dead = set(_hosts(w for w in lost if w.pod.end is None and not w.pod.is_over))
     return dead.difference(_hosts(filter(_gives_signs_of_life, view.alive))) if dead else dead
@@ -87,7 +87,7 @@ def _leaving(view: View) -> set[str]:
 
 
 def _leaves_with_its_node(worker: Worker) -> bool:
-    """Whether the node was given notice, or may be shutting down: it says so to nobody."""
+    """Whether the node was given notice, or may be shutting down, which is not announced."""
     has_notice = worker.node is not None and worker.node.leaves_at is not None
     is_leaving = worker.agent is not None and worker.agent.report.leaving
     return has_notice or (is_leaving and not worker.pod.deleting)

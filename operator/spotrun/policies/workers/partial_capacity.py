@@ -2,8 +2,8 @@
 
 Such nodes cost money and do nothing. A job of sizes 2, 6 and 8 that gets five nodes has three of
 them; a gang that lacks one node has only such nodes. The missing nodes may come soon, so the job
-keeps them for a while. Then it gives them back for other jobs, and asks for all that it wants again
-after a pause, which grows as long as that fails.
+keeps the unused ones for a while. Then it gives them back for other jobs, and asks again for all
+the nodes that it wants after a pause, which grows each time this fails.
 """
 
 from dataclasses import dataclass, replace
@@ -38,9 +38,9 @@ from spotrun.state.world_members import (
 FIRST_PAUSE = timedelta(minutes=10)
 LONGEST_PAUSE = timedelta(minutes=80)
 LOOK_SECONDS = 30.0
-"""The job looks this often whether nodes have become free meanwhile."""
+"""The operator checks this often whether nodes have become free meanwhile."""
 _PLACES = 3.0
-"""Nodes of one place after the other may be asked for: spot, other spot, and on-demand."""
+"""The number of places tried one after the other: spot, other spot, and on-demand."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Held:
 
 
 def capacity_limit(view: View) -> SizeLimit | None:
-    """Keep to the workers that could train, until more are asked for again."""
+    """Limit the size to the workers that could train, until more are asked for again."""
     known = _remembered(view.job)
     if not _is_pausing(view, known) or known.size >= view.limited_size:
         return None
@@ -66,7 +66,7 @@ def capacity_limit(view: View) -> SizeLimit | None:
 
 
 def give_back_unused(view: View, status: JobState) -> JobState:
-    """Keep to the workers that can train, once the others have had nodes in vain for long."""
+    """Keep only the workers that can train, once the others have held useless nodes for long."""
     known, held = _remembered(view.job), _held(view, status)
     if holds_back(status) or held.usable >= full_size(view):
         return _note(status, NOTHING_UNUSED)
@@ -82,7 +82,7 @@ def give_back_unused(view: View, status: JobState) -> JobState:
 
 
 def unused_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when nodes that are of no use are given back, or asked for again."""
+    """Return when useless nodes are given back, or asked for again."""
     known, waits = status.unused, [_wait_seconds(view, status, _held(view, status))]
     if known.retry_at is not None:
         waits += [LOOK_SECONDS, (known.retry_at - view.now) / timedelta(seconds=1)]
@@ -94,17 +94,17 @@ def _held(view: View, status: JobState) -> _Held:
 
 
 def _look_at(view: View, status: JobState) -> _Held:
-    """Count the workers with a node; who trains is of use to its end, also under notice."""
+    """Count the workers with a node; one that trains is useful to its end, also under notice."""
     placed = [worker for worker in view.staying if worker.pod.node is not None]
     if not view.job.may_hold_nodes:
-        placed = []  # they go back to those who come first
+        placed = []  # the nodes go to gangs that are before this one in line
     train = len(world_members(view, status))
     usable = max(len(whole(view, placed)), train)
     return _Held(max(len(placed), train), usable, view.limited_size)
 
 
 def _remembered(job: JobSnapshot) -> Unused:
-    """Return what was learned of nodes; for another spec it says nothing."""
+    """Return what was learned about nodes; it does not apply to another spec."""
     is_of_this = job.status.observed_generation == job.generation
     return job.status.unused if is_of_this else NOTHING_UNUSED
 
@@ -129,7 +129,7 @@ def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
     if not held.unused or gone(view, status):
         return None
     if not view.job.market.pools:
-        return None  # nobody knows of nodes that become free, nor what they cost
+        return None  # without pools neither free nodes nor prices are known
     since = _since(view, status)
     if since is None:
         return None
@@ -146,9 +146,9 @@ def _wait_seconds(view: View, status: JobState, held: _Held) -> float | None:
 
 
 def _hoped_seconds(view: View, status: JobState, held: _Held, waited_seconds: float) -> float:
-    """Return how long nodes may usually still take to come for workers that wait or are to be made.
+    """Return how long nodes usually take to come for workers that wait or must be created.
 
-    They may be asked for in one place after the other, but not for ever.
+    One place after the other may be asked for nodes, but not without limit.
     """
     waiting = [worker for worker in view.staying if worker.node is None]
     usual = {worker.worker_id: patience_seconds(view, worker) for worker in waiting}
@@ -160,7 +160,7 @@ def _hoped_seconds(view: View, status: JobState, held: _Held, waited_seconds: fl
 
 
 def _since(view: View, status: JobState) -> datetime | None:
-    """Since when they wait: a node that comes, a world and asking again give hope anew."""
+    """Return since when they wait: a new node, world or request restarts the wait."""
     placed = (worker.pod for worker in view.staying if worker.pod.node is not None)
     moments = [pod.scheduled_at or pod.created_at for pod in placed]
     if status.world.formed_at is not None:
@@ -176,7 +176,7 @@ def _lost_seconds(view: View, status: JobState, held: _Held) -> float | None:
         return None
     holders = [w for w in holders if w.worker_id in view.staying_worker_ids and w.agent is not None]
     if held.usable or not (holds_all(holders, workers) and all_in_process(holders)):
-        return 0.0  # nobody has a state with which others could go on
+        return 0.0  # no worker has a state with which others could continue
     step_seconds = full_step_seconds(view, status)
     if step_seconds is None or view.job.spec.checkpoint is None or status.progress.step is None:
         return None
@@ -194,8 +194,9 @@ def _give_back(view: View, status: JobState, held: _Held) -> JobState:
         status,
         Unused(count=times, size=held.usable, room=_room(view) + held.unused, retry_at=retry_at),
     )
-    others = f"{held.usable} of {held.nodes} workers with a node can train: the others go back"
-    why = f"{others}, and {size} are asked for again at {Time.of(retry_at)}"
+    usable = f"{held.usable} of {held.nodes} workers with a node can train"
+    others = f"{usable}: the other nodes are given back"
+    why = f"{others}, and {size} workers are asked for again at {Time.of(retry_at)}"
     said = {"times": str(times), "nodes": str(held.unused)}
     return record(view, status, Reason.WAITING_FOR_CAPACITY.value, why, said)
 
@@ -203,7 +204,7 @@ def _give_back(view: View, status: JobState, held: _Held) -> JobState:
 def _pause(view: View, status: JobState, held: _Held, times: int) -> timedelta:
     """Return the pause until all are asked for again: no longer than spot may be waited for.
 
-    Where nobody makes nodes asking costs nothing.
+    If no autoscaler creates nodes, asking costs nothing.
     """
     longest = LONGEST_PAUSE if is_scaled(view) else FIRST_PAUSE
     again = fallback_wake_after_seconds(view, status, held.wanted)

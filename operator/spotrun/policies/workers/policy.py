@@ -1,4 +1,4 @@
-"""The workers there should be: numbers for new ones, and who has to go."""
+"""The workers that a job should have: numbers for new ones, and which ones must go."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -39,11 +39,11 @@ from spotrun.state.view import View, holds_back, leaves_at, target_size
 from spotrun.state.world_members import counted_on, relied_on
 
 _Use = tuple[bool, bool, bool, bool, int]
-_OF_NO_USE = "no others came with whom it could train"
+_OF_NO_USE = "no other workers came with which it could train"
 
 
 def give_numbers(view: View, status: JobState) -> JobState:
-    """Give out a number for every worker that is missing; the pods are made once this is stored.
+    """Give out a number for every missing worker; the pods are created once this is stored.
 
     A worker under notice is replaced while it still trains, so for a while there may be more
     workers than `max`.
@@ -65,15 +65,15 @@ def size_for_now(view: View, status: JobState) -> int:
 
 
 def workers_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when workers may be missing, or placed otherwise, though nothing happens."""
+    """Return when workers may be missing, or placed elsewhere, without any event."""
     return placement_wake_after_seconds(view, status, size_for_now(view, status))
 
 
 def creations(view: View, status: JobState) -> tuple[Create, ...]:
-    """Make the workers whose numbers are given out, new ones and such that were never made.
+    """Create the workers whose numbers are given out: new ones, and ones that were never created.
 
-    A member whose pod has vanished is made again only when no world counts on it any more: the new
-    one knows nothing of what the old one had.
+    A member whose pod has vanished is created again only when no world relies on it any more: the
+    new pod has nothing of the old one's state.
     """
     size = size_for_now(view, status)
     if not size or waits_for_retry(view, status) or waits_after_rejection(view, status):
@@ -93,7 +93,7 @@ def creations(view: View, status: JobState) -> tuple[Create, ...]:
 
 
 def removals(view: View, status: JobState) -> tuple[Remove | Withdraw, ...]:
-    """Remove the workers that are not wanted, once no world counts on them."""
+    """Remove the workers that are not wanted, once no world relies on them."""
     gone = [remove for remove in _leaving(view, status) if not _is_going(view, remove)]
     known, size = {remove.worker_id for remove in gone}, size_for_now(view, status)
     taken = [*withdrawals(view, status, size), *kept_away_in_vain(view, status)] if size else []
@@ -121,8 +121,8 @@ def _leaving(view: View, status: JobState) -> Iterable[Remove]:
 
 
 def _surplus(view: View, status: JobState) -> Iterable[Remove]:
-    """Return who is replaced by other capacity, and who is one too many."""
-    needed = relied_on(status)  # joining workers for whom a world is prepared may be too many
+    """Return the workers that are replaced by other capacity, and the surplus ones."""
+    needed = relied_on(status)  # joining workers of a prepared world may be surplus
     size = size_for_now(view, status)
     replaced = retiring(view, status, size)
     free = [worker for worker in view.staying if worker.worker_id not in needed]
@@ -148,9 +148,9 @@ def _surplus(view: View, status: JobState) -> Iterable[Remove]:
 
 
 def _use_of_replicas(view: View, those: Iterable[Worker]) -> dict[int | None, _Use]:
-    """Return of what use each replica is: as much as its least useful worker.
+    """Return how useful each replica is: as useful as its least useful worker.
 
-    So one is removed as a whole where there are too many.
+    So if there are too many replicas, a whole one is removed.
     """
     replicas = by_replica(those, view.job.effective_workers)
     return {name: min(map(_use, members)) for name, members in replicas.items()}
@@ -167,10 +167,10 @@ def _taken_over(worker: Worker) -> Remove:
 
 
 def _fenced(view: View, status: JobState) -> Iterable[Remove]:
-    """Return who was given up but may still run: it must not come back beside its replacement.
+    """Return the given-up workers that may still run: one must not return beside its replacement.
 
-    Or it trains no more, and side containers keep its pod, and its node, busy. That it has failed
-    is stored before: of a pod that is being deleted nobody could tell any more.
+    Also return workers that have stopped training while side containers keep their pod and node
+    busy. A failure is stored first, because it cannot be read from a pod that is being deleted.
     """
     for worker_id, outcome in view.ends.items():
         worker = view.by_worker_id[worker_id]
@@ -205,15 +205,15 @@ def _why_it_waits(view: View, status: JobState) -> tuple[Reason, str]:
     if waits_before_asking_again(status):
         return Reason.WAITING_FOR_CAPACITY, _OF_NO_USE
     if gives_back(view.job, view.now):
-        return Reason.QUOTA_EXCEEDED, "the quota has no room for all of the smallest world"
-    return Reason.WAITING_FOR_GANG, "gangs that come first need the nodes"
+        return Reason.QUOTA_EXCEEDED, "the quota has no room for all workers of the smallest world"
+    return Reason.WAITING_FOR_GANG, "gangs that are before this one in line need the nodes"
 
 
 def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
     if worker.node is not None and leaves_at(worker) is not None:
         return Reason.RECLAIMED, f"node {worker.node.name} goes away, and no world needs it"
     if not view.is_current(worker):
-        return Reason.TEMPLATE_CHANGED, "it was made from an older template"
+        return Reason.TEMPLATE_CHANGED, "it was created from an older template"
     if _has_failed(worker) and worker.pod.node in nodes_to_avoid(view.job.status):
         return Reason.EXIT_CODE, f"node {worker.pod.node} is blamed for two failures"
     return Reason.HUNG, "it was late for two worlds"

@@ -1,7 +1,7 @@
 """Settling: an ended worker's cost is added to the sums once, together with its number.
 
-One conditional status write does both; only then the pod's finalizer goes. A number that is settled
-is never charged and never made again.
+One conditional status write does both; only then is the pod's finalizer removed. A settled number
+is never charged or created again.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,12 +22,12 @@ from spotrun.state.view import View, target_size
 
 
 def settle(view: View, status: JobState) -> JobState:
-    """Settle who has ended or vanished, and the numbers that are owed but no longer wanted."""
+    """Settle workers that have ended or vanished, and owed numbers that are no longer wanted."""
     return _settled(view, status, _owed_in_vain(view, status))
 
 
 def settle_ended(view: View, status: JobState) -> JobState:
-    """Settle the workers that have ended or vanished; whether others are wanted is not asked."""
+    """Settle the workers that have ended or vanished, without asking whether others are wanted."""
     return _settled(view, status, ())
 
 
@@ -38,7 +38,7 @@ def has_ended(view: View, worker: Worker) -> bool:
 
 
 def releases(view: View, status: JobState) -> tuple[Release, ...]:
-    """Let go of the pods whose numbers are settled."""
+    """Release the pods whose numbers are settled."""
     settled = status.settled
     return tuple(
         Release(worker.worker_id, worker.pod.uid)
@@ -48,14 +48,14 @@ def releases(view: View, status: JobState) -> tuple[Release, ...]:
 
 
 def kill_wake_after_seconds(view: View, _status: JobState) -> float | None:
-    """Return when the next pod that is being deleted is killed; None: none is."""
+    """Return when the next pod that is being deleted is killed; None: no pod is."""
     kills = (w.pod.killed_at for w in view.alive if w.pod.deleting and w.pod.killed_at)
     killed_at = min(kills, default=None)
     return None if killed_at is None else (killed_at - view.now).total_seconds()
 
 
 def owed(view: View, status: JobState) -> tuple[int, ...]:
-    """The numbers that were given out, are not settled and have no pod: to be made (again)."""
+    """The numbers given out that are not settled and have no pod: they must be created (again)."""
     settled, given_out = status.settled, status.next_worker_id or 0
 
     def find() -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def _settled(view: View, status: JobState, surplus: Collection[int]) -> JobState
 def _charged(
     view: View, sums: Accumulators, ended: Collection[int], gone: Mapping[int, Spent]
 ) -> Accumulators:
-    """Add those who have ended to the sums; their prices need not be remembered any more."""
+    """Add workers that have ended to the sums; their prices need not be remembered any more."""
     book, settled = sums.rates, {*ended, *gone}
     present = priced(view, [view.by_worker_id[worker_id] for worker_id in ended], book)
     new = sum(gone.values(), present)
@@ -101,7 +101,7 @@ def _charged(
 
 
 def _owed_in_vain(view: View, status: JobState) -> tuple[int, ...]:
-    """Numbers whose pods were never made and are not wanted any more cost nothing."""
+    """Return numbers whose pods were never created and are no longer wanted; they cost nothing."""
     open_numbers = owed(view, status)
     if not open_numbers:
         return ()

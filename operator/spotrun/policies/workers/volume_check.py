@@ -1,4 +1,4 @@
-"""The checkpoint's volume: one that a single node can mount serves no job of several workers."""
+"""The checkpoint's volume: a job of several workers cannot use one that only one node can mount."""
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.policy import Policy
@@ -14,14 +14,14 @@ _NOT_SHARED = (
 
 
 def is_refused(view: View, status: JobState) -> bool:
-    """Whether no workers are wanted because of the volume; a world that trains goes on."""
+    """Whether no workers are wanted because of the volume; a world that trains continues."""
     if view.job.volume_is_shared is not False or view.job.spec.workers.max == 1:
         return False
     return not training(status)
 
 
 def check_volume(view: View, status: JobState) -> JobState:
-    """Say whether the place for checkpoints fits the job."""
+    """State whether the place for checkpoints fits the job."""
     is_shared = view.job.volume_is_shared
     if is_shared is None or status.phase in FINISHED:
         return status

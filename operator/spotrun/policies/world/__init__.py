@@ -1,1 +1,1 @@
-"""The workers that train together: start, loss, resize, and checkpoints out of turn."""
+"""The workers that train together: start, loss, resize, and extra checkpoints."""

@@ -1,8 +1,8 @@
-"""Scripts that deal their samples to their processes: at another size their batch is another one.
+"""Scripts whose processes take a fixed number of samples: at another size the batch changes.
 
-`Run` holds the global batch at every size. Others take as many samples per process as before, and
-that changes what is trained without a word: so it is said, once per change, as soon as a step was
-made at the new size.
+`Run` keeps the global batch at every size. Other scripts take as many samples per process as
+before, which silently changes the training. So the operator reports this, once per change, as soon
+as a step was made at the new size.
 """
 
 from dataclasses import replace
@@ -18,9 +18,9 @@ from spotrun.wire import batch_change
 
 
 def size_change(before: TriedSizes, now: TriedSizes) -> tuple[int, int] | None:
-    """Return the sizes before and after, where a script was just seen to train at another one.
+    """Return the sizes before and after, if a script was just seen to train at another size.
 
-    Of another template nothing is known: what it does with its samples is another matter.
+    For another template nothing is known: it may treat its samples differently.
     """
     if not before.trained or not now.trained or before.template != now.template:
         return None
@@ -29,7 +29,7 @@ def size_change(before: TriedSizes, now: TriedSizes) -> tuple[int, int] | None:
 
 
 def note_batch_change(view: View, status: JobState) -> JobState:
-    """Say in the status what a change of size means to the batches."""
+    """Record in the status what a change of size means for the batches."""
     sizes = size_change(view.job.status.restarts.sizes, status.restarts.sizes)
     if sizes is None:
         return status
@@ -44,7 +44,7 @@ def note_batch_change(view: View, status: JobState) -> JobState:
 
 
 def batch_news(view: View, status: JobState) -> tuple[Announce, ...]:
-    """Tell of each change once."""
+    """Announce each change once."""
     change = status.batch_change
     if change is None or change == view.job.status.batch_change:
         return ()

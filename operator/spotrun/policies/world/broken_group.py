@@ -1,8 +1,8 @@
-"""A group that broke though nobody is lost: its members meet anew, and go on in process.
+"""A group that broke though no worker is lost: its members meet again, and continue in process.
 
-One broken connection between two workers is enough for that. A world that breaks again soon after
-it was formed, and again, has a link that does not work: it is left to the agents, who call it a
-failure after 30 s.
+One broken connection between two workers is enough for that. If a world breaks repeatedly soon
+after it was formed, a link does not work: this is left to the agents, which report a failure after
+30 s.
 """
 
 from spotrun.api.status import Entry
@@ -24,9 +24,9 @@ MOST_BREAKS = 3
 
 
 def has_lost_touch(view: View, status: JobState) -> bool:
-    """Whether all who train say that their group broke, and can meet anew.
+    """Whether all workers that train report that their group broke, and can meet again.
 
-    Who says so lives. As long as one of them does not, that one may be lost or have failed.
+    A worker that reports this is alive. A worker that does not may be lost or have failed.
     """
     members, present = world_members(view, status), world_number(status)
     agents = [worker.agent for worker in members]
@@ -39,7 +39,7 @@ def has_lost_touch(view: View, status: JobState) -> bool:
 
 
 def meet_anew(view: View, status: JobState) -> JobState:
-    """Make another world of the same members, who go on from the last committed step."""
+    """Form another world of the same members, which continue from the last committed step."""
     why = "the connections between the workers broke, though no worker is lost"
     breaks = breaks_in_a_row(view, status) + 1
     members = world_members(view, status)

@@ -1,4 +1,4 @@
-"""Orders: a checkpoint out of turn, before state is lost that nobody else has."""
+"""Orders: an extra checkpoint, before state is lost that no other worker has."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ from spotrun.state.world_members import (
 )
 
 AGAIN_SECONDS = 60.0
-"""A notice that lasts longer is worth another checkpoint."""
+"""A longer notice justifies another checkpoint."""
 
 
 def order_checkpoint(view: View, status: JobState) -> JobState:
@@ -46,7 +46,7 @@ def order_checkpoint(view: View, status: JobState) -> JobState:
 
 
 def _ends_early(view: View, status: JobState, last: datetime | None) -> bool:
-    """Whether the training or its stage is to end, and those who train only save on order."""
+    """Whether the training or its stage must end, and the workers that train only save on order."""
     stage = status.stage.ends_since if status.stage is not None else None
     decided_at = status.stop_when.decided_at or stage
     if decided_at is None or not must_be_asked_to_save(view, status):
@@ -55,7 +55,7 @@ def _ends_early(view: View, status: JobState, last: datetime | None) -> bool:
 
 
 def _is_asked_for(view: View, last: datetime | None) -> bool:
-    """Whether somebody has asked since the last order; a time that is none, or to come, is not."""
+    """Whether a user has asked since the last order; an invalid or future time does not count."""
     try:
         wanted = Time(view.job.script.get(ANNOTATION_CHECKPOINT_WANTED, "")).datetime
     except ValueError:
@@ -71,7 +71,7 @@ def may_be_asked(view: View, status: JobState) -> bool:
 
 
 def is_saved(view: View, status: JobState) -> bool:
-    """Whether hardly anything would be lost if all went on from the last checkpoint."""
+    """Whether hardly any work would be lost if all continued from the last checkpoint."""
     saved, done = status.checkpoint, status.progress
     if saved is None:
         return False
@@ -83,7 +83,7 @@ def is_saved(view: View, status: JobState) -> bool:
 
 
 def is_restart_planned(view: View, status: JobState) -> bool:
-    """Whether a world is prepared that starts again from the last checkpoint, and all are ready."""
+    """Whether a world is prepared that restarts from the last checkpoint, and all are ready."""
     world = status.world
     if world.is_active or world.entry is not Entry.RESTART or not training(status):
         return False
@@ -97,7 +97,7 @@ def is_restart_planned(view: View, status: JobState) -> bool:
 
 
 def _hands_over(view: View, status: JobState) -> bool:
-    """Whether a part of the state is with those only who leave, and others wait to go on."""
+    """Whether only leaving workers hold some part of the state, and others wait to continue."""
     size, training_now = view.limited_size, set(training(status))
     going = retiring(view, status, size) | (training_now - view.staying_worker_ids)
     workers = view.job.effective_workers

@@ -1,7 +1,7 @@
-"""Arrival: a world that does not come together is followed by one that can.
+"""Arrival: if the members of a world do not all arrive, another world follows that can form.
 
-Boundary is escalated to Abort, Abort to Restart. Who is late once others have arrived is left out.
-Where the others hold the newest state and are too few without it, they wait with that state.
+Boundary is escalated to Abort, Abort to Restart. A worker that is late once others have arrived is
+left out. If the others hold the newest state but are too few without it, they wait with that state.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,19 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import publish
 
 LATE_SECONDS = 2.0
-"""Members in process all leave one step together, so they arrive within a step of each other."""
+"""Members in process all leave a step together, so they arrive within a step of each other."""
 RESTART_LATE_SECONDS = 120.0
-"""Processes that start again import and build; some take much longer than others.
+"""Processes that start again import modules and build their model; some take much longer.
 
-Those of a script that is told to end first may save for as long as its pod's grace period."""
+Those of a script that is told to end first may also save during its pod's grace period."""
 LET_GO_SECONDS = 2.0
 """A worker that was left out reports within this time that its process still holds the world
 before."""
 NOBODY_SECONDS = {Entry.BOUNDARY: 30.0, Entry.ABORT: 30.0, Entry.RESTART: 600.0}
-"""No worker may arrive for this long; a boundary comes only after the step, which adds its own
-time."""
+"""The time in which no worker has to arrive; a boundary comes only after the step, whose time is
+added."""
 _ALLOWED_STEPS = {Entry.BOUNDARY: 3.0, Entry.ABORT: 1.0}
-"""Joining workers come at once, the others after their step, or after a microbatch of it."""
+"""Joining workers arrive at once, the others after their step, or after a microbatch of it."""
 
 _STRONGER = {
     Entry.BOUNDARY: Entry.ABORT,
@@ -47,13 +47,13 @@ _STRONGER = {
 
 
 def is_overdue(view: View, status: JobState) -> bool:
-    """Whether it was waited long enough for those who have not arrived."""
+    """Whether the operator has waited long enough for the workers that have not arrived."""
     seconds = arrival_wake_after_seconds(view, status)
     return seconds is not None and seconds <= 0
 
 
 def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return how long members are waited for; None if all are there, or it cannot be known."""
+    """Return how long to wait for members; None if all are there, or if this is unknown."""
     world, absent = status.world, missing(view, status)
     if not absent or some_unheard(view, absent):
         return None
@@ -70,12 +70,12 @@ def arrival_wake_after_seconds(view: View, status: JobState) -> float | None:
         return RESTART_LATE_SECONDS + saves_seconds - formed_seconds
     if entry is Entry.RESTART:
         return RESTART_LATE_SECONDS + saves_seconds - max(ages)
-    # Processes that start side by side do not leave one step together: the last one counts.
+    # Processes that start at the same time do not leave a step together: the last arrival counts.
     return LATE_SECONDS + _step_allowance(view, status) - (min(ages) if starts else max(ages))
 
 
 def leave_out_the_late(view: View, status: JobState) -> JobState:
-    """Try again, without the late ones or, where that leaves too few or nobody came, harder."""
+    """Try again without the late; with a stronger entry if too few are left or none came."""
     world, absent = status.world, missing(view, status)
     everybody = world_members(view, status)
     late = {worker.worker_id for worker in absent}
@@ -86,9 +86,9 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     if on_time and _can_enter(view, status, on_time, entry):
         return publish(view, status, on_time, entry, why, is_active=True, late=absent)
     if entry is Entry.ABORT and _can_wait(view, status, present):
-        why += "; too few are left to train, and they keep the state"
+        why += "; too few workers are left to train, and they keep the state"
         return publish(view, status, [], Entry.RESTART, why, is_active=False, late=absent)
-    # Nobody is to blame where nobody came in process; whom a restart does not bring is broken.
+    # If none came in process, no worker is blamed; one that does not arrive by a restart is broken.
     blamed = absent if present or world.entry is Entry.RESTART else []
     late_before = frozenset(world.late_workers)
     doomed = {worker.worker_id for worker in blamed if worker.worker_id in late_before}
@@ -96,31 +96,31 @@ def leave_out_the_late(view: View, status: JobState) -> JobState:
     harder = _STRONGER[world.entry]
     chosen = _with_spares(view, status, next_members, in_process=harder is not Entry.RESTART)
     entry = harder if _can_enter(view, status, chosen, harder) else Entry.RESTART
-    if not chosen and world.entry is not Entry.RESTART:  # nobody goes on without who is late once
+    if not chosen and world.entry is not Entry.RESTART:  # one that is late once is kept
         blamed = [worker for worker in blamed if worker.worker_id in doomed]
     return publish(view, status, chosen, entry, why, is_active=bool(chosen), late=blamed)
 
 
 def just_left_out(view: View, status: JobState) -> frozenset[int]:
-    """Return who was left out a moment ago: earlier reports tell nothing of where a process is."""
+    """Return the workers left out a moment ago: earlier reports do not show where they are."""
     return left_out(status) if let_go_wake_after_seconds(view, status) else frozenset()
 
 
 def let_go_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return how long to wait until those who were left out say that they have let go."""
+    """Return how long to wait until left-out workers report that they left their world."""
     if not left_out(status):
         return None
     return max(LET_GO_SECONDS - _formed_seconds(view, status.world), 0.0) or None
 
 
 def _can_wait(view: View, status: JobState, present: Sequence[Worker]) -> bool:
-    """Whether those who came have all of the newest state, and keep it until there are enough."""
+    """Whether the arrived workers have all of the newest state, and can keep it and wait."""
     brings_all = bring_all(state_holders(view, status), present, view.job.effective_workers)
     return brings_all and all_outlive_a_break(present)
 
 
 def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
-    """Whether those who came need nobody else: they are enough, and have all of the state."""
+    """Whether the arrived workers can continue alone: enough of them, with all of the state."""
     on_time = whole(view, present)
     return bool(on_time) and _can_enter(view, status, on_time, Entry.ABORT)
 
@@ -128,7 +128,7 @@ def _can_go_on(view: View, status: JobState, present: Sequence[Worker]) -> bool:
 def _with_spares(
     view: View, status: JobState, next_members: list[Worker], *, in_process: bool
 ) -> list[Worker]:
-    """The largest world of these and of spares; of whom others would wait for only if too few."""
+    """Return the largest world of these and spares; of spares that delay it only if needed."""
     inside = set(training(status))
     spares = [w for w in view.staying if w.is_ready and w.worker_id not in inside]
     if not all(view.is_current(worker) for worker in next_members):  # a world has one template
@@ -138,7 +138,7 @@ def _with_spares(
 
 
 def _is_starting(worker: Worker) -> bool:
-    """Whether its process cannot come at once: it has to be started first."""
+    """Whether its process cannot arrive at once: it must be started first."""
     return worker.agent is not None and not worker.agent.report.in_process
 
 
@@ -147,7 +147,7 @@ def _formed_seconds(view: View, world: World) -> float:
 
 
 def _can_enter(view: View, status: JobState, chosen: Sequence[Worker], entry: Entry) -> bool:
-    """Whether these can enter: in process only together with those who have all of the state."""
+    """Whether these can enter: in process only together with workers that have all of the state."""
     if entry is Entry.RESTART:
         return True
     inside = {worker.worker_id for worker in chosen}

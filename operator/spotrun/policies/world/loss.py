@@ -1,7 +1,7 @@
-"""Loss: members are gone, or their processes failed, and the others go on at once.
+"""Loss: members are gone, or their processes failed, and the others continue at once.
 
-The next world is made here, also where rank 0 died; whose state it goes on with the processes find
-out among themselves, in the trainer's `elastic/recovery_plan.py`.
+The next world is formed here, even if rank 0 died. With whose state it continues, the processes
+agree among themselves, in the trainer's `elastic/recovery_plan.py`.
 """
 
 from spotrun.api.names import Reason
@@ -32,7 +32,7 @@ DEBOUNCE_IN_PROCESS_SECONDS = 0.05
 
 
 def after_loss(view: View, status: JobState) -> JobState:
-    """Go on with the survivors, and with spares that are warm already."""
+    """Continue with the survivors, and with spares that are warm already."""
     survivors = world_members(view, status)
     if loss_wake_after_seconds(view, status) > 0 or some_unheard(view, survivors):
         return status
@@ -41,7 +41,7 @@ def after_loss(view: View, status: JobState) -> JobState:
 
 
 def after_failure(view: View, status: JobState) -> JobState:
-    """Go on without the one that failed, or else all start again after the pause."""
+    """Continue without the failed worker, or let all start again after the pause."""
     if some_unheard(view, world_members(view, status)):
         return status
     why = f"a training process of {failed(view, status)[0].pod.name} failed"
@@ -53,9 +53,9 @@ def after_failure(view: View, status: JobState) -> JobState:
 
 
 def after_hang(view: View, status: JobState) -> JobState:
-    """Have all break off: who hangs does not, and is left out as late; the others keep the state.
+    """Tell all to break off: a hung worker does not, and is left out; others keep the state.
 
-    Where nobody could go on in process, or that has just been tried, all start again after the
+    If no worker could continue in process, or if this was just tried, all start again after the
     pause.
     """
     members = world_members(view, status)
@@ -70,7 +70,7 @@ def after_hang(view: View, status: JobState) -> JobState:
 
 
 def _hangs_again(view: View, status: JobState) -> bool:
-    """Whether the world before this one hung as well, and nobody was found who does."""
+    """Whether the world before this one hung as well, and no hung worker was found."""
     before, now = view.job.status.restarts, status.restarts
     if before.last_reason != Reason.HUNG:
         return False
@@ -87,7 +87,7 @@ def loss_wake_after_seconds(view: View, status: JobState) -> float:
 
 
 def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> JobState:
-    """The largest world of whom there is; those with the state come first, for it must be in."""
+    """Form the largest world of the workers there are; state holders come first."""
     holders = [worker for worker in state_holders(view, status) if worker.agent is not None]
     in_process = _goes_on_in_process(view, holders)
     if holders and not holds_all(holders, view.job.effective_workers):
@@ -115,7 +115,7 @@ def _go_on(view: View, status: JobState, survivors: list[Worker], why: str) -> J
 
 
 def _goes_on_in_process(view: View, holders: list[Worker]) -> bool:
-    """Whether those with the state have all of it, and none needs to be started again."""
+    """Whether the state holders have all of the state, and none needs to be started again."""
     return holds_all(holders, view.job.effective_workers) and all_outlive_a_break(holders)
 
 
@@ -128,16 +128,16 @@ def _without_failed_joining_workers(view: View, status: JobState) -> list[Worker
 def _enter(
     view: View, status: JobState, next_members: list[Worker], entry: Entry, why: str
 ) -> JobState:
-    """The first of them, as many as are allowed; nobody where they are too few."""
+    """Publish a world of the first of them, as many as are allowed; an empty one if too few."""
     chosen = whole(view, next_members)
     if not chosen:
-        why += "; too few are left to train"
+        why += "; too few workers are left to train"
         return publish(view, status, [], Entry.RESTART, why, is_active=False)
     return publish(view, status, chosen, entry, why, is_active=True)
 
 
 def _staying_first(view: View, next_members: list[Worker]) -> list[Worker]:
-    """Put those first who stay, and of these the replicas that are whole."""
+    """Order the workers: those that stay first, and among these the complete replicas."""
     ordered = together(next_members, view.job.effective_workers)
     return sorted(ordered, key=lambda worker: worker.worker_id not in view.staying_worker_ids)
 
@@ -145,7 +145,7 @@ def _staying_first(view: View, next_members: list[Worker]) -> list[Worker]:
 def _spares(
     view: View, status: JobState, next_members: list[Worker], *, in_process: bool
 ) -> list[Worker]:
-    """Workers outside the world that hold nobody up, of the same template as those in it."""
+    """Return workers outside the world that delay nobody, of the same template as those in it."""
     inside = {worker.worker_id for worker in next_members} | held_back(view, status)
     if not all(view.is_current(worker) for worker in next_members):
         return []

@@ -1,8 +1,8 @@
-"""The world: which workers train together, and how they come to.
+"""The world: which workers train together, and how they enter it.
 
-A world without members stands for "nobody trains": its number is kept, for numbers only grow, and
-so are the holders of the newest state. Until a world is active the members of the last one train,
-and the joining workers get warm.
+A world without members means that no worker trains: its number is kept, because numbers only grow,
+and so are the holders of the newest state. Until a world is active the members of the last one
+train, and the joining workers get warm.
 """
 
 from collections.abc import Callable
@@ -52,8 +52,8 @@ def next_world(view: View, status: JobState) -> JobState:
 def is_restart(before: JobState, after: JobState) -> bool:
     """Whether processes that train are started again.
 
-    When a file system or a switch fails, a thousand worlds would do so in the same second and load
-    what they restore from the same place.
+    When a file system or a switch fails, a thousand worlds would restart in the same second, and
+    load their checkpoints from the same place.
     """
     old, new = before.world, after.world
     if not new.is_active or new.entry is not Entry.RESTART or not training(before):
@@ -81,11 +81,11 @@ _TROUBLES: tuple[tuple[Callable[[View, JobState], object], Conclude], ...] = (
     (has_lost_touch, meet_anew),
     (is_hung, after_hang),
 )
-"""The troubles of a world; only the first of them is answered, for it may explain the rest."""
+"""The problems of a world; only the first one is handled, because it may explain the others."""
 
 
 def wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the world may change though nothing happens."""
+    """Return when the world may change without any event."""
     if holds_back(status):
         return None
     waits: list[float | None] = [
@@ -112,7 +112,7 @@ def wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def _disband(view: View, status: JobState) -> JobState:
-    """End the world of a suspended job once its workers are gone; until then it takes orders."""
+    """End the world of a suspended job once its workers are gone; until then it follows orders."""
     world = status.world
     if not relied_on(status).isdisjoint(view.alive_worker_ids):
         return status

@@ -1,7 +1,7 @@
 """Growth and notices: workers join, departing and surplus workers leave, at a step boundary.
 
-Growth has two phases. The next world is published with `active: false`, so that joining workers
-get warm while the others train; once they are ready it is entered.
+Growth has two phases. The next world is published with `active: false`, so that joining workers get
+warm while the others train. Once they are ready, it is entered.
 """
 
 from datetime import timedelta
@@ -32,22 +32,22 @@ from spotrun.state.world_members import (
 from spotrun.state.world_transitions import fill_in, publish
 
 LEAD_SECONDS = 8.0
-"""A departing worker is left out so long before its node's end; some clouds give 15 s of notice."""
+"""A departing worker leaves this long before its node; some clouds give 15 s of notice."""
 TOGETHER_SECONDS = 5.0
-"""Notices come in groups: who has to leave so soon after another one leaves with it, in one round.
+"""Notices come in groups: workers that must leave within this time of each other leave together.
 """
 SCRIPT_LEAD_SECONDS = 30.0
 """The lead for a script that saves only when it is ended; some clouds' notices are no longer."""
 JOINING_SECONDS = 1.0
-"""Workers join in groups, as losses come: so long it is waited for another one after the last."""
+"""Workers join in groups, because losses come in groups: wait this long for one more worker."""
 JOINING_AT_MOST_SECONDS = 5.0
-"""The most for all of them together."""
+"""The longest wait for all of them together."""
 PREPARE_SECONDS = 300.0
 """Joining workers that are ready wait this long for others that are not."""
 
 
 def resize(view: View, status: JobState) -> JobState:
-    """Take in joining workers, let departing and surplus workers go."""
+    """Add joining workers, and let departing and surplus workers leave."""
     hurry = _somebody_must_leave_now(view, status)
     if some_unheard(view, world_members(view, status)):
         return status
@@ -66,19 +66,20 @@ def resize(view: View, status: JobState) -> JobState:
 
 
 def growth_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when who is ready joins without the others; 0: now. None: nothing is prepared."""
+    """Return when ready workers join without the others; 0: now. None: no world is prepared."""
     world = status.world
     if world.is_active or not world.members or world.formed_at is None:
         return None
     waited_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
-    # Others may come and fail meanwhile: each time another world is prepared, and those wait on.
+    # Others may come and fail meanwhile: each time another world is prepared, and ready ones still
+    # wait.
     ready = _joining_workers(view, status, set(training(status)), with_unready=False)
     ages = [w.agent.ready_seconds or 0.0 for w in ready if w.agent is not None]
     return max(PREPARE_SECONDS - max([waited_seconds, *ages]), 0.0)
 
 
 def joining_workers_wake_after_seconds(view: View, status: JobState) -> float:
-    """Return how long more joining workers are waited for; 0: no longer."""
+    """Return how long to wait for more joining workers; 0: no longer."""
     world, training_now = status.world, set(training(status))
     outside = [w.agent for w in view.staying if w.worker_id not in training_now and w.is_ready]
     ages = [agent.ready_seconds or 0.0 for agent in outside if agent is not None]
@@ -87,14 +88,14 @@ def joining_workers_wake_after_seconds(view: View, status: JobState) -> float:
         last, first = JOINING_SECONDS - min(ages), JOINING_AT_MOST_SECONDS - max(ages)
         waits.append(min(last, first))
     if not world.is_active and world.formed_at is not None:
-        # Those who are not ready are heard one after the other, too, and each would be a world.
+        # Workers that are not ready also report one by one, and each would cause another world.
         prepared_seconds = (view.now - world.formed_at) / timedelta(seconds=1)
         waits.append(JOINING_SECONDS - prepared_seconds)
     return max(waits)
 
 
 def leave_wake_after_seconds(view: View, status: JobState) -> float | None:
-    """Return when the next departing worker has to be left out."""
+    """Return when the next departing worker must be left out."""
     moments = (leaves_at(worker) for worker in view.alive)
     lead_seconds = _lead_seconds(view, status)
     waits = [(at - view.now) / timedelta(seconds=1) - lead_seconds for at in moments if at]
@@ -102,7 +103,7 @@ def leave_wake_after_seconds(view: View, status: JobState) -> float | None:
 
 
 def _are_more_to_come(view: View, status: JobState, chosen: list[Worker]) -> bool:
-    """Whether a world of these would soon be followed by a larger one, or by one that stays."""
+    """Whether a larger world, or one without departing workers, would soon follow this one."""
     worker_ids = {worker.worker_id for worker in chosen}
     is_whole = len(chosen) >= view.limited_size and worker_ids <= view.staying_worker_ids
     if worker_ids <= set(training(status)) or is_whole:
@@ -115,25 +116,25 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
     worker_ids = {worker.worker_id for worker in chosen}
     is_active = _all_ready(view, status, chosen)
     is_world = worker_ids == world.member_set
-    # A process that failed while it got warm comes to no world that it was in before.
+    # A process that failed while it got warm cannot enter a world in which it was before.
     if is_world and not any(has_failed_in(worker, world.number) for worker in chosen):
         waits = save_wake_after_seconds(view, status) > 0
         return fill_in(view, status, is_active=is_active and not waits)
     if worker_ids == training_now:
-        # What was prepared has lost its joining workers, or they are not wanted any more. It stands
-        # until there is something to prepare again: to enter it without a change costs a stall.
+        # The prepared world has lost its joining workers, or they are not wanted any more. It stays
+        # until another one is prepared: to enter it without a change would cost a stall.
         return status
     if not chosen:
-        why = "too few workers stay: their script saves when it is ended"
+        why = "too few workers stay: their script saves when it is told to end"
         return publish(view, status, [], Entry.RESTART, why, is_active=False, is_planned=True)
     joins, stay = len(worker_ids - training_now), len(worker_ids & training_now)
     brings_state = stay and _with_the_state(view, status, chosen)
     entry = Entry.BOUNDARY if brings_state and _is_in_process(view, status) else Entry.RESTART
-    why = f"{joins} join, {len(training_now)} train, {len(worker_ids)} will"
+    why = f"{joins} join, {len(training_now)} train now, {len(worker_ids)} will train"
     if entry is Entry.RESTART and _should_save_first(view, status):
         is_active = False
-    # A trainer that saves on order has saved by then: it needs no time to end, and nobody waits so
-    # much longer for who does not come back.
+    # A trainer that saves on order has saved by then: it needs no time to end, so the others need
+    # not wait this much longer for a worker that does not return.
     is_planned = not can_be_asked_to_save(view, status)
     return publish(view, status, chosen, entry, why, is_active=is_active, is_planned=is_planned)
 
@@ -141,8 +142,8 @@ def _change_to(view: View, status: JobState, chosen: list[Worker]) -> JobState:
 def save_wake_after_seconds(view: View, status: JobState) -> float:
     """Return how long a planned restart still waits for its checkpoint.
 
-    Not longer than saving may take, and not for a script that follows no orders: it is told when
-    it is ended, and has its time then.
+    It waits no longer than saving may take, and not for a script that follows no orders: such a
+    script is told when it must end, and can save then.
     """
     if not is_restart_planned(view, status) or is_saved(view, status):
         return 0.0
@@ -163,7 +164,7 @@ def _should_save_first(view: View, status: JobState) -> bool:
 
 
 def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]:
-    """Choose the next world: members keep their place, who joins comes before who departs."""
+    """Choose the next world: members keep their place; joining workers precede departing ones."""
     members = world_members(view, status)
     inside = {worker.worker_id for worker in members}
     joining = _joining_workers(view, status, inside, with_unready=with_unready)
@@ -175,9 +176,9 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
         [w for w in members if w.worker_id in view.staying_worker_ids], going
     )
     staying.sort(key=lambda worker: worker.pod.lent)  # lent ones go first where there are too many
-    # A joining worker that is to go as well takes nobody's place: they would change it for ever.
+    # A joining worker that must leave as well takes no member's place: this would repeat for ever.
     remaining, passing = _parted(joining, going)
-    # Nor does one whose replica is not complete yet take a place in another replica.
+    # A joining worker whose replica is not complete yet takes no place in another replica either.
     alone = _without_mates(view, [*staying, *remaining]) & {w.worker_id for w in remaining}
     remaining, early = _parted(remaining, alone)
     candidates = [*staying, *remaining, *replaced, *early, *passing]
@@ -191,7 +192,7 @@ def _choose(view: View, status: JobState, *, with_unready: bool) -> list[Worker]
     if handed:
         return handed
     saves_now = _saves_when_ended(view, status) and _somebody_must_leave_now(view, status)
-    return chosen if saves_now else members  # a script saves when it is ended; none: too few stay
+    return chosen if saves_now else members  # a script saves when told to end; empty: too few stay
 
 
 def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Worker], list[Worker]]:
@@ -201,7 +202,7 @@ def _parted(workers: list[Worker], worker_ids: frozenset[int]) -> tuple[list[Wor
 
 
 def _without_mates(view: View, workers: list[Worker]) -> frozenset[int]:
-    """Return who was placed beside others of a replica of whom some are not among these."""
+    """Return the workers whose replica is not complete among these."""
     spec = view.job.effective_workers
     replicas = by_replica(workers, spec).values()
     return frozenset(w.worker_id for one in replicas if not holds_all(one, spec) for w in one)
@@ -210,9 +211,9 @@ def _without_mates(view: View, workers: list[Worker]) -> frozenset[int]:
 def _hand_over(
     view: View, status: JobState, chosen: list[Worker], holders: list[Worker]
 ) -> list[Worker] | None:
-    """Let joining workers alone go on: a state holder stays a while, or a checkpoint has all.
+    """Let joining workers continue alone: a state holder stays a while, or a checkpoint has all.
 
-    None while that cannot be: then those who train go on.
+    Return None while this is impossible: then the workers that train continue.
     """
     workers = view.job.effective_workers
     if len(chosen) > workers.per_replica and all_in_process(world_members(view, status)):
@@ -224,14 +225,14 @@ def _hand_over(
 
 
 def _outlives_a_restart(view: View, status: JobState) -> bool:
-    """Whether the state is on its volume, or its script is to see to that when it is ended."""
+    """Whether the state is saved, or the script saves it when it is told to end."""
     return _saves_when_ended(view, status) or is_saved(view, status)
 
 
 def _saves_when_ended(view: View, status: JobState) -> bool:
-    """Whether a script is to save when it is told to end, for it follows no orders.
+    """Whether a script must save when it is told to end, because it follows no orders.
 
-    It may save in a place of its own, of which `spec.checkpoint` says nothing.
+    It may save in a place of its own that `spec.checkpoint` does not name.
     """
     return not can_be_asked_to_save(view, status)
 
@@ -243,12 +244,12 @@ def _lead_seconds(view: View, status: JobState) -> float:
 def _joining_workers(
     view: View, status: JobState, inside: set[int], *, with_unready: bool
 ) -> list[Worker]:
-    """Return who may join: not who failed just now, and while failures repeat themselves nobody."""
+    """Return who may join: no worker that failed just now, and nobody while failures repeat."""
     if waits_for_retry(view, status) and status.restarts.count > 1:
         return []
     in_process, held = _is_in_process(view, status), held_back(view, status)
     if held and not in_process:
-        return []  # each try is a restart of all
+        return []  # each attempt restarts all workers
     outside = inside | held | just_left_out(view, status)
     heard = [w for w in view.staying if w.worker_id not in outside and w.agent is not None]
     prepared = [worker for worker in heard if is_prepared(worker, in_process=in_process)]
@@ -259,7 +260,7 @@ def _joining_workers(
 
 
 def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
-    """Whether those who have the state, all of it, are in the next world, if there are such."""
+    """Whether the next world has workers that hold all of the state, if any worker holds it."""
     holders = state_holders(view, status)
     return not holders or bring_all(holders, chosen, view.job.effective_workers)
 
@@ -267,7 +268,7 @@ def _with_the_state(view: View, status: JobState, chosen: list[Worker]) -> bool:
 def _all_ready(view: View, status: JobState, chosen: list[Worker]) -> bool:
     training_now = training_set(status)
     joining = [worker for worker in chosen if worker.worker_id not in training_now]
-    # Where nobody stays all start from what was saved: no process gets warm before that.
+    # If no member stays, all start from the checkpoint: no process gets warm before that.
     in_process = len(joining) < len(chosen) and _is_in_process(view, status)
     return all(is_prepared(worker, in_process=in_process) for worker in joining)
 
@@ -282,7 +283,7 @@ def _somebody_must_leave_now(view: View, status: JobState) -> bool:
 
 
 def _who_can_stay(view: View, status: JobState, others: list[Worker]) -> list[Worker]:
-    """Return the departing members that have time left; they leave together where they may."""
+    """Return the departing members that have time left; they leave together where possible."""
     members = [w for w in world_members(view, status) if w.worker_id not in view.staying_worker_ids]
     seconds = _lead_seconds(view, status)
     stay = [worker for worker in members if not _leaves_within(view, worker, seconds)]

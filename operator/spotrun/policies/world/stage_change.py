@@ -12,14 +12,14 @@ from spotrun.state.world_transitions import publish
 
 
 def is_due(_view: View, status: JobState) -> bool:
-    """Whether those who train are still in the stage before."""
+    """Whether the workers that train are still in the stage before."""
     return not is_entered(status)
 
 
 def enter_stage(view: View, status: JobState) -> JobState:
-    """Start all again who are there; nobody brings state along, for the checkpoint has all of it.
+    """Start all present workers again; none brings its state, because the checkpoint has all of it.
 
-    The processes of the last stage may come to their end first, as in a planned restart.
+    The processes of the last stage may end first, as in a planned restart.
     """
     stage = status.stage
     assert stage is not None, "a stage is to be entered"

@@ -1,4 +1,4 @@
-"""Start: the first world of a job, or the next one after nobody trained for a while."""
+"""Start: the first world of a job, or the next one after a time in which no worker trained."""
 
 from dataclasses import replace
 
@@ -17,10 +17,10 @@ GATHER_SECONDS = 30.0
 
 
 def start(view: View, status: JobState) -> JobState:
-    """Start once everybody is there, or the smallest world has waited long enough for the rest.
+    """Start once all are ready, or once the smallest world has waited long enough for the rest.
 
-    Where the last world became too small its survivors keep its state: they go on as soon as there
-    are enough, and the rest joins later.
+    If the last world became too small, its survivors keep its state: they continue as soon as there
+    are enough workers, and the rest joins later.
     """
     status = _forget_lost_holders(view, status)
     holders = state_holders(view, status)
@@ -50,7 +50,7 @@ def start(view: View, status: JobState) -> JobState:
 
 
 def _forget_lost_holders(view: View, status: JobState) -> JobState:
-    """Forget state holders that are gone: one that is made anew holds nothing."""
+    """Forget state holders that are gone: one that is created again holds no state."""
     world = status.world
     if world.holder_set <= view.alive_worker_ids:
         return status
@@ -65,7 +65,7 @@ def start_wake_after_seconds(view: View) -> float | None:
 
 
 def _gathers_seconds(view: View) -> float:
-    """The rest of the window, which began when the smallest world was ready."""
+    """Return the rest of the window, which began when the smallest world was ready."""
     ages = [w.agent.ready_seconds or 0.0 for w in view.staying if w.agent and w.is_ready]
     ages.sort(reverse=True)
     return GATHER_SECONDS - ages[smallest(view.job.effective_workers) - 1]

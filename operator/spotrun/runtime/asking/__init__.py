@@ -1,1 +1,1 @@
-"""The values of the next trial of a search: who is asked for them, and who waits."""
+"""The values of the next trial of a search: how they are found, and what waits for them."""

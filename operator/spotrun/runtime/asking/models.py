@@ -1,7 +1,7 @@
-"""The models of searches, asked beside the work on them: no search waits for an answer.
+"""The models of searches, asked in the background: the work on a search never waits for an answer.
 
-A model is a process of 100 MB beside the operator that may take a minute where CPU is short. So a
-few are asked at a time, and what is known meanwhile, a failure included, is said in words.
+A model is a process of 100 MB beside the operator, which may take a minute if CPU is scarce. So
+only a few run at a time, and meanwhile the status says what is known, a failure included.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from spotrun.search import Nothing, Question, Suggestion
 log = logging.getLogger(__name__)
 
 AT_ONCE = 2
-"""One that takes long leaves the other to the rest of the searches."""
+"""While one takes long, the other serves the rest of the searches."""
 SLOW_SECONDS = 5.0
-"""A thousand trials take a second or two; the status says so of a model that takes longer."""
+"""A thousand trials take a second or two; if a model takes longer than this, the status says so."""
 ASK_AGAIN_SECONDS = 15.0
 
 Answer = Suggestion | Nothing
@@ -27,7 +27,7 @@ Answer = Suggestion | Nothing
 
 @dataclass(frozen=True)
 class Waits:
-    """There is no answer yet: why, if there is something to say, and when to look again."""
+    """There is no answer yet: the reason, which may be empty, and when to ask again."""
 
     why: str
     seconds: float
@@ -56,7 +56,7 @@ class Models:
         self._asked: dict[Key, _Asked] = {}
 
     def values(self, key: Key, uid: str, question: Question) -> Answer | Waits:
-        """Return the values of the next trial, or what is known while they are looked for."""
+        """Return the values of the next trial, or the reason why they are not known yet."""
         asked = self._asked.get(key)
         if asked is None or (asked.uid, asked.number) != (uid, question.number):
             self.forget(key)
@@ -70,13 +70,13 @@ class Models:
         return self._waits(asked)
 
     def forget(self, key: Key) -> None:
-        """Ask no more for a search; a process that looks for its values is ended."""
+        """Stop asking for a search; this ends a process that looks for its values."""
         asked = self._asked.pop(key, None)
         if asked is not None and asked.task is not None:
             asked.task.cancel()
 
     def forget_all(self) -> None:
-        """Ask no more for any search."""
+        """Stop asking for all searches."""
         for key in tuple(self._asked):
             self.forget(key)
 
@@ -89,7 +89,7 @@ class Models:
         async with self._free:
             try:
                 return await self._suggest(question)
-            except ValueError as error:  # a process with too little memory or time: it may pass
+            except ValueError as error:  # too little memory or time, perhaps only now
                 return Nothing(str(error))
 
     def _answered(self, key: Key, asked: _Asked, task: Task[Answer]) -> Answer | Waits:
@@ -103,7 +103,7 @@ class Models:
         return Waits(asked.failure, ASK_AGAIN_SECONDS)
 
     def _waits(self, asked: _Asked) -> Waits:
-        if asked.failure:  # it stays true until there is another answer
+        if asked.failure:  # it holds until there is another answer
             return Waits(asked.failure, float("inf"))
         left = asked.since + SLOW_SECONDS - self._clock()
         if left > 0:

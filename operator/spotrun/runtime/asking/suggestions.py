@@ -1,4 +1,4 @@
-"""The values of the next trial of a search, with a process for what takes Optuna."""
+"""The values of the next trial of a search; if that needs Optuna, a process finds them."""
 
 import asyncio
 import os
@@ -13,12 +13,12 @@ from spotrun.search import Nothing, Question, Suggestion, needs_process, suggest
 from spotrun.search.process.messages import read_answer, write_question
 
 Suggest = Callable[[Question], Awaitable[Suggestion | Nothing]]
-"""Answers with the values of the next trial; raises ValueError with a sentence for users."""
+"""Returns the values of the next trial; raises ValueError with a sentence for users."""
 
 ANSWER_SECONDS = 60.0
-"""A thousand trials take a second; this is for a node whose CPU is shared with much else."""
+"""A thousand trials take a second; this long limit is for a node whose CPU is busy."""
 _WORDS_SHOWN = 300
-# One thread, and after the operator: it has jobs to look after meanwhile.
+# One thread, with a lower priority than the operator, which continues to work on jobs.
 _ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _PROGRAM = "import os; os.nice(5); from spotrun.search.process.__main__ import main; main()"
 
@@ -26,8 +26,8 @@ _PROGRAM = "import os; os.nice(5); from spotrun.search.process.__main__ import m
 async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Suggestion | Nothing:
     """Return the next trial's values; raises ValueError with a sentence for users.
 
-    What a model of the trials so far has to say is asked in a process of its own, which ends with
-    the answer: an operator without such a search never has Optuna in its memory.
+    A model of the trials so far runs in a process of its own, which ends with the answer. So Optuna
+    is never in the operator's memory.
     """
     if not needs_process(question):
         return suggest(question)
@@ -36,7 +36,7 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
         process = await create_subprocess_exec(
             *program, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment()
         )
-    except OSError as error:  # no memory, or no process more for this user
+    except OSError as error:  # no memory, or this user may start no more processes
         raise ValueError(
             f"the process that looks for the next trial's values cannot be started: {error}"
         ) from None
@@ -55,20 +55,21 @@ async def answer(question: Question, *, seconds: float = ANSWER_SECONDS) -> Sugg
     if process.returncode != 0:
         last = complaints.decode(errors="replace").strip()[-_WORDS_SHOWN:]
         raise ValueError(
-            f"the process that looks for the next trial's values ended with {process.returncode}: "
+            "the process that looks for the next trial's values ended with exit code "
+            f"{process.returncode}: "
             f"{last or 'it may have had too little memory, about 100 MiB beside the operator'}"
         )
     try:
         return read_answer(said)
     except (JSONDecodeError, UnicodeDecodeError, LookupError, TypeError):
         raise ValueError(
-            "the process that looks for the next trial's values said something that is no answer: "
+            "the process that looks for the next trial's values did not send a valid answer: "
             f"{said[:_WORDS_SHOWN]!r}"
         ) from None
 
 
 def timed(suggest: Suggest, seconds: Histogram) -> Suggest:
-    """Return the same function, whose answers and failures are measured."""
+    """Return the same function, with its time measured, also when it fails."""
 
     async def measured(question: Question) -> Suggestion | Nothing:
         with seconds.time():

@@ -1,5 +1,5 @@
 """The process that asks Optuna for the values of one trial: a question in, an answer out, as JSON.
 
-The operator starts it (`runtime/asking/suggestions.py`), so what Optuna and NumPy take of memory is
-gone when the answer is there. Of this package the operator imports `messages` alone.
+The operator starts it (`runtime/asking/suggestions.py`), so the memory that Optuna and NumPy use is
+freed after the answer. The operator itself imports only `messages` from this package.
 """

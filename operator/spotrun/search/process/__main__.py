@@ -6,7 +6,7 @@ from spotrun.search.process.messages import read_question, write_answer
 
 
 def main() -> None:
-    """Answer one question; an error that users can do something about is an answer, too."""
+    """Answer one question; an error that users can fix is an answer as well."""
     question = read_question(sys.stdin.buffer.read())
     try:
         from spotrun.search.process.optuna_search import ask  # noqa: PLC0415 - it may be missing
@@ -15,7 +15,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         answer = write_answer(
             ValueError(
-                f"bayesian search needs Optuna beside the operator ({error}): install "
+                f"bayesian search needs Optuna in the operator's image ({error}): install "
                 "spotrun[operator,tuning], or search with sobol or random"
             )
         )

@@ -1,4 +1,4 @@
-"""The cost that a trial with some values is likely to have, learned from those that have ended."""
+"""The expected cost of a trial with given values, learned from the trials that have ended."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from spotrun.search.space import Categorical, Parameter, Values
 from spotrun.search.trial import Outcome, Trial
 
 LEAST_TRIALS = 4
-"""Complete trials with a cost, below which costs are not predicted: all then count as equal."""
+"""The least number of complete trials with a cost. With fewer, all costs count as equal."""
 _PRIOR = 0.3
-"""The weight of the belief that a parameter does not matter to the cost, in trials."""
+"""The weight, in trials, of the assumption that a parameter does not change the cost."""
 
 Floats = NDArray[np.float64]
 
@@ -19,8 +19,8 @@ Floats = NDArray[np.float64]
 class CostModel:
     """Ridge regression of the logarithm of the cost on the parameters, each linear and squared.
 
-    A cost is a product of some parameters' effects, such as depth times width, and its logarithm
-    their sum. Predictions stay within the costs that were seen.
+    A cost is a product of the effects of some parameters, such as depth times width; its logarithm
+    is a sum. Predictions stay within the range of the costs that were seen.
     """
 
     def __init__(self, parameters: Sequence[Parameter], trials: Sequence[Trial]) -> None:
@@ -39,12 +39,12 @@ class CostModel:
         self._mean, self._bounds = float(logs.mean()), (float(logs.min()), float(logs.max()))
         inputs = self._inputs([values for values, _ in known])
         penalty = _PRIOR * np.eye(inputs.shape[1])
-        penalty[0, 0] = 0.0  # the mean is no effect
+        penalty[0, 0] = 0.0  # no penalty on the mean
         moments = inputs.T @ (logs - self._mean)
         self._weights = np.linalg.solve(inputs.T @ inputs + penalty, moments)
 
     def log_costs(self, candidates: Sequence[Values]) -> Floats:
-        """Return the logarithms of the expected costs; 0 for each while nothing is known."""
+        """Return the logarithms of the expected costs; all 0 with too few complete trials."""
         if self._weights is None:
             return np.zeros(len(candidates))
         return np.clip(self._inputs(candidates) @ self._weights + self._mean, *self._bounds)

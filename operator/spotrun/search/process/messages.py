@@ -57,22 +57,22 @@ def read_question(body: bytes) -> Question:
 
 
 def write_answer(answer: Suggestion | ValueError) -> bytes:
-    """Write an answer; an error is one for users."""
+    """Write an answer; an error must have a message for users."""
     if isinstance(answer, ValueError):
         return json.dumps({"error": str(answer)}).encode()
     return json.dumps({"values": dict(answer.values), "why": answer.why}).encode()
 
 
 def read_answer(body: bytes) -> Suggestion:
-    """Read the process's answer; raises ValueError with its sentence for users."""
+    """Read the process's answer; raises ValueError with its message for users."""
     content = json.loads(body)
     if "error" in content:
         raise ValueError(content["error"])
     values, why = content["values"], content["why"]
     if not isinstance(values, dict) or not isinstance(why, str):
-        raise TypeError("an answer has values by their names, and a text")
+        raise TypeError("an answer must have values by name, and a text")
     if not all(isinstance(value, str | int | float) for value in values.values()):
-        raise TypeError("a value is a text, a number or a truth value")
+        raise TypeError("a value must be a text, a number, true or false")
     return Suggestion(values, why=why)
 
 
@@ -96,7 +96,7 @@ def _parameter(content: Mapping[str, Any]) -> Parameter:
 
 
 def _written_trial(trial: Trial) -> list[Any]:
-    # Of the reports a sampler looks at the newest: a thousand trials may have hundreds each.
+    # A sampler needs only the newest report; a thousand trials may have hundreds of reports each.
     last = trial.reports[-1] if trial.reports else None
     return [
         trial.number,

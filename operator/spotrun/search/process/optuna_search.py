@@ -23,16 +23,16 @@ from spotrun.search.suggest import Question
 from spotrun.search.trial import Direction, Outcome, Trial
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-warnings.filterwarnings("ignore", module="optuna")  # users of a TuningJob call nothing of it
+warnings.filterwarnings("ignore", module="optuna")  # users of a TuningJob do not call it
 
 
 def ask(question: Question) -> Suggestion:
-    """Return what a sampler proposes; the same for the same question.
+    """Return the values that a sampler proposes; the same ones for the same question.
 
-    Raises ValueError with a sentence for users.
+    Raises ValueError with a message for users.
     """
     algorithm = question.algorithm
-    assert isinstance(algorithm, Bayesian), "all others are answered by `suggest`"
+    assert isinstance(algorithm, Bayesian), "`suggest` answers all other algorithms"
     seed = int(draw(algorithm.seed, "optuna", question.number) * 2**32)
     study = optuna.create_study(
         sampler=_sampler(question, algorithm, seed),
@@ -49,8 +49,8 @@ def _sampler(question: Question, algorithm: Bayesian, seed: int) -> BaseSampler:
         missing = [name for name in ("torch", "scipy") if find_spec(name) is None]
         if missing:
             raise ValueError(
-                f"the sampler GP needs {' and '.join(missing)} beside the operator, which its "
-                "image does not have: choose TPE, or add them to an image of yours"
+                f"the sampler GP needs {' and '.join(missing)}, which the operator's image does "
+                "not have: choose TPE, or build an image with them"
             )
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
     if algorithm.per_dollar:
@@ -77,7 +77,7 @@ def _known(question: Question) -> Iterator[FrozenTrial]:
 
 
 def _state(trial: Trial) -> tuple[TrialState | None, float | None]:
-    """Return what Optuna is told: a trial that ended in NaN is one whose values are bad."""
+    """Return a trial's state for Optuna: for a trial that ended in NaN, that its values are bad."""
     if trial.outcome is Outcome.RUNNING:
         return TrialState.RUNNING, None
     last = trial.reports[-1].value if trial.reports else trial.objective
@@ -97,7 +97,7 @@ def _last_report(trial: Trial) -> dict[int, float]:
 def _distribution(parameter: Parameter) -> BaseDistribution:
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        # By their places: Optuna does not tell 1 from true.
+        # By index, because Optuna does not distinguish 1 from true.
         return CategoricalDistribution(range(domain.count))
     if isinstance(domain, Int):
         high = domain.low + (domain.count - 1) * domain.step

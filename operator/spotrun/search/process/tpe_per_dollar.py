@@ -1,4 +1,4 @@
-"""Optuna's TPE, with its candidates ranked by what they promise per expected dollar."""
+"""Optuna's TPE, with its candidates ranked by expected improvement per expected dollar."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from spotrun.search.space import Categorical, Parameter, Value
 from spotrun.search.suggest import Question
 
 _CANDIDATES = 96
-"""Four times Optuna's number: among more candidates of about the same promise is a cheaper one."""
+"""Four times Optuna's number: among more candidates of similar promise there is a cheaper one."""
 
 
 class TpePerDollar(TPESampler):
-    """TPE draws candidates where good trials lie; the best ratio of promise and cost is tried.
+    """Draws candidates near good trials, as TPE does, and takes the best ratio of promise to cost.
 
-    The promise is TPE's own: the ratio l/g of the densities of good and of bad trials, by which it
-    orders candidates as by expected improvement. It is divided by the expected cost to the power of
-    the budget's share that is left (cost cooling, Lee et al. 2020): at the end what counts is how
-    good the best trial is, not how cheap. The expected improvement itself, which is bounded by
-    one over the share of good trials (Bergstra et al. 2011), did worse: where costs differ by more
-    than that, it tries what is cheap whatever it promises.
+    The promise is TPE's own: the ratio l/g of the densities of good and bad trials, which orders
+    candidates in the same way as the expected improvement. It is divided by the expected cost to
+    the power of the share of the budget that is left (cost cooling, Lee et al. 2020), because at
+    the end the value of the best trial counts, not its cost. The expected improvement itself did
+    worse: it is bounded by one over the share of good trials (Bergstra et al. 2011). If costs
+    differ by more than that bound, it tries cheap candidates whatever their promise.
     """
 
     def __init__(self, question: Question, seed: int) -> None:
@@ -53,6 +53,6 @@ class TpePerDollar(TPESampler):
 
 
 def _value(parameter: Parameter, number: float) -> Value:
-    """Return the value for which Optuna has a number: that itself, or the place of a choice."""
+    """Return the value for Optuna's number: the number itself, or the choice at that index."""
     domain = parameter.domain
     return domain.choices[int(number)] if isinstance(domain, Categorical) else number

@@ -39,12 +39,12 @@ class _Stage:
     market: RecordedMarket
     case: Case
     ticks: Sequence[int]
-    fewer: str | None  # why there are not as many as were asked for
+    fewer: str | None  # why there are fewer ticks than were asked for
 
 
 @dataclass(frozen=True)
 class Question:
-    """The question on a command line."""
+    """The request on a command line."""
 
     job: Replayed
     stages: tuple[_Stage, ...]
@@ -53,7 +53,7 @@ class Question:
 
 
 def understand(chosen: Namespace) -> Question:
-    """Read flags, the job and the recordings; raises ValueError that says what is wrong."""
+    """Read flags, the job and the recordings; raises ValueError with what is wrong."""
     read = manifest.read(chosen.filename)
     job = replayed(
         read,
@@ -101,7 +101,7 @@ def _prices(chosen: Namespace) -> Prices:
     if declared is None:
         raise ValueError(
             f"{chosen.pool}: CapacityPool {pool.metadata.name} has neither usdPerHour nor "
-            "ownNodes: give one of them, or a price by a flag"
+            "ownNodes: give one of them, or give a price with a flag"
         )
     if pool.spec.capacity is Capacity.SPOT:
         return replace(given, spot_usd_per_hour=declared.usd_per_hour.decimal)
@@ -120,9 +120,9 @@ def run(question: Question) -> int:
 
 
 def _stage(market: RecordedMarket, job: Job, rules: Rules, starts: int) -> _Stage:
-    """Choose starts as far apart as the recording allows with room for a job that is late.
+    """Choose starts as far apart as possible, each with enough recording left for a late job.
 
-    Where spot is scarce work takes twice its time, and a job with a deadline may take all of it.
+    If spot is scarce, work takes twice its time; a job with a deadline may take all of that time.
     """
     due = job.deadline_seconds if job.deadline_seconds < inf else 0.0
     longest = max(2 * job.work_seconds, due) + 24 * _HOUR
@@ -159,7 +159,7 @@ def _outcomes(stages: Sequence[_Stage]) -> list[list[Outcome]]:
 
 @contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
-    """Block Ctrl-C for processes that start here, until they can end without a traceback."""
+    """Block Ctrl-C for processes started here, until they can end without a traceback."""
     resource_tracker.ensure_running()  # starts a process, after which it lets Ctrl-C through
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -169,7 +169,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
 
 
 def _end_with_the_parent() -> None:
-    """End at once on Ctrl-C, and if the parent was killed, which the pool's queues do not tell."""
+    """End at once on Ctrl-C, or if the parent was killed, which the pool's queues do not show."""
     Thread(target=_end_after_the_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -177,7 +177,7 @@ def _end_with_the_parent() -> None:
 
 def _end_after_the_parent() -> None:
     parent = multiprocessing.parent_process()
-    assert parent is not None, "the pool has started this process"
+    assert parent is not None, "the pool started this process"
     parent.join()
     os._exit(1)
 
@@ -187,7 +187,7 @@ def _play(case: Case, tick: int) -> Outcome:
 
 
 def _show_progress(number: int, futures: Sequence["Future[Outcome]"]) -> None:
-    """Wait, and print the progress for somebody who watches, from the start."""
+    """Wait for all replays, and print the progress from the start."""
     _show(0, number)
     for done, future in enumerate(as_completed(futures), 1):
         future.result()

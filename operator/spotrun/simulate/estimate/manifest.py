@@ -16,37 +16,37 @@ from spotrun.api.names import CAPACITY_POOL, TRAINING_JOB
 from spotrun.api.trainingjob import TrainingJob
 
 _MOST_CHARACTERS = 4_000_000
-"""More than the API server accepts of one object."""
+"""More bytes than the API server accepts for one object."""
 _KNOWN_FIELDS = ("progress", "pace", "batchChange")
 _KNOWN_INSIDE = {"cost": ("usd", "storage"), "accumulators": ("storage",)}
-"""The fields of a status that are read: the rest may be of an operator that is newer than this."""
+"""The fields of a status that are read: the others may come from a newer operator."""
 _READ_OTHERWISE = ("int", "float", "timestamp", "value")
-"""The types that PyYAML reads from texts and kubectl does not: `22:00` is a number to the base of
+"""The types that PyYAML reads from texts but kubectl does not, such as `22:00`, a number in base
 60."""
 _INTEGER = "[-+]?(0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)$"
 _FLOAT = (
     r"([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?"
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
 )
-"""Both as PyYAML has them, without the base of 60."""
+"""Both as in PyYAML, but without base 60."""
 
 
 def read(name: str) -> TrainingJob:
-    """Read the one TrainingJob in a file, `-` being standard input; a ValueError says why not."""
+    """Read the one TrainingJob in a file (`-`: standard input); raises ValueError with why not."""
     job = _the_one(name, TRAINING_JOB)
     status = job.get("status")
     if isinstance(status, dict):
         job = {**job, "status": _known_status(status)}
     loaded = _loaded(name, job)
-    assert isinstance(loaded, TrainingJob), "its kind says so"
+    assert isinstance(loaded, TrainingJob), "its kind was checked"
     return loaded
 
 
 def read_pool(name: str) -> CapacityPool:
-    """Read the one CapacityPool in a file likewise; its status does not matter."""
+    """Read the one CapacityPool in a file in the same way; its status is ignored."""
     pool = _the_one(name, CAPACITY_POOL)
     loaded = _loaded(name, {key: value for key, value in pool.items() if key != "status"})
-    assert isinstance(loaded, CapacityPool), "its kind says so"
+    assert isinstance(loaded, CapacityPool), "its kind was checked"
     return loaded
 
 
@@ -55,7 +55,7 @@ def _the_one(name: str, kind: str) -> dict[str, Any]:
     if len(found) != 1:
         names = ", ".join(str(_name(one)) for one in found)
         held = f"{len(found)} of them ({names})" if found else "none"
-        raise ValueError(f"{_shown(name)} has to hold one {kind}, and holds {held}")
+        raise ValueError(f"{_shown(name)} must contain one {kind}, but contains {held}")
     return found[0]
 
 
@@ -67,7 +67,7 @@ def _loaded(name: str, manifest: dict[str, Any]) -> object:
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader like kubectl's: a time is a text, and so is `=`."""
+    """A YAML loader like kubectl's: a time is read as a text, and so is `=`."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -99,7 +99,7 @@ def _only(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 def _text(name: str) -> str:
     if name == "-" and sys.stdin is None:
-        raise ValueError(f"{_shown(name)} is closed: give the job to it, or name a file")
+        raise ValueError(f"{_shown(name)} is closed: pipe the job into it, or name a file")
     try:
         if name == "-":
             text = sys.stdin.read(_MOST_CHARACTERS + 1)
@@ -109,9 +109,9 @@ def _text(name: str) -> str:
     except OSError as error:
         raise ValueError(f"{_shown(name)} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{_shown(name)} is no text: {error}") from error
+        raise ValueError(f"{_shown(name)} is not text: {error}") from error
     if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"{_shown(name)} is larger than any object of Kubernetes")
+        raise ValueError(f"{_shown(name)} is larger than any Kubernetes object")
     return text
 
 
@@ -126,7 +126,7 @@ def _objects(name: str, text: str) -> Iterator[dict[str, Any]]:
 def _documents(name: str, text: str) -> list[Any]:
     if text.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
-            return [json.loads(text)]  # which may be indented by tabs, and YAML may not
+            return [json.loads(text)]  # JSON may be indented with tabs, YAML may not
     try:
         return list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:

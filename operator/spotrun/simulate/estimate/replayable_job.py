@@ -20,7 +20,7 @@ from spotrun.simulate.snapshot import TEMPLATE
 from spotrun.state import sizes
 
 _HOUR = 3600.0
-_LONGEST_SECONDS = 1_000_000 * _HOUR  # below that a Duration can say it
+_LONGEST_SECONDS = 1_000_000 * _HOUR  # the limit of a Duration
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Replayed:
 
     name: str
     job: Job
-    checkpoint_seconds: float  # inf: there is no place for any
+    checkpoint_seconds: float  # inf: there is no place for checkpoints
     max_cost_usd: Decimal | None
-    left_usd: Decimal | None  # of these; 0 only where the budget does no more than warn
+    left_usd: Decimal | None  # of that amount; 0 only if the budget only warns
     left_out: tuple[str, ...]
-    saves: Saves | None = None  # what its checkpoints in an object store cost, if that is known
+    saves: Saves | None = None  # its checkpoints in an object store and their price, if known
 
 
 def replayed(
@@ -43,9 +43,9 @@ def replayed(
     checkpoint_seconds: float,
     now: datetime,
 ) -> Replayed:
-    """Return the job to replay; raises ValueError if no work, time or money is left, or known.
+    """Return the job to replay; raises ValueError if work, time or money is used up or unknown.
 
-    `checkpoint_seconds` is the interval if the job leaves it to the operator.
+    `checkpoint_seconds` is the interval to assume if the job lets the operator choose it.
     """
     spec = job.spec
     full = _full_size(spec)
@@ -70,7 +70,7 @@ def replayed(
 
 
 def _full_size(spec: TrainingJobSpec) -> int:
-    """Return the workers that it wants; no recording tells which number utilization justifies."""
+    """Return the number of workers it wants; recordings do not show what utilization justifies."""
     if spec.scaling_mode is ScalingMode.MANUAL:
         return sizes.wanted(spec.workers)
     return sizes.largest(spec.workers, spec.workers.max)
@@ -82,14 +82,14 @@ def _work_seconds(status: TrainingJobStatus | None, given: float | None, full: i
     progress, pace = (status.progress, status.pace) if status is not None else (None, None)
     if progress is None or progress.total_steps is None or pace is None:
         raise ValueError(
-            "the amount of work is unknown, for no status says how many steps there are and how "
-            "long each takes: give --work-hours"
+            "the amount of work is unknown, because the job has no status with the number of steps "
+            "and the duration of a step: give --work-hours"
         )
     if pace.step_seconds is None or not pace.workers:
         raise ValueError("the status does not say yet how long a step takes: give --work-hours")
     steps = progress.total_steps - (progress.step or 0)
     if steps <= 0:
-        raise ValueError("there is nothing to estimate, for all steps are done")
+        raise ValueError("there is nothing to estimate, because all steps are done")
     return steps * float(pace.step_seconds.decimal) * pace.workers / full
 
 
@@ -101,16 +101,16 @@ def _deadline_seconds(job: TrainingJob, now: datetime) -> float:
     if deadline.finish_before is not None:
         left = (deadline.finish_before.datetime - now).total_seconds()
     else:
-        assert deadline.finish_within is not None, "one of both is given"
+        assert deadline.finish_within is not None, "one of the two fields is given"
         left = deadline.finish_within.seconds - _passed_seconds(job, now)
-    left = round(left, 3)  # as fine as a duration is written
+    left = round(left, 3)  # the precision of a duration
     if left >= _LONGEST_SECONDS:
         raise ValueError(
-            f"the deadline is {left / _HOUR:,.0f} h from now, and {_LONGEST_SECONDS / _HOUR:,.0f} "
-            "h are the most that a duration can say: leave spec.deadline out"
+            f"the deadline is {left / _HOUR:,.0f} h from now, but the longest duration is "
+            f"{_LONGEST_SECONDS / _HOUR:,.0f} h: leave spec.deadline out"
         )
     if left <= 0:
-        raise ValueError(f"the deadline was {Duration.of(-left)} ago: there is no time to plan")
+        raise ValueError(f"the deadline was {Duration.of(-left)} ago: no time is left")
     return left
 
 
@@ -137,7 +137,7 @@ def _left(job: TrainingJob) -> Usd | None:
     limit = Usd.of(budget.max_cost_usd)
     if spent >= limit and budget.on_exceeded is not OnExceeded.WARN:
         raise ValueError(
-            f"{spent} of its budget of {limit} are spent: there is no money to plan, set "
+            f"{spent} of its budget of {limit} are spent: no money is left, so set "
             "budget.maxCostUsd above that"
         )
     return max(limit - spent, NO_USD)
@@ -151,7 +151,7 @@ def _checkpoint_seconds(spec: TrainingJobSpec, by_default: float) -> float:
 
 
 def _spec(spec: TrainingJobSpec, full: int, deadline: float, left: Usd | None) -> TrainingJobSpec:
-    """Return the job as it would be written for a market in which a worker is a node."""
+    """Return the spec for a market in which each worker fills a node."""
     workers = spec.workers.having(template=TEMPLATE, replicas=full)
     due = None
     if spec.deadline is not None:
@@ -175,22 +175,21 @@ def _budget(budget: Budget | None, left: Usd | None) -> Budget | None:
 
 
 def _left_out(spec: TrainingJobSpec, full: int, every: float) -> Iterator[str]:
-    yield "a worker is taken to fill a node of the market, whatever it asks for"
+    yield "each worker is assumed to fill a node of the market, whatever it requests"
     if spec.scaling_mode is ScalingMode.AUTO:
         yield (
-            "scaling is Auto, and no recording knows utilization: the size is taken to be "
-            f"{full} whenever so many nodes are to be had"
+            "scaling is Auto, but recordings do not contain utilization: the size is assumed to be "
+            f"{full} whenever that many nodes are available"
         )
     if every == inf and spec.placement.capacity is not CapacityPolicy.ON_DEMAND:
         yield (
-            "no checkpoint outlives the pods: whenever all workers are lost at once the job begins "
-            "again"
+            "no checkpoint outlives the pods: if all workers are lost at once, the job begins again"
         )
     if spec.schedule is not None:
-        yield "the schedule is not kept: the job trains at all hours"
+        yield "the schedule is ignored: the job trains at all hours"
     if spec.idle is not None:
-        yield "idle.suspendAfter is not kept: no recording knows what workers use"
+        yield "idle.suspendAfter is ignored: recordings do not contain what workers use"
     if spec.placement.pool_selector is not None:
-        yield "placement.poolSelector chooses nothing: recorded pools have no labels"
+        yield "placement.poolSelector is ignored: recorded pools have no labels"
     if spec.suspend:
-        yield "suspend is overlooked"
+        yield "suspend is ignored"

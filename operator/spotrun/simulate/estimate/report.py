@@ -23,12 +23,12 @@ class Estimate:
     """The outcome of a job on one recorded market."""
 
     market: RecordedMarket
-    on_demand_usd: float  # with on-demand nodes alone, which are there when they are asked for
+    on_demand_usd: float  # with only on-demand nodes, which are always available
     runs: Sequence[Outcome]
-    fewer: str | None  # why there are not as many as were asked for
+    fewer: str | None  # why there are fewer replays than were asked for
     over_budget: int | None  # None: there is no budget
-    met: Sequence[bool | None]  # the deadline, by each; None: the recording ended before it
-    saves_usd: Sequence[float | None] | None = None  # of checkpoints in a bucket, by each
+    met: Sequence[bool | None]  # whether each met the deadline; None: the recording ended before it
+    saves_usd: Sequence[float | None] | None = None  # the cost of checkpoints in a bucket, for each
 
     @classmethod
     def of(
@@ -39,7 +39,7 @@ class Estimate:
         runs: Sequence[Outcome],
         fewer: str | None,
     ) -> "Estimate":
-        """Compare the replays with deadline and budget, and with paying for on-demand."""
+        """Compare the replays with deadline and budget, and with the cost of on-demand."""
         hours = (job.job.work_seconds + case.rules.changeover_seconds) / _HOUR
         most = job.left_usd
         usd = hours * job.job.workers * float(case.recordings.on_demand_usd_per_hour)
@@ -75,7 +75,7 @@ class Estimate:
 
     @property
     def saved_percent(self) -> Spread:
-        """The savings of finished replays against on-demand alone; negative if they were dearer."""
+        """The savings of finished replays against only on-demand; negative if these cost more."""
         whole = self.on_demand_usd
         done = [one.cost_usd for one in self.runs if one.finish_hours is not None and whole]
         return Spread.of([100 * (1 - usd / whole) for usd in done])
@@ -87,7 +87,7 @@ class Estimate:
 
     @property
     def unfinished(self) -> int:
-        """The number of replays not done when the recording, or the patience, was over."""
+        """The number of replays that were given up, or not done when the recording ended."""
         return sum(one.finish_hours is None for one in self.runs)
 
 
@@ -97,7 +97,7 @@ def _deadline_met(one: Outcome, job: Job) -> bool | None:
 
 
 def as_json(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> str:
-    """Return one object, with every replay in it."""
+    """Return one object that contains every replay."""
     return json.dumps(
         {
             "job": job.name,
@@ -150,8 +150,8 @@ def as_text(job: Replayed, estimates: Sequence[Estimate], left_out: LeftOut) -> 
         [
             *lines,
             "",
-            "What the operator's decisions would have led to there and then: no forecast.",
-            *(f"* {market.name} tells nothing of this job: {why}" for market, why in left_out),
+            "The results of the operator's decisions on these recordings; this is not a forecast.",
+            *(f"* {market.name} cannot be used for this job: {why}" for market, why in left_out),
             *(f"* {what}" for what in job.left_out),
         ]
     )
@@ -168,7 +168,7 @@ def _lines(estimate: Estimate, job: Replayed) -> Iterator[str]:
     yield _line("cost, $", estimate.cost_usd.shown(2), _of(over, number, "over the budget"))
     if estimate.saves_usd is not None and job.saves is not None:
         figures = Spread.of(estimate.saves_usd).shown(2)
-        note = f"beside that, for {job.saves.keep} kept, in {job.saves.region}"
+        note = f"in addition, for {job.saves.keep} kept, in {job.saves.region}"
         yield _line("checkpoints, $", figures, note)
     on_demand = f"on-demand alone: {estimate.on_demand_usd:,.2f} $"
     yield _line("saved, %", estimate.saved_percent.shown(0), on_demand)

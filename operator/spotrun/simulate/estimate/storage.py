@@ -18,7 +18,7 @@ _HOUR = 3600.0
 _PIECE_BYTES = 8 << 20
 """The trainer reads checkpoints in pieces of this size."""
 _DEFAULT_REGION = "us-east-1"
-"""The region that clients of S3 take where nothing names one."""
+"""The region that S3 clients use if none is given."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Saves:
     region: str
 
     def usd(self, run: Outcome) -> float | None:
-        """Return what they cost until the end; None if there is none.
+        """Return their cost until the end; None if the replay has no end.
 
-        What is kept counts from the start, and each node that is taken away is followed by a
-        restore. Nodes are in the bucket's region, so nothing is paid for traffic.
+        The kept checkpoints count from the start, and each node that is taken away causes a
+        restore. Nodes are in the bucket's region, so traffic costs nothing.
         """
         if run.finish_hours is None:
             return None
@@ -62,9 +62,9 @@ def saves_of(
     every_seconds: float,
     workers: int,
 ) -> tuple[Saves | None, str | None]:
-    """Return the checkpoints of a job, or why nothing is said of what they cost.
+    """Return the checkpoints of a job, or why their cost is not estimated.
 
-    A job without a bucket has neither. Raises ValueError where a price table cannot be read.
+    For a job without a bucket both are None. Raises ValueError if a price table cannot be read.
     """
     checkpoint = job.spec.checkpoint
     if checkpoint is None or checkpoint.uri is None or every_seconds == inf:
@@ -75,14 +75,14 @@ def saves_of(
     if size is None and known is not None and known.stored_bytes and known.checkpoints:
         size = known.stored_bytes // known.checkpoints
     if size is None:
-        return None, "what checkpoints in its store cost is left out: give --checkpoint-gb"
+        return None, "the cost of checkpoints in its store is not included: give --checkpoint-gb"
     where = region or (known and known.region) or _DEFAULT_REGION
     bucket = Bucket.of(str(checkpoint.uri), (known and known.endpoint) or "", where)
     price = Catalog((*map(_table, tables), *built_in_tables())).storage(bucket)
     if price is None:
         return None, (
-            f"what checkpoints in {bucket.address} cost is left out, for no table has its price in "
-            f"{where}: give --price-table, or --bucket-region"
+            f"the cost of checkpoints in {bucket.address} is not included, because no table has its"
+            f" price in {where}: give --price-table, or --bucket-region"
         )
     processes = workers * (job.spec.workers.processes or 1)
     return Saves(size, processes, checkpoint.keep, every_seconds, price, where), None

@@ -1,4 +1,4 @@
-"""Recorded markets to estimate on: pools of one region, with their place and their time."""
+"""Recorded markets for estimates: pools of one region, with their place and time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from spotrun.simulate.scenario import Job
 
 @dataclass(frozen=True)
 class RecordedMarket:
-    """Pools to choose from, recorded side by side."""
+    """Pools to choose from, recorded at the same time."""
 
     traces: tuple[Trace, ...]
 
@@ -41,20 +41,20 @@ class RecordedMarket:
         return first.start, first.start + timedelta(seconds=first.seconds)
 
     def lacks(self, job: Job, *, assume_capacity: bool) -> str | None:
-        """Return why it tells nothing about a job; None if it does."""
+        """Return why it cannot be used for a job; None if it can."""
         most = self._most_spot(job)
         if most < job.workers and not assume_capacity:
             return (
-                f"no more than {most} nodes at a time were asked for, and the job wants "
-                f"{job.workers} (--assume-capacity believes that there were more)"
+                f"at most {most} nodes at a time were probed, but the job wants "
+                f"{job.workers} (--assume-capacity assumes that there were more)"
             )
         if job.work_seconds >= self.seconds:
             recorded, work = self.seconds / 3600, job.work_seconds / 3600
-            return f"{recorded:.0f} h were recorded, and the work alone takes {work:.0f} h"
+            return f"{recorded:.0f} h were recorded, but the work alone takes {work:.0f} h"
         return None
 
     def _most_spot(self, job: Job) -> float:
-        """Return how many nodes at most the recordings could show."""
+        """Return the maximum number of nodes that the recordings can show."""
         placement = job.spec.placement if job.spec is not None else Placement()
         if placement.capacity is CapacityPolicy.ON_DEMAND:
             return inf
@@ -76,7 +76,7 @@ def given(paths: Sequence[Path]) -> RecordedMarket:
 
 
 def priced(market: RecordedMarket, prices: Prices) -> RecordedMarket:
-    """Return the same nodes at other prices."""
+    """Return the same market with other prices."""
     spot, on_demand = prices.spot_usd_per_hour, prices.on_demand_usd_per_hour
     return RecordedMarket(
         tuple(

@@ -1,7 +1,7 @@
 """Recorded spot markets: one file is one pool, tick by tick.
 
-Recordings have many authors, so only the schema is relied upon, and an error names the file and the
-field.
+Recordings come from many authors, so the reader relies only on the schema, and an error names the
+file and the field.
 """
 
 import json
@@ -21,15 +21,15 @@ _REGION = re.compile(r"(?P<aws>[a-z]+(-[a-z]+)+-\d+)[a-z]|(?P<gcp>[a-z]+(-[a-z]+
 class Kind(StrEnum):
     """The meaning of a recording's numbers."""
 
-    AVAILABILITY = "availability"  # a probe asked for so many nodes and gave them back
-    PREEMPTION = "preemption"  # nodes were kept; the number falls when some are taken
+    AVAILABILITY = "availability"  # a probe asked for this many nodes and gave them back
+    PREEMPTION = "preemption"  # nodes were kept; the number falls when some are taken away
 
 
 @dataclass(frozen=True)
 class Trace:
-    """One pool as it was recorded; a tick holds for its whole length."""
+    """One recorded pool; a value is valid for the whole length of its tick."""
 
-    name: str  # of the file
+    name: str  # the name of the file
     zone: str
     region: str
     instance_type: str
@@ -39,8 +39,8 @@ class Trace:
     capacity_probed: int
     gap_seconds: float
     start: datetime | None
-    available: tuple[int, ...]  # nodes that could be had, 0 to capacity_probed
-    spot_usd_per_hour: tuple[Decimal, ...] | Decimal | None  # for each tick, or always
+    available: tuple[int, ...]  # available nodes, 0 to capacity_probed
+    spot_usd_per_hour: tuple[Decimal, ...] | Decimal | None  # one for each tick, or one for all
     on_demand_usd_per_hour: Decimal | None
 
     @property
@@ -63,7 +63,7 @@ def read(path: Path) -> Trace:
 
 
 def region_of(zone: str) -> str:
-    """Return the region in a zone's name, as AWS and Google build them; else the zone itself."""
+    """Return the region in a zone name of AWS or Google; for other names the name itself."""
     match = _REGION.fullmatch(zone)
     return (match["aws"] or match["gcp"]) if match is not None else zone
 
@@ -97,7 +97,7 @@ class _Fields:
     def _available(self, probed: int) -> tuple[int, ...]:
         values = self._list("available")
         if not 0 < len(values) <= _MOST_TICKS:
-            self._refuse("available", f"has {len(values)} ticks: 1 to {_MOST_TICKS} are read")
+            self._refuse("available", f"has {len(values)} ticks: it must have 1 to {_MOST_TICKS}")
         for tick, value in enumerate(values):
             if type(value) is not int or not 0 <= value <= probed:
                 self._refuse(

@@ -1,7 +1,7 @@
 """The virtual market: the nodes that pools offer, and their prices, at every moment.
 
-Times are seconds since the replay began. Spot pools are recordings; beside each of them stands the
-same node on demand, which stays until it is given back.
+Times are seconds since the replay began. Spot pools are recordings; for each of them there is an
+on-demand pool of the same node, which stays until it is given back.
 """
 
 import random
@@ -25,9 +25,9 @@ from spotrun.simulate.scenario import Rules
 
 UNLIMITED = 1_000_000
 SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
-"""The day on which a recording without a date begins."""
+"""The day that is assumed as the beginning of a recording without a date."""
 _DRY_SPELL_SECONDS = 3600.0
-_HAIR = 1e-6  # of a second: moments are computed, and may lie a rounding error before their tick
+_HAIR = 1e-6  # seconds: tolerance for times that rounding puts just before their tick
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Offer:
-    """The nodes that a pool offers, to all its takers together."""
+    """The number of nodes that a pool offers in total, and their price."""
 
     nodes: int
     usd_per_hour: Decimal
@@ -86,7 +86,7 @@ class Recording:
 
 
 class SpotPool(Pool):
-    """A recording from one of its moments on; after its end it has nothing to give."""
+    """A recording from some moment on; after its end it offers no nodes."""
 
     def __init__(self, name: str, recording: Recording, began: float, origin: datetime) -> None:
         super().__init__(name, Capacity.SPOT, recording.trace)
@@ -118,7 +118,7 @@ class SpotPool(Pool):
 
 
 class OnDemandPool(Pool):
-    """The same node on demand, which may have nothing more to give for an hour."""
+    """The same node on demand; for some hours it may offer no further nodes."""
 
     def __init__(self, name: str, recording: Recording, began: float, rules: Rules) -> None:
         super().__init__(name, Capacity.ON_DEMAND, recording.trace)
@@ -146,7 +146,7 @@ class OnDemandPool(Pool):
     def _is_dry(self, spell: int) -> bool:
         if not self._rate:
             return False
-        # The same hours of a recording are dry whenever a replay of it begins.
+        # The same hours of a recording are dry, whatever the start of the replay.
         return random.Random(f"{self.name}/{spell}").random() < self._rate  # noqa: S311
 
 
@@ -179,10 +179,10 @@ class VirtualMarket:
 
 
 class Recordings:
-    """Several traces, played together from any tick on.
+    """Several traces, replayed together from any tick on.
 
-    Ticks are those of the first trace. The others begin as long after their own first tick: their
-    dates are not compared, for recordings of different years may well be played together.
+    Ticks are those of the first trace. The others begin at the same time after their own first
+    tick; dates are not compared, because recordings of different years may be replayed together.
     """
 
     def __init__(self, traces: Sequence[Trace], rules: Rules, prices: Prices) -> None:
@@ -197,12 +197,12 @@ class Recordings:
 
     @property
     def seconds(self) -> float:
-        """The length of the shortest of them."""
+        """The length of the shortest trace."""
         return min(recording.trace.seconds for recording in self._recordings)
 
     @property
     def on_demand_usd_per_hour(self) -> Decimal:
-        """The price of an on-demand node, where it is cheapest."""
+        """The price of the cheapest on-demand node."""
         return min(recording.on_demand_usd_per_hour for recording in self._recordings)
 
     def market(self, start_tick: int) -> VirtualMarket:
@@ -223,7 +223,7 @@ class Recordings:
 
 
 def _given(trace: Trace, nodes: int, rules: Rules) -> int:
-    """Return the nodes offered; those beyond what was probed are unknown, so the rules decide."""
+    """Return the nodes offered; more than were probed are unknown, so the rules decide."""
     return UNLIMITED if rules.assume_capacity and nodes == trace.capacity_probed else nodes
 
 
@@ -250,7 +250,7 @@ def _name(trace: Trace, capacity: str) -> str:
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Number the names of recordings of the same pool from the second on."""
+    """Add numbers to equal names of recordings, from the second one on."""
     given: list[str] = []
     for name in names:
         again = sum(one == name or one.startswith(f"{name}-") for one in given)

@@ -1,1 +1,1 @@
-"""Published policies of others, and the optimum, to compare ours with."""
+"""Published policies of others and the optimum, for comparison with spotrun's."""

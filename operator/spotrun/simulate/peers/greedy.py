@@ -1,4 +1,4 @@
-"""Greedy: spot whenever it is available, else nothing, until only on-demand is in time."""
+"""Greedy: spot if it is available, else nothing, until only on-demand can meet the deadline."""
 
 from spotrun.simulate.peers.ticks import Look, Mode
 from spotrun.simulate.scenario import Job, Rules

@@ -1,9 +1,10 @@
-"""The optimum: the cheapest way to be in time if the whole market is known beforehand.
+"""The optimum: the cheapest way to meet the deadline if the whole market is known beforehand.
 
-An exact dynamic program over ticks and work left, for one gang in one pool at a time. It is the
-bound that policies are measured against, and none itself: it asks no pool in vain, and saves
-everything the moment before it would be lost. A launch is one move of as many ticks as a changeover
-takes, for to leave before its end never pays: so the time left of it is no part of the state.
+An exact dynamic program over ticks and work left, for one gang in one pool at a time. It is not a
+policy but the bound that policies are measured against: it never asks a pool without success, and
+it saves everything just before it would be lost. A launch is one move of as many ticks as a
+changeover takes, because leaving before its end never pays off. So the state need not contain how
+much of the changeover is left.
 """
 
 from collections import deque
@@ -19,17 +20,17 @@ from spotrun.simulate.market.virtual_market import Pool, VirtualMarket
 from spotrun.simulate.outcome import Course, Lease
 from spotrun.simulate.scenario import Job, Rules
 
-_Usd: TypeAlias = NDArray[np.float64]  # by the units of work left
+_Usd: TypeAlias = NDArray[np.float64]  # indexed by units of work left
 _Bits: TypeAlias = NDArray[np.unsignedinteger[Any]]
 _Which: TypeAlias = NDArray[np.uint8]
 _HAIR = 1e-9
 _WAIT = 0
 MOST_POOLS = 63
-"""A set of this many fits a machine word."""
+"""A set of this many pools fits into a machine word."""
 
 
 def play(job: Job, market: VirtualMarket, rules: Rules) -> Course | None:
-    """Return the cheapest course; None if no course is in time."""
+    """Return the cheapest course; None if no course meets the deadline."""
     grid = _Grid.of(job, market, rules)
     plan = _plan(grid)
     return _follow(grid, plan) if plan is not None else None
@@ -37,17 +38,17 @@ def play(job: Job, market: VirtualMarket, rules: Rules) -> Course | None:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The market in ticks, and work in a unit that divides ticks and changeovers."""
+    """The market in ticks, and work in a unit of which ticks and changeovers are multiples."""
 
     gap_seconds: float
     ticks: int
     pools: tuple[Pool, ...]
-    usd: _Usd  # [pool, tick] of the gang; infinite where the pool does not keep it
+    usd: _Usd  # [pool, tick] cost of the gang; infinite if the pool does not keep it
     is_open: NDArray[np.bool_]  # [pool, tick] whether the gang can be launched there
     work: int
     tick_work: int
     launch_ticks: int
-    launch_work: int  # done in the last of these ticks
+    launch_work: int  # work done during the launch, in its last tick
     workers: int
 
     @classmethod
@@ -71,7 +72,7 @@ class _Grid:
         )
 
     def reach(self, tick: int) -> slice:
-        """Return the amounts of work that may be left at a tick: not too little, not too much."""
+        """Return the possible amounts of work left at a tick that can be finished in time."""
         least = max(self.work - tick * self.tick_work, 0)
         most = min((self.ticks - tick) * self.tick_work, self.work)
         return slice(least, max(most, least - 1) + 1)
@@ -79,10 +80,10 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The best moves of each tick, by the work left within reach."""
+    """The best moves of each tick, by the amount of work left."""
 
-    starts: list[_Which]  # what to do without a node: wait, or launch in pool - 1
-    stays: list[_Bits]  # the pools in which it is best to stay
+    starts: list[_Which]  # the move without a node: 0 to wait, else launch in pool - 1
+    stays: list[_Bits]  # the pools in which staying is best
 
 
 def _plan(grid: _Grid) -> _Plan | None:
@@ -90,7 +91,7 @@ def _plan(grid: _Grid) -> _Plan | None:
     size, count = grid.work + 1, len(grid.pools)
     done = np.full(size, inf)
     done[0] = 0.0
-    idle, held = done, [done] * count  # what the rest costs from the next tick on
+    idle, held = done, [done] * count  # the cost of the rest from the next tick on
     later = deque([held] * grid.launch_ticks, maxlen=grid.launch_ticks)
     starts: list[_Which] = []
     stays: list[_Bits] = []
@@ -109,7 +110,7 @@ def _plan(grid: _Grid) -> _Plan | None:
 def _without(
     grid: _Grid, tick: int, reach: slice, idle: _Usd, after_launch: list[_Usd]
 ) -> tuple[_Usd, _Which]:
-    """Value a tick without a node: wait for the next tick, or launch somewhere."""
+    """Compute the cost at a tick without a node: wait for the next tick, or launch in a pool."""
     best = _fresh(grid)
     best[reach] = idle[reach]
     start = np.full(reach.stop - reach.start, _WAIT, dtype=np.uint8)
@@ -129,7 +130,7 @@ def _without(
 def _within(
     grid: _Grid, tick: int, reach: slice, idle: _Usd, following: list[_Usd]
 ) -> tuple[list[_Usd], _Bits]:
-    """Value a tick with a node: stay another tick, or do as one without."""
+    """Compute the cost at a tick with a node: stay another tick, or leave it."""
     held: list[_Usd] = []
     bits = np.min_scalar_type(1 << len(grid.pools))
     stays: _Bits = np.zeros(reach.stop - reach.start, dtype=bits)
@@ -153,7 +154,7 @@ def _fresh(grid: _Grid) -> _Usd:
 
 
 def _shifted(values: _Usd, reach: slice, work: int) -> _Usd:
-    """Return the values at this much less work left; there is never less than none."""
+    """Return the values for work left minus this amount, at least zero."""
     missing = min(max(work - reach.start, 0), reach.stop - reach.start)
     rest = values[reach.start + missing - work : reach.stop - work]
     return np.concatenate((np.full(missing, values[0]), rest)) if missing else rest
@@ -190,7 +191,7 @@ def _lease(grid: _Grid, number: int, since: int, until: int, *, is_last: bool = 
 
 
 def _worth_considering(market: VirtualMarket, rules: Rules) -> tuple[Pool, ...]:
-    """Return the pools to consider; of on-demand pools that are never dry only the cheapest."""
+    """Return the pools to consider; of on-demand pools that are never dry, only the cheapest."""
     on_demand = sorted(market.on_demand, key=lambda pool: pool.offer(0.0).usd_per_hour)
     pools = (*market.spot, *(on_demand if rules.on_demand_dry_rate else on_demand[:1]))
     if len(pools) > MOST_POOLS:
@@ -215,5 +216,5 @@ def _openings(pool: Pool, ticks: int, gap: float, workers: int) -> list[bool]:
 
 
 def _common(gap: float, changeover: float) -> float:
-    """Return the largest unit, in whole milliseconds, of which both are multiples."""
+    """Return the largest unit in whole milliseconds of which both are multiples."""
     return gcd(round(gap * 1000), round(changeover * 1000)) / 1000

@@ -1,8 +1,8 @@
-"""The published simulator: one gang in one pool at a time, decided upon once a tick.
+"""The published simulator: one gang in one pool at a time, with one decision per tick.
 
-Rules and accounting are those of "Can't Be Late" (NSDI'24): a tick is available or not for its
-whole length, a launch is paid from its first tick and does no work for a changeover, and a job that
-is about to be late runs on demand, whatever the policy wishes (the safety net).
+Rules and accounting are those of "Can't Be Late" (NSDI'24): spot is available or not for a whole
+tick; a launch is paid from its first tick and does no work for a changeover; a job that is about to
+be late runs on on-demand, whatever the policy chooses (the safety net).
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Look:
-    """The facts that a policy may know at the beginning of a tick."""
+    """The facts that a policy knows at the beginning of a tick."""
 
     elapsed: float
-    done: float  # and saved
+    done: float  # work that is done and saved
     mode: Mode
     spot_is_available: bool
 
 
 Wish = Callable[[Look, Job, Rules], Mode]
-"""A function that returns what a policy wants the gang to run on; the safety net has the last
-word."""
+"""A function that returns the capacity that a policy wants for the gang; the safety net can
+override it."""
 
 
 def play(wish: Wish, job: Job, market: VirtualMarket, rules: Rules) -> Course:
@@ -53,10 +53,10 @@ class _Gang:
     def __init__(self, wish: Wish, job: Job, market: VirtualMarket, rules: Rules) -> None:
         self._wish, self._job, self._market, self._rules = wish, job, market, rules
         self._gap = market.tick_seconds
-        self._number = 0  # of the tick
+        self._number = 0  # the number of the tick
         self._pool: Pool | None = None
         self._since = 0.0
-        self._overhead = 0.0  # of the launch, still to be sat out
+        self._overhead = 0.0  # seconds left of the changeover of the last launch
         self._done = self._saved = self._lost = 0.0
         self._unsaved_seconds = 0.0
         self._idle_since = 0.0
@@ -77,7 +77,7 @@ class _Gang:
         return Course(self._leases, self._end if is_finished else None, self._lost)
 
     def tick(self) -> None:
-        """Lose the node if it is taken, decide, and work."""
+        """Lose the node if it is taken away, decide, and work."""
         if self._pool is not None and self._mode is Mode.SPOT and not self._has_room(self._pool):
             self._lose()
         mode = self._mode
@@ -92,7 +92,7 @@ class _Gang:
 
     def _look(self, mode: Mode, is_available: bool) -> Look:
         waits = self._rules.observe is Observe.ATTEMPTS and mode is Mode.IDLE
-        # Who asks waits for the answer, and may still hope meanwhile.
+        # A policy that asks waits for the answer; until then spot counts as available.
         hopes = waits and self.elapsed - self._idle_since < self._rules.provision_seconds
         return Look(self.elapsed, self._saved, mode, is_available or hopes)
 
@@ -110,7 +110,7 @@ class _Gang:
         if mode is not Mode.SPOT and self._is_late(2 * self._rules.changeover_seconds):
             wish = Mode.ON_DEMAND
         if self._is_late(self._rules.changeover_seconds):
-            # On spot work and time shrink together, so it may stay until it is lost.
+            # On spot, work and time left shrink equally, so the gang may stay until it is lost.
             stays = mode is Mode.SPOT and self._overhead <= 0
             wish = Mode.SPOT if stays else Mode.ON_DEMAND
         return wish
@@ -144,14 +144,14 @@ class _Gang:
             self._save()
 
     def _must_save(self) -> bool:
-        """Whether a loss now could not be made good in time."""
+        """Whether work that is lost now could not be repeated before the deadline."""
         return self._is_late(self._rules.changeover_seconds + self._gap)
 
     def _save(self) -> None:
         self._saved, self._unsaved_seconds = self._done, 0.0
 
     def _leave(self, moment: float) -> None:
-        """Leave in order, with all work saved."""
+        """Leave the pool with all work saved."""
         if self._pool is not None:
             self._leases.append(Lease(self._pool, self._since, moment, self._job.workers))
             self._save()
@@ -159,7 +159,7 @@ class _Gang:
         self._pool = None
 
     def _lose(self) -> None:
-        assert self._pool is not None, "there is something to lose"
+        assert self._pool is not None, "only a gang with a node can lose it"
         taken = Lease(self._pool, self._since, self.elapsed, self._job.workers, was_taken=True)
         self._leases.append(taken)
         self._lost += self._done - self._saved

@@ -8,9 +8,9 @@ from spotrun.simulate.scenario import Job, Rules
 
 
 def wish(look: Look, job: Job, rules: Rules) -> Mode:
-    """Choose spot if available; on demand to catch up, and until well ahead of the line again."""
+    """Choose spot if available; on-demand to catch up, until the job is well ahead of the line."""
     if look.mode is Mode.ON_DEMAND:
-        # The way back costs a changeover, and another one if that spot node is lost at once.
+        # A return to spot costs a changeover, and another one if that spot node is lost at once.
         ahead = _expected(look.elapsed + 2 * rules.changeover_seconds, job) < look.done
         return Mode.SPOT if look.spot_is_available and ahead else Mode.ON_DEMAND
     if look.spot_is_available:

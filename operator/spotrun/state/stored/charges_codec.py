@@ -1,7 +1,7 @@
-"""The storage format of charges and of their ends: an entry for all workers that share one.
+"""The storage format of charges and of their ends: one entry for all workers that share it.
 
-A node that says its price may be gone when its workers are settled, and an operator that restarts
-has not seen what the price was before. So the charges are in the status.
+A node that states its price may be gone when its workers are settled, and an operator that restarts
+has not seen the earlier price. So the charges are in the status.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,12 +19,12 @@ from spotrun.state.stored.optional_values import ordered
 
 
 def read_rates(rates: Iterable[Rate]) -> Book:
-    """Read the charges; a text in them that is none raises ValueError."""
+    """Read the charges; raises ValueError if a number or time in them is invalid."""
     book: dict[int, Charges] = {}
     for rate in rates:
         charges = Charges(_charges(rate))
         for worker_id in ordered(rate.workers):
-            # Older operators wrote an entry for each price.
+            # Older operators wrote one entry per price.
             known = book.get(worker_id)
             book[worker_id] = Charges((*known, *charges)) if known is not None else charges
     return book
@@ -38,7 +38,7 @@ def write_rates(book: Book) -> tuple[Rate, ...] | None:
 
 
 def read_ends(stored: Iterable[ChargeEnd]) -> Ends:
-    """Read the ends of charges; a text in them that is none raises ValueError."""
+    """Read the ends of charges; raises ValueError if a number or time in them is invalid."""
     return {
         worker_id: Time(end.at).datetime.astimezone(UTC)
         for end in stored
@@ -68,7 +68,7 @@ def _charges(rate: Rate) -> Iterator[Charge]:
 
 
 def _rates(charges: Charges, worker_ids: Sequence[int]) -> Iterator[Rate]:
-    """Yield one entry, or several where a status of older operators knows more prices."""
+    """Yield one entry, or several if the status of an older operator has more prices."""
     for first in range(0, len(charges), MOST_EARLIER + 1):
         yield _rate(charges[first : first + MOST_EARLIER + 1], worker_ids)
 

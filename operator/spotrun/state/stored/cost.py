@@ -1,6 +1,6 @@
-"""The cost of a job, as decisions carry it: what is shown of it, and the exact sums behind that.
+"""The cost of a job, as decisions carry it: the shown cost, and the exact sums behind it.
 
-Each field is explained at its name in `api/cost.py`. None is "not known", which is not zero.
+Each field is explained at its name in `api/cost.py`. None means unknown, which is not zero.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from spotrun.money.other_costs.storage_costs import NO_USAGE, StorageUsd, Usage
 from spotrun.money.units import Usd, UsdPerHour
 
 Ends = Mapping[int, datetime]
-"""The noted ends of charges, by worker id."""
+"""The stored ends of charges, by worker id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """Money that was paid and bought nothing, by its name."""
+    """Money that was paid but bought no progress, by cause."""
 
     redone_usd: Usd | None = None
     standstill_usd: Usd | None = None
@@ -93,12 +93,12 @@ NO_COST = Cost()
 
 @dataclass(frozen=True, slots=True)
 class StorageSums:
-    """The sums of that cost, and what of the present world's requests is in them."""
+    """The sums of that cost, and the part of the present world's requests that is in them."""
 
     usd: StorageUsd = field(default_factory=StorageUsd)
-    unpriced: Usage = NO_USAGE  # of which no price was ever known
+    unpriced: Usage = NO_USAGE  # usage without a known price
     world_number: int = 0
-    counted: Usage = NO_USAGE  # requests and traffic of that world
+    counted: Usage = NO_USAGE  # requests and traffic of the present world
     stored_bytes: int | None = None
     checkpoints: int | None = None
     region: str = ""
@@ -108,7 +108,7 @@ class StorageSums:
 
 @dataclass(frozen=True, slots=True)
 class SpendBefore:
-    """The sums that were spent before the present month and week; kept under a SpendLimit."""
+    """The sums spent before the present month and week; kept if a SpendLimit applies."""
 
     month: datetime | None = None
     month_usd: Usd | None = None
@@ -118,7 +118,7 @@ class SpendBefore:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """The sums over settled workers and past times, each as exact as it is stored."""
+    """The sums over settled workers and past times, in the precision in which they are stored."""
 
     usd: Usd | None = None
     spot_usd: Usd | None = None
@@ -153,4 +153,4 @@ class Accumulators:
 
 
 NO_SUMS = Accumulators()
-"""The sums of a job of which nothing was ever added up."""
+"""The sums of a job before anything was added."""

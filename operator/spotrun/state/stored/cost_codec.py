@@ -104,7 +104,7 @@ def write_cost(cost: Cost) -> api.Cost | None:
 
 
 def read_sums(stored: api.Accumulators | None) -> Accumulators:
-    """Read the sums; texts in them that only their writer checks raise ValueError if wrong."""
+    """Read the sums; raises ValueError if a number in them is invalid."""
     if stored is None:
         return NO_SUMS
     return Accumulators(

@@ -9,12 +9,12 @@ class HeldBack:
     """Workers that failed before they trained, in one world."""
 
     workers: tuple[int, ...]
-    world: int | None = None  # the one that they were in, or got ready for; None: in none
+    world: int | None = None  # the world that they were in, or prepared for; None: none
 
 
 @dataclass(frozen=True, slots=True)
 class JoiningWorkers:
-    """Workers that failed before they trained, while others did: that ends no job."""
+    """Workers that failed before they trained, while others trained: that ends no job."""
 
     failures: int
     retry_at: datetime
@@ -22,18 +22,18 @@ class JoiningWorkers:
 
     @property
     def worlds(self) -> dict[int, int | None]:
-        """The world in which each worker failed that is held back."""
+        """The world in which each held-back worker failed."""
         return {worker: one.world for one in self.held for worker in one.workers}
 
 
 @dataclass(frozen=True, slots=True)
 class TriedSizes:
-    """The sizes at which a script without `Run` trained, and one that it refuses or may refuse."""
+    """The sizes at which a script without `Run` trained, and one that it may refuse, or refuses."""
 
     trained: tuple[int, ...] = ()  # the newest is the last
-    suspect: int | None = None  # where its last start failed before a step, and it never trained
-    error: str | None = None  # the words of that failure, without numbers
-    held: int | None = None  # the size that the job keeps to, since the suspect is refused
+    suspect: int | None = None  # where its last start failed before a step; it never trained there
+    error: str | None = None  # the message of that failure, without numbers
+    held: int | None = None  # the size that the job keeps, because the suspect is refused
     template: str | None = None  # the hash of the template for which this is known
 
 
@@ -42,7 +42,7 @@ NO_SIZES = TriedSizes()
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """Failures, and what was done about them."""
+    """Failures, and the reaction to them."""
 
     failures: int | None = None
     counted_since: datetime | None = None
@@ -51,14 +51,14 @@ class Restarts:
     last_reason: str | None = None
     last_exit_code: int | None = None
     last_message: str | None = None
-    last_follows: bool = False  # of a peer's end or silence, as far as is known
+    last_follows: bool = False  # from a peer's end or silence, as far as known
     blamed: tuple[str, ...] = ()
     joining_workers: JoiningWorkers | None = None
     sizes: TriedSizes = NO_SIZES
 
     @property
     def count(self) -> int:
-        """The failures that are counted; none where nothing has failed yet."""
+        """The number of counted failures; 0 if nothing has failed yet."""
         return self.failures or 0
 
 
@@ -67,7 +67,7 @@ NO_RESTARTS = Restarts()
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """Workers that were bound to a node and not taken there, which is nobody's failure."""
+    """Workers that were bound to a node and rejected there, which is not a failure."""
 
     count: int
     worker: int

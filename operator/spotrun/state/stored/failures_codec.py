@@ -77,7 +77,7 @@ def _write_sizes(sizes: TriedSizes) -> api.TriedSizes | None:
 
 
 def read_rejections(stored: api.Rejections | None) -> Rejections | None:
-    """Read which nodes did not take workers."""
+    """Read which nodes rejected workers."""
     if stored is None:
         return None
     return Rejections(
@@ -90,7 +90,7 @@ def read_rejections(stored: api.Rejections | None) -> Rejections | None:
 
 
 def write_rejections(rejections: Rejections | None) -> api.Rejections | None:
-    """Write which nodes did not take workers."""
+    """Write which nodes rejected workers."""
     if rejections is None:
         return None
     return api.Rejections.model_construct(

@@ -29,7 +29,7 @@ def amount_of(number: Decimal | None) -> Amount | None:
 
 
 def digits_of(number: Decimal | None) -> Amount | None:
-    """Write a number with all its digits, zeros at its end as well; None where there is none."""
+    """Write a number with all its digits, including trailing zeros; None where there is none."""
     return Amount(f"{number:f}") if number is not None else None
 
 
@@ -44,5 +44,5 @@ def numbers(worker_ids: WorkerIds | None) -> frozenset[int]:
 
 
 def ranges(settled: Intervals | None) -> Ranges:
-    """Return the numbers as a set that may be of millions."""
+    """Return the numbers as a set that may have millions of members."""
     return settled.ranges if settled is not None else NO_NUMBERS

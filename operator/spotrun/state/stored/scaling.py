@@ -1,6 +1,6 @@
-"""The operator's memory of a job's sizes, as decisions carry it: what each brought, and what not.
+"""The operator's memory of a job's sizes, as decisions carry it: which were faster, which not.
 
-It is stored, so an operator that restarts measures nothing twice and tries nothing again.
+It is stored, so an operator that restarts does not measure or try a size again.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A growth that was taken back."""
+    """An increase of the size that was reverted."""
 
-    workers: int  # sizes from this one on are not tried
+    workers: int  # this size and larger ones are not tried
     until: datetime
     efficiency: Decimal | None = None
 

@@ -12,7 +12,7 @@ from spotrun.api.meta import ConditionStatus, ReasonText
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One aspect of the job's state; others may have written one whose type is not ours."""
+    """One aspect of the job's state; other programs may have written conditions of their own."""
 
     type: ReasonText
     status: ConditionStatus
@@ -24,7 +24,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """A decision that people can read later; one to change nothing is recorded as well."""
+    """A decision that people can read later; a decision to change nothing is recorded too."""
 
     time: datetime
     what: str

@@ -1,4 +1,4 @@
-"""The training of a job, as decisions carry it: how far it is, what is saved, and its own pace.
+"""The training of a job, as decisions carry it: its progress, its checkpoints, and its pace.
 
 Each field is explained at its name in the CRD.
 """
@@ -13,7 +13,7 @@ from spotrun.money.units import Usd
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The steps of the training, and its end as far as it is foreseen."""
+    """The steps of the training, and its end as far as it is known."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -28,11 +28,11 @@ NO_PROGRESS = Progress()
 
 @dataclass(frozen=True, slots=True)
 class MetricCourse:
-    """The course of a metric that decides about an end; its size does not grow."""
+    """The course of a metric that decides about an end; it has a fixed size."""
 
     metric: str = ""
     best: float | None = None
-    best_step: int | None = None  # of the first value while there is no best
+    best_step: int | None = None  # the step of the first value, until there is a best one
     step: int | None = None  # of the newest value that was judged
     no_better_reports: int = 0
     decided_at: datetime | None = None
@@ -46,14 +46,14 @@ NO_COURSE = MetricCourse()
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """The stage that trains, or begins as soon as a world of this stage is entered."""
+    """The stage that trains, or that begins as soon as a world of this stage is entered."""
 
     name: str
     index: int
     since_step: int
     since: datetime
     course: MetricCourse = NO_COURSE
-    ends_since: datetime | None = None  # its end was decided
+    ends_since: datetime | None = None  # when its end was decided
     why: str | None = None
 
 
@@ -64,12 +64,12 @@ class AcknowledgedCheckpoint:
     name: str
     step: int
     time: datetime
-    orders: int | None = None  # the orders to save that came before it was begun; None: not said
+    orders: int | None = None  # the checkpoint orders given before it began; None: not reported
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCheckpoint:
-    """The newest step that the local tier has whole; it is worth nothing once workers are gone."""
+    """The newest complete step in the local tier; it is lost when the workers are gone."""
 
     step: int
     time: datetime
@@ -77,7 +77,7 @@ class LocalCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SavingPlan:
-    """The interval between saves and the number that is kept, within their budget."""
+    """The interval between saves, and the number of kept checkpoints, within their budget."""
 
     every_seconds: int
     keep: int
@@ -89,7 +89,7 @@ class SavingPlan:
 
 @dataclass(frozen=True, slots=True)
 class BatchChange:
-    """The last change of size of a script without `Run`, and what it means to its batches."""
+    """The last change of size of a script without `Run`, and its effect on the batches."""
 
     time: datetime
     from_workers: int

@@ -1,4 +1,4 @@
-"""The storage format of how far the training is, a part of what `codec.py` reads and writes."""
+"""The storage format of the training's progress, a part of what `codec.py` reads and writes."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ from spotrun.wire import Metric, value_of_text, value_text
 
 
 def read_progress(stored: api.Progress | None) -> Progress:
-    """Read how far the training is."""
+    """Read the progress of the training."""
     if stored is None:
         return NO_PROGRESS
     return Progress(
@@ -41,7 +41,7 @@ def read_progress(stored: api.Progress | None) -> Progress:
 
 
 def write_progress(progress: Progress) -> api.Progress | None:
-    """Write how far the training is; None where nobody reported it."""
+    """Write the progress of the training; None if no worker has reported it."""
     if progress == NO_PROGRESS:
         return None
     return api.Progress.model_construct(
@@ -161,7 +161,7 @@ def write_local_checkpoint(kept: LocalCheckpoint | None) -> StoredLocal | None:
 
 
 def read_saving(stored: StoredPlan | None) -> SavingPlan | None:
-    """Read how often is saved."""
+    """Read how often the job saves."""
     if stored is None:
         return None
     return SavingPlan(
@@ -175,7 +175,7 @@ def read_saving(stored: StoredPlan | None) -> SavingPlan | None:
 
 
 def write_saving(plan: SavingPlan | None) -> StoredPlan | None:
-    """Write how often is saved; None where nobody has to choose that."""
+    """Write how often the job saves; None if the operator does not choose that."""
     if plan is None:
         return None
     return StoredPlan.model_construct(

@@ -1,4 +1,4 @@
-"""The workers of a job, as decisions carry what status says of them: the counts, and the losses.
+"""The workers of a job, as decisions carry their part of the status: counts and losses.
 
 Each field is explained at its name in the CRD.
 """
@@ -17,7 +17,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class WorkerCounts:
-    """The workers there are, as `kubectl get` shows them."""
+    """The numbers of workers, as `kubectl get` shows them."""
 
     summary: str | None = None
     running: int | None = None
@@ -44,10 +44,10 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:
-    """Workers taken away, which is nobody's failure."""
+    """Workers taken away by the platform, which is not a failure."""
 
     count: int = 0
-    lost_steps: int = 0  # that were done again because of them
+    lost_steps: int = 0  # steps that were done again because of them
     last: Interruption | None = None
 
 
@@ -61,6 +61,6 @@ class GivenWay:
 
     to: str
     uid: str
-    workers: int  # it keeps no more; 0: it is suspended
+    workers: int  # the most that it keeps; 0: it is suspended
     since: datetime
-    until: datetime | None = None  # it got its room back then
+    until: datetime | None = None  # when it got its room back

@@ -1,4 +1,4 @@
-"""The storage format of what is said of the workers, a part of what `codec.py` reads and writes."""
+"""The storage format of facts about workers, a part of what `codec.py` reads and writes."""
 
 from spotrun.api import status as api
 from spotrun.api.field_types.text_values import Time
@@ -31,7 +31,7 @@ def read_workers(stored: api.WorkersStatus | None) -> WorkerCounts:
 
 
 def write_workers(counts: WorkerCounts) -> api.WorkersStatus | None:
-    """Write how many workers there are; None where nothing is said of them."""
+    """Write how many workers there are; None where the status does not say it."""
     if counts == NO_COUNTS:
         return None
     allowed = counts.allowed
@@ -70,7 +70,7 @@ def write_interruptions(interruptions: Interruptions) -> api.Interruptions | Non
 
 
 def read_given_way(stored: GivesWay | None) -> GivenWay | None:
-    """Read which room was given to a job of higher priority."""
+    """Read the room that was given to a job of higher priority."""
     if stored is None:
         return None
     return GivenWay(
@@ -83,7 +83,7 @@ def read_given_way(stored: GivesWay | None) -> GivenWay | None:
 
 
 def write_given_way(given: GivenWay | None) -> GivesWay | None:
-    """Write which room was given to a job of higher priority."""
+    """Write the room that was given to a job of higher priority."""
     if given is None:
         return None
     return GivesWay.model_construct(

@@ -104,8 +104,11 @@ def test_amounts_rounded_together_add_up_and_none_is_a_cent_off(amounts: list[in
     ("text", "words"),
     [
         ("--month 2026-13", "'2026-13' is no month, such as 2026-11"),
-        ("--by label=colour", "bills know no 'label=colour': choose one of team, cost-center"),
-        ("--by user", "bills know no 'user'"),
+        (
+            "--by label=colour",
+            "bills have no group 'label=colour': choose one of team, cost-center",
+        ),
+        ("--by user", "bills have no group 'user'"),
     ],
 )
 def test_a_month_or_a_group_that_is_none_is_a_usage_error(

@@ -81,7 +81,7 @@ def screen(**status: Any) -> str:
         (WAITING, "  * WaitingForCapacity: allow more pools or on-demand"),
         (
             {"phase": "Suspended", "reason": "SuspendedByUser", "suspendedBy": ["User"]},
-            "  * SuspendedByUser: `kubectl tjob resume gpt` lets it go on",
+            "  * SuspendedByUser: `kubectl tjob resume gpt` continues it",
         ),
         (
             {"phase": "Failed", "reason": "OOMKilled", "message": "worker 3 was killed"},
@@ -91,7 +91,7 @@ def screen(**status: Any) -> str:
             {"phase": "Succeeded", "reason": "Completed"},
             "  * nothing: it is done. `kubectl tjob cost gpt` has the bill",
         ),
-        ({"phase": "", "reason": ""}, "  * NotSeen: `kubectl tjob doctor` looks whether one runs"),
+        ({"phase": "", "reason": ""}, "  * NotSeen: `kubectl tjob doctor` checks whether one runs"),
     ],
     ids=["it waits", "its user holds it", "it failed", "it is done", "nobody has seen it"],
 )

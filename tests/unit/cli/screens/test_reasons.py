@@ -27,7 +27,7 @@ Why this size?
   Throughput per worker as it was measured: 2 workers 100%, 4 workers 97%, 6 workers 91%.
 
 Why these nodes?
-  The capacity is Mixed: spot comes first, on demand where spot is not to be had.
+  The capacity is Mixed: spot comes first, on demand if no spot is available.
   40m ago, Placed: 2 workers are asked from spot-a10g at $1.92/h.
   The last worker that was taken away (Reclaimed, 41m ago) was 5 on node ip-10-0-3-7.
 
@@ -50,7 +50,7 @@ def test_a_job_that_waits_says_for_what_and_how_to_mend_it() -> None:
     text = "\n".join(why(job, (), LOOK))
     assert text.startswith("Why is it Pending?\n  0 of 2 workers have a node: 0/3 nodes")
     assert "WaitingForCapacity means: no pool has room for the smallest world." in text
-    assert "To mend it: allow more pools or on-demand (placement.capacity: Mixed)" in text
+    assert "To fix it: allow more pools or on-demand (placement.capacity: Mixed)" in text
     assert "PriceUnknown: no price for g5.xlarge in us-east-1a." in text
 
 
@@ -79,7 +79,7 @@ def test_whoever_holds_a_job_there_is_something_to_do_about_it(
 ) -> None:
     status = {"phase": "Suspended", "reason": reason, "message": "held", "suspendedBy": [by]}
     text = " ".join("\n".join(why(shown_job(status=status), (), LOOK)).split())
-    assert f"To mend it: {advice}" in text
+    assert f"To fix it: {advice}" in text
 
 
 def test_a_bill_has_what_was_bought_and_what_was_not() -> None:
@@ -98,8 +98,8 @@ all workers, while they had their nodes                                     38.1
   bought nothing: standstill around losses, restarts and changes of size     1.50     4%
 
 On demand the same steps would have cost $96.40: $58.28 saved (60%).
-Goodput 93%: the share that bought steps which stay.
-A step costs $0.00093, all else included.
+Goodput 93%: the share that bought steps which were kept.
+A step costs $0.00093, all other costs included.
 Expected at the end: $57.10."""
     )
 

@@ -180,7 +180,7 @@ a     gpu     at most 2h  3.50  its annotation karpenter.sh/do-not-disrupt keeps
 b     gpu     15m         3.50  Karpenter removes it after the consolidateAfter of gpu (1h)
 d     own     at most 2h  2.00  not Karpenter's: cluster-autoscaler may remove it, or you do
 
-To have them removed by whoever made them:
+To have them removed by their autoscaler:
     kubectl annotate node a karpenter.sh/do-not-disrupt-"""
     )
     assert [(one["node"], one["usdPerHour"]) for one in as_data(found)][:2] == [
@@ -190,9 +190,7 @@ To have them removed by whoever made them:
 
 
 def test_where_all_is_used_that_is_said() -> None:
-    assert screen([], {"gpu": 3}, LOOK) == [
-        "Each of the 3 nodes holds a pod of somebody, or is new."
-    ]
+    assert screen([], {"gpu": 3}, LOOK) == ["Each of the 3 nodes is used by a workload, or is new."]
 
 
 def test_a_node_of_unknown_price_is_not_free() -> None:

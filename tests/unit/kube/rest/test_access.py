@@ -186,7 +186,7 @@ def test_a_pod_without_its_token_or_its_environment_says_what_is_missing(
     with pytest.raises(AccessError, match="token is empty"):
         asyncio.run(loaded(load))
     pod.unlink()
-    with pytest.raises(AccessError, match=r"its token is gone: .*No such file"):
+    with pytest.raises(AccessError, match=r"token is missing: .*No such file"):
         asyncio.run(loaded(load))
     monkeypatch.delenv("KUBERNETES_SERVICE_PORT")
     with pytest.raises(AccessError, match=r"not run in a pod.*KUBERNETES_SERVICE_PORT"):

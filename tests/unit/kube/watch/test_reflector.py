@@ -132,7 +132,7 @@ def test_an_index_that_raises_is_logged_and_tried_again(caplog: pytest.LogCaptur
     it = Run(transport, rounds=3, indices={"i": index})
     it.run()
     assert it.pauses == [0.1, 0.2, 0.4]
-    assert "following things failed" in caplog.text
+    assert "the reflector of things failed" in caplog.text
 
 
 @pytest.mark.parametrize("answer", [{}, [], page("abc"), page(""), "<html>"])

@@ -66,5 +66,5 @@ def test_what_does_not_fit_is_named() -> None:
 
 @pytest.mark.parametrize("junk", [b"", b"<html>", b"[]", b'{"type":"ADDED"}', b"\xff", b"{"])
 def test_what_is_no_event_breaks_the_stream(junk: bytes) -> None:
-    with pytest.raises(Retryable, match="no object"):
+    with pytest.raises(Retryable, match="not an object"):
         CODEC.event(junk)

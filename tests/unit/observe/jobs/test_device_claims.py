@@ -88,9 +88,9 @@ async def test_exact_numbers_are_counted(requests: list[dict[str, Any]], count: 
     ("requests", "why"),
     [
         ([exactly(allocationMode="All")], "request gpu of ResourceClaimTemplate gpus asks for no"),
-        ([first_of(2, 4)], "takes the first available of unequal numbers"),
-        ([{"name": "gpu"}], "takes the first available of unequal numbers"),
-        ([exactly(), exactly("nic", of="nic")], "which of gpu.nvidia.com, nic are what processes"),
+        ([first_of(2, 4)], "takes the first available of alternatives with different"),
+        ([{"name": "gpu"}], "takes the first available of alternatives with different"),
+        ([exactly(), exactly("nic", of="nic")], "of several classes (gpu.nvidia.com, nic)"),
     ],
 )
 async def test_what_is_no_exact_number_is_not_guessed(
@@ -114,13 +114,13 @@ async def test_several_claims_add_up() -> None:
 async def test_a_claim_for_all_workers_says_nothing_of_each() -> None:
     bench = Bench(exactly(count=2))
     assert await bench.look(THE_ONE) == Devices(2)
-    assert "one for all workers" in (await bench.look(THE_ONE, is_for_several=True)).why_unknown
+    assert "claim for all workers" in (await bench.look(THE_ONE, is_for_several=True)).why_unknown
 
 
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (MISSING, "ResourceClaimTemplate gpus is not there"),
+        (MISSING, "ResourceClaimTemplate gpus does not exist"),
         (NOT_SERVED, "the API server does not serve resource.k8s.io/v1"),
         (Forbidden("not yours"), "ResourceClaimTemplate gpus cannot be read: not yours"),
         (Retryable("away"), "ResourceClaimTemplate gpus cannot be read: away"),

@@ -117,7 +117,7 @@ def test_room_by_which_no_worker_found_a_node_is_given_back_at_once(bench: Bench
     bench.later(SETTLED)
     made = bench.look(LACKS).made
     assert made is not None
-    assert made.words == "the room that jobs of lower priority made was of no use"
+    assert made.words == "the room that jobs of lower priority made did not help: they get it back"
     assert bench.order() is None
 
 
@@ -126,8 +126,8 @@ def test_where_not_even_all_have_room_for_the_gang_nobody_gives_any(bench: Bench
     made = bench.look(LACKS).made
     assert made is not None
     assert made.words == (
-        "2 workers lack nodes. Nobody is preempted for them: even if all 1 jobs of lower priority "
-        "gave all of their nodes, only 1 would find room"
+        "2 workers lack nodes. No job is preempted for them: even if all 1 jobs of lower priority "
+        "gave up all of their nodes, only 1 would find room"
     )
     assert bench.woken == []
     bench.found = [a_candidate("low", 3, 10)]

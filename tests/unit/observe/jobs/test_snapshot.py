@@ -330,8 +330,8 @@ def test_versions_that_come_again_with_other_content_are_read_again() -> None:
     ("status", "words"),
     [
         ({"nextWorkerId": 2_147_483_647}, "2147483647 of the 2147483647 numbers below"),
-        ({"nextWorkerId": 9, "settled": "2-999999999"}, "settled names number 999999999, but"),
-        ({"nextWorkerId": 9, "settled": "+2-3,900000000"}, "settled names number 900000005, but"),
+        ({"nextWorkerId": 9, "settled": "2-999999999"}, "settled names worker id 999999999, but"),
+        ({"nextWorkerId": 9, "settled": "+2-3,900000000"}, "settled names worker id 900000005,"),
         ({"nextWorkerId": 9, "lost": "0-999999999"}, "status.lost names 1000000000 workers"),
         (
             {"nextWorkerId": 9, "world": {**WORLD, "members": "0-999999999"}},
@@ -344,11 +344,11 @@ def test_versions_that_come_again_with_other_content_are_read_again() -> None:
             },
             "status.accumulators.rates names 1000000000 workers",
         ),
-        ({"nextWorkerId": 9, "lost": "3,9"}, "status.lost names number 9, but nextWorkerId is 9"),
-        ({"nextWorkerId": 9, "failed": "12,3"}, "status.failed names number 12, but"),
+        ({"nextWorkerId": 9, "lost": "3,9"}, "status.lost names worker id 9, but nextWorkerId"),
+        ({"nextWorkerId": 9, "failed": "12,3"}, "status.failed names worker id 12, but"),
         (
             {"nextWorkerId": 9, "world": {**WORLD, "members": "0-1", "lateWorkers": "+2,7-8"}},
-            "status.world.lateWorkers names number 17, but",
+            "status.world.lateWorkers names worker id 17, but",
         ),
         (
             {
@@ -362,7 +362,7 @@ def test_versions_that_come_again_with_other_content_are_read_again() -> None:
                 "nextWorkerId": 9,
                 "accumulators": {"rates": [{"workers": "7-10006", "usdPerHour": "1"}]},
             },
-            "status.accumulators.rates names number 10006, but",
+            "status.accumulators.rates names worker id 10006, but",
         ),
     ],
 )

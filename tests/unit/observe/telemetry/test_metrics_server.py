@@ -180,7 +180,7 @@ async def test_who_does_not_answer_for_good_is_asked_rarely_and_that_is_said_onc
     await watch.over(2 * REFUSED_SECONDS, a_mute_job())
     assert len(watch.cluster.asked) == 3
     assert [record.message for record in caplog.records if words in record.message] == [
-        f"jobs whose scripts report no steps cannot be sized: {seen.use_unknown}"
+        f"cannot size jobs whose scripts report no steps: {seen.use_unknown}"
     ]
 
 
@@ -207,7 +207,7 @@ async def test_an_api_that_comes_is_found_and_one_that_goes_away_is_missed() -> 
         pytest.param(
             a_mute_job().with_facts(requests=Resources(gpus=1)), None, "GPUs", id="by default"
         ),
-        pytest.param(a_mute_job(), [a_pod(0), a_pod(1)], "neither limit nor request", id="of none"),
+        pytest.param(a_mute_job(), [a_pod(0), a_pod(1)], "neither a limit nor", id="of none"),
     ],
 )
 async def test_nobody_is_asked_what_would_be_a_share_of_nothing(

@@ -27,7 +27,7 @@ def test_no_more_workers_are_wanted_than_an_hour_may_cost() -> None:
     assert said(status) == (
         True,
         "RateLimited",
-        "$3.50/h allow 3 workers at present prices",
+        "maxUsdPerHour $3.50/h pays for 3 workers at present prices",
     )
 
 

@@ -56,7 +56,7 @@ def test_what_to_set_to_go_on_is_said() -> None:
     message = said(a_limited_job("2.1").decide().status)[2]
     assert message == (
         "$2.00 of $2.10 are spent, and $0.19 are kept for the last checkpoint and the end of the "
-        "workers: to go on, set budget.maxCostUsd above 2.193333333333"
+        "workers: to continue, set budget.maxCostUsd above 2.193333333333"
     )
 
 
@@ -95,7 +95,8 @@ def test_each_level_is_told_once_and_of_several_the_highest() -> None:
     first = job.decide()
     [reported] = first.announcements
     assert (reported.reason, reported.is_warning) == ("BudgetWarning", True)
-    assert reported.message == "80% of the budget is used: $2.00 of $2.40; now $2.00/h is spent"
+    words = "80% of the budget is used: $2.00 of $2.40; the job now costs $2.00/h"
+    assert reported.message == words
     assert said(first.status)[1] == "BudgetWarning"
     assert after(job, first).decide(later(61)).announcements == ()
 

@@ -42,7 +42,7 @@ def test_a_job_that_is_known_to_be_too_dear_gets_no_node_at_all(
     assert (first.status.suspended_by == (SuspendedBy.BUDGET,)) is is_held
     assert any(isinstance(action, Create) for action in first.actions) is not is_held
     if is_held:
-        message = "the fewest workers, 2, cost more than $0.79/h: raise maxUsdPerHour"
+        message = "the smallest world (2 workers) costs over $0.79/h: raise maxUsdPerHour"
         assert said(first.status) == (False, "RateLimited", message)
 
 

@@ -46,7 +46,7 @@ def at_steps(*reported: tuple[int, float], step_seconds: float = 1.0) -> JobBuil
         ),
         pytest.param(
             standing(610.0, 700.0, 702.0),
-            f"{STOOD} 10m10s at step 100: {RANK_0} went on 1m30s longer than the others",
+            f"{STOOD} 10m10s at step 100: {RANK_0} continued 1m30s longer than the others",
             id="one longer than the others",
         ),
         pytest.param(
@@ -71,7 +71,8 @@ def at_steps(*reported: tuple[int, float], step_seconds: float = 1.0) -> JobBuil
         ),
         pytest.param(
             at_steps((40, 700.0), (43, 610.0), (40, 701.0)),
-            f"{STOOD} 10m10s at step 43: {RANK_1} went on to step 43, 1m30s longer than the others",
+            f"{STOOD} 10m10s at step 43: "
+            f"{RANK_1} continued to step 43, 1m30s longer than the others",
             id="one told of more steps",
         ),
         pytest.param(

@@ -133,7 +133,7 @@ def test_the_newest_nodes_are_remembered_each_once() -> None:
 
 def test_it_is_said_with_the_kubelets_words_until_others_have_a_node() -> None:
     job = after_it()
-    words = f"{SAID}; the next one is made at {Time.of(later(10))}, for another node"
+    words = f"{SAID}; its replacement is created at {Time.of(later(10))}, for another node"
     status = job.decide().status
     assert (status.reason, status.message) == ("Training", f"2 workers train; {words}")
     whole = job.with_worker(3).decide().status

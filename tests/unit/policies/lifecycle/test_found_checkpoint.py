@@ -36,7 +36,7 @@ def test_what_was_found_is_acknowledged_and_said_once() -> None:
     status = going_on().decide().status
     assert status.checkpoint == AcknowledgedCheckpoint(name=FOUND, step=9000, time=NOW)
     assert status.world.restore == FOUND
-    assert restores(status) == [f"training goes on from {FOUND}, which was in the job's folder"]
+    assert restores(status) == [f"training continues from {FOUND}, which was in the job's folder"]
     assert (status.progress.step, status.progress.total_steps) == (9000, 10_000)
     assert status.interruptions == NO_INTERRUPTIONS  # no step was lost
     again = replace(going_on(step=9001), status=status).decide().status
@@ -87,8 +87,9 @@ def test_a_training_that_was_complete_already_says_so() -> None:
     status = going_on(completed=True).decide().status
     assert status.phase is Phase.SUCCEEDED
     assert status.message == (
-        f"the training was complete already: it went on from {FOUND}, which was in its folder, and "
-        "had no step left; to train afresh give the job another name, or remove that folder"
+        f"the training was complete already: it continued from {FOUND}, which was in the job's "
+        "folder, and had no step left; to train from the beginning, give the job another name, or "
+        "remove that folder"
     )
 
 

@@ -42,13 +42,13 @@ def test_single_means_the_zone_where_the_others_are() -> None:
     assert set(place.required) == {"near", "far"}
 
 
-TAKES = "$25.20/h of traffic between zones would make it dearer than on-demand"
+TAKES = "$25.20/h of traffic between zones would make it more expensive than on-demand"
 
 
-AFTER_10M = "on-demand is asked for when spot was lacking for 10m (placement.fallbackAfter)"
+AFTER_10M = "the operator uses on-demand after 10m without spot (placement.fallbackAfter)"
 
 
-WAITS_ON = "spot in the zone of the others is waited for, since placement.capacity is Spot"
+WAITS_ON = "the job waits for spot in its own zone, because placement.capacity is Spot"
 
 
 FAR = "spot g5.xlarge b has room at $0.32/h, but"
@@ -57,7 +57,7 @@ FAR = "spot g5.xlarge b has room at $0.32/h, but"
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({}, f"{FAR} {TAKES}: placement.zones Any takes it all the same; {AFTER_10M}"),
+        ({}, f"{FAR} {TAKES}: to use it, set placement.zones to Any; {AFTER_10M}"),
         (
             {"zones": "Single", "fallbackAfter": "2m"},
             f"{FAR} placement.zones is Single; {AFTER_10M.replace('10m', '2m')}",

@@ -47,8 +47,8 @@ def test_where_there_is_none_the_whole_replica_moves(is_late: bool, pool: PoolFa
     what, why = said(job)
     assert what == Reason.REPLICA_MOVED
     assert why == (
-        "us-east-1a has no capacity for 1 of the 2 workers of a replica: all of it moves to spot "
-        "g5.xlarge us-east-1b, since it is not measured what they send to each other"
+        "us-east-1a has no capacity for 1 of the 2 workers of a replica: the whole replica moves "
+        "to spot g5.xlarge us-east-1b, because the traffic between its workers is not measured"
     )
 
 
@@ -56,7 +56,7 @@ def test_with_little_traffic_only_the_missing_worker_comes_from_elsewhere() -> N
     dear = replace(B, usd_per_hour=Decimal("0.5"))
     job = sends(broken(DRY, dear), 0.01)
     assert made(job) == [(1, 2, ("b",))]
-    assert "they come from spot g5.xlarge us-east-1b; to move all costs $" in said(job)[1]
+    assert "new ones come from spot g5.xlarge us-east-1b; a move costs $" in said(job)[1]
     assert made(sends(job, 1)) == [(0, 4, ("b",)), (1, 4, ("b",))]
 
 

@@ -115,7 +115,7 @@ def test_what_is_said_of_hundreds_that_move_is_short() -> None:
     decision = job.decide()
     stated = find(decision.status, ConditionType.CAPACITY_AVAILABLE)
     assert stated is not None
-    assert "all of it moves to" in stated.message
+    assert "the whole replica moves to" in stated.message
     assert len(stated.message) <= MAX_MESSAGE_CHARS
 
 

@@ -120,7 +120,7 @@ def test_a_worker_has_to_fit_on_an_empty_node(facts: dict[str, Any], expected: b
         (
             a_spot_pool(usd=None),
             {"budget": {"maxUsdPerHour": "5"}},
-            "1 pools: their price is unknown, which a budget refuses (budget.unpriced)",
+            "1 pools: their price is unknown, and budget.unpriced is Refuse",
         ),
         (
             a_spot_pool(allocatable=Resources(cpu=Decimal(1), memory=Decimal(1))),
@@ -159,4 +159,5 @@ def test_a_pool_far_from_a_workers_volumes_cannot_take_it(
 
 def test_where_the_volumes_are_is_said() -> None:
     far = replace(a_job(a_spot_pool()), volume_zones=frozenset({"b", "a"}))
-    assert offers(far).why_none == "1 pools: they are not where the volumes of a worker are: a, b"
+    why = "they are not in the zones of the worker's volumes: a, b"
+    assert offers(far).why_none == f"1 pools: {why}"

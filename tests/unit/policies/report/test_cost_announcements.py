@@ -75,7 +75,7 @@ def test_of_a_deleted_job_is_told_what_it_had_cost_by_then() -> None:
     job = training_at(100)
     stored = after(job, job.decide())
     [reported] = cost_of_deleted(stored.snapshot(), NOW + timedelta(minutes=30))
-    words = "the job was deleted: it has cost $3.00 by then, $2.00/h at last"
+    words = "the job was deleted: it had cost $3.00 until then, $2.00/h at last"
     assert (reported.reason, reported.message) == ("Deleted", words)
 
 

@@ -56,7 +56,7 @@ def test_until_the_work_is_known_nobody_knows() -> None:
     assert said(job) == (
         "Unknown",
         "TotalUnknown",
-        "nobody has said yet how many steps there are and how long they take",
+        "no worker has reported yet how many steps there are and how long they take",
     )
 
 

@@ -159,7 +159,7 @@ CHANGES = [
     pytest.param(
         status(suspended_by=(SuspendedBy.USER,)),
         status(),
-        [(Reason.TRAINING, "the job goes on", False)],
+        [(Reason.TRAINING, "the job continues", False)],
         id="its end",
     ),
     pytest.param(

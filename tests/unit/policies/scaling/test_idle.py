@@ -152,7 +152,7 @@ def test_it_says_what_was_found_and_how_to_go_on_in_message_condition_and_event(
     held = job.decide(later(7200)).status
     words = (
         "for 15 min 2 workers have used less than 5% of their GPUs, or of the CPU they request; "
-        "that has lasted for 2h: to go on, set spec.suspend to true, and then to false"
+        "that has lasted for 2h: to continue, set spec.suspend to true, and then to false"
     )
     assert held.message == f"Idle: {words}; 2 workers are still there"
     found = find(held, ConditionType.IDLE)

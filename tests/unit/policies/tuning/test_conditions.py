@@ -23,7 +23,7 @@ def test_a_metric_that_nobody_reports_is_missed_by_the_names_that_are_reported()
     missed = stated(training(600, val_loss=(1, 0.5), acc=(1, 0.1)), METRIC)
     assert missed.status is ConditionStatus.FALSE
     assert "no trial reports loss, they report acc, val_loss" in missed.message
-    assert "report none at all" in stated(training(600), METRIC).message
+    assert "report no metric at all" in stated(training(600), METRIC).message
     assert stated(training(600, loss=(1, 0.5)), METRIC).status is ConditionStatus.TRUE
 
 

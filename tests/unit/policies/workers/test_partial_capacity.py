@@ -128,11 +128,12 @@ def test_it_is_said_how_many_and_when_they_are_asked_for_again() -> None:
     assert status.unused == Unused(count=1, size=0, room=5, retry_at=at)
     assert (status.phase, status.reason) == (Phase.STARTING, "WaitingForCapacity")
     assert status.message == (
-        "the nodes that came were too few to train, and went back; "
-        "more are asked for at 2026-03-02T12:10:00Z"
+        "the nodes that came were too few to train, so unused ones were given back; "
+        "the operator asks for more at 2026-03-02T12:10:00Z"
     )
     assert status.decisions[-1].why == (
-        "0 of 5 workers with a node can train: the others go back, and 8 are asked for again at "
+        "0 of 5 workers with a node can train: the other nodes are given back, "
+        "and 8 workers are asked for again at "
         "2026-03-02T12:10:00Z"
     )
 
@@ -142,7 +143,7 @@ def test_those_who_train_go_on_meanwhile() -> None:
     assert status.phase is Phase.RUNNING
     assert status.message is not None
     assert status.message.startswith(
-        "2 workers train; the nodes that came were more than 2, too few for the next size"
+        "2 workers train; the nodes that came were enough for 2 workers but not for the next size"
     )
     after = of_some_sizes(KEPT).with_status(unused=status.unused).decide()
     assert after.status.workers.allowed is not None

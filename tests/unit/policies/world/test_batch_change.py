@@ -38,11 +38,11 @@ def test_a_change_of_size_is_seen_at_its_first_step(
 
 def test_the_words_name_what_changes() -> None:
     assert batch_change(2, 3, "workers") == (
-        "3 workers train in place of 2: unless the script makes up for it, a step takes 1.5 times "
-        "as many samples (the global batch), an epoch has 0.667 times as many steps, samples come "
-        "in another order, and random numbers are others. Nobody adjusts the learning rate. To "
-        "hold the batch, write workers.min = workers.max, or in workers.sizes the numbers that "
-        "divide it: kubectl tjob doctor"
+        "3 workers train instead of 2: unless the script adapts to this, a step takes 1.5 times "
+        "as many samples (the global batch), an epoch has 0.667 times as many steps, and the order "
+        "of the samples and the random numbers are different. The learning rate is not adjusted. "
+        "To keep the batch, set workers.min = workers.max, or list in workers.sizes the numbers "
+        "that divide it: kubectl tjob doctor"
     )
 
 

@@ -114,7 +114,7 @@ def test_a_choice_of_one_is_none_of_true() -> None:
 
 def test_what_the_gaussian_process_needs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optuna_search, "find_spec", lambda _name: None)
-    with pytest.raises(ValueError, match="GP needs torch and scipy beside the operator"):
+    with pytest.raises(ValueError, match="GP needs torch and scipy, which the operator"):
         asked(Bayesian(3, Sampler.GP), a_history(12))
 
 

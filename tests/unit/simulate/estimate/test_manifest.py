@@ -117,13 +117,13 @@ def test_every_example_of_a_job_is_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "has to hold one TrainingJob, and holds none"),
-        (POOL, "has to hold one TrainingJob, and holds none"),
-        ("just words", "has to hold one TrainingJob, and holds none"),
-        (f"{JOB}---\n{JOB}", "holds 2 of them (gpt, gpt)"),
+        ("", "must contain one TrainingJob, but contains none"),
+        (POOL, "must contain one TrainingJob, but contains none"),
+        ("just words", "must contain one TrainingJob, but contains none"),
+        (f"{JOB}---\n{JOB}", "contains 2 of them (gpt, gpt)"),
         (
             "\n---\n".join(["{kind: TrainingJob, metadata: [gpt]}"] * 2),
-            "holds 2 of them (None, None)",
+            "contains 2 of them (None, None)",
         ),
         (JOB + "status: {cost: {usd: 19.5}}\n", "status.cost.usd: must be of type string"),
         (JOB + 'status: {cost: {usd: "-5"}}\n', "status.cost.usd: must be a decimal number"),
@@ -138,7 +138,7 @@ def test_every_example_of_a_job_is_read(path: Path) -> None:
             "!!python/object/apply:os.system [true]",
             "is not YAML: could not determine a constructor",
         ),
-        ("#" * 4_000_001, "is larger than any object of Kubernetes"),
+        ("#" * 4_000_001, "is larger than any Kubernetes object"),
     ],
 )
 def test_what_is_no_job_is_refused_with_its_file(tmp_path: Path, text: str, complaint: str) -> None:
@@ -153,5 +153,5 @@ def test_what_is_no_job_is_refused_with_its_file(tmp_path: Path, text: str, comp
 def test_bytes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
 
-    with pytest.raises(ValueError, match="is no text"):
+    with pytest.raises(ValueError, match="is not text"):
         read(str(tmp_path / "job.yaml"))

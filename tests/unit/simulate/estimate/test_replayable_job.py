@@ -113,7 +113,11 @@ def test_a_deadline_that_has_passed_leaves_nothing_to_plan() -> None:
 @pytest.mark.parametrize(
     ("deadline", "created", "complaint"),
     [
-        ({"finishBefore": "2999-01-01T00:00:00Z"}, None, "is 8,527,716 h from now, and 1,000,000"),
+        (
+            {"finishBefore": "2999-01-01T00:00:00Z"},
+            None,
+            "is 8,527,716 h from now, but the longest duration is 1,000,000",
+        ),
         ({"finishWithin": "0.1ms"}, None, "the deadline was 0s ago"),
         ({"finishWithin": "10h"}, "2026-03-01T08:00:00", "metadata.creationTimestamp: must be a t"),
         ({"finishWithin": "10h"}, "yesterday", "metadata.creationTimestamp: must be a time with"),
@@ -158,7 +162,7 @@ def test_a_budget_that_is_spent_leaves_nothing_to_plan(spent: str, on_exceeded: 
     budget = {"maxCostUsd": "20", "onExceeded": on_exceeded}
     job = a_job(status={"cost": {"usd": spent}}, budget=budget, checkpoint=PLACE)
 
-    with pytest.raises(ValueError, match=r"of its budget of \$20.00 are spent: there is no money"):
+    with pytest.raises(ValueError, match=r"of its budget of \$20.00 are spent: no money is left"):
         what_is_replayed_of(job)
 
 

@@ -40,12 +40,12 @@ def test_what_is_shipped_is_one_market_for_each_kind_of_node_and_region() -> Non
     ("job", "assumes", "why"),
     [
         pytest.param(a_job(5), False, None, id="as many as all zones had"),
-        pytest.param(a_job(6), False, "no more than 5 nodes at a time", id="more"),
+        pytest.param(a_job(6), False, "at most 5 nodes at a time", id="more"),
         pytest.param(a_job(6), True, None, id="more are believed in"),
         pytest.param(
             a_job(4, placement=Placement(zones=Zones.SINGLE)),
             False,
-            "no more than 3 nodes at a time",
+            "at most 3 nodes at a time",
             id="in one zone",
         ),
         pytest.param(

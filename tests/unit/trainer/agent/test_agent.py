@@ -333,7 +333,9 @@ def test_a_bug_in_a_thread_is_said_and_costs_nothing_else(
     agent = start()
     operator.say(an_answer(World(**{**vars(a_world(1)), "store": "no address"})))
     assert Waiting(
-        lambda: _until(lambda: "unexpected error in the agent; it goes on" in caplog.messages)
+        lambda: _until(
+            lambda: "unexpected error in the agent; the agent continues" in caplog.messages
+        )
     ).result()
     operator.say(an_answer(a_world(2)))
 

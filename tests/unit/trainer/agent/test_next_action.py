@@ -315,7 +315,7 @@ def test_the_log_says_what_another_size_means(
     trained: int, size: int, rank: int, *, is_said: bool
 ) -> None:
     words = batch_words(replace(a_world(5, rank=rank, size=size), trained=trained))
-    assert words.startswith("4 processes train in place of 6: ") is is_said
+    assert words.startswith("4 processes train instead of 6: ") is is_said
     assert bool(words) is is_said
 
 

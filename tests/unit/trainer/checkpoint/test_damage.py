@@ -73,15 +73,15 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a file cut off": (
         cut("rank-1.safetensors", -1),
-        r"rank-1.safetensors is damaged: it has \d+ bytes, where \d+ were written",
+        r"rank-1.safetensors is damaged: it has \d+ bytes, but \d+ were written",
     ),
     "an empty file": (
         lambda folder: os.truncate(folder / "rank-1.safetensors", 0),
-        r"rank-1.safetensors is damaged: it has 0 bytes, where \d+ were written",
+        r"rank-1.safetensors is damaged: it has 0 bytes, but \d+ were written",
     ),
     "a longer file": (
         cut("rank-0.safetensors", 8),
-        r"rank-0.safetensors is damaged: it has \d+ bytes, where \d+ were written",
+        r"rank-0.safetensors is damaged: it has \d+ bytes, but \d+ were written",
     ),
     "a missing file": (
         remove("rank-1.safetensors"),
@@ -109,15 +109,15 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "a directory for a file": (
         directory("rank-0.safetensors"),
-        r"rank-0.safetensors is damaged: is no plain file",
+        r"rank-0.safetensors is damaged: is not a regular file",
     ),
     "no marker": (
         remove("COMPLETE"),
-        rf"COMPLETE is not there: {NAME} was never completed",
+        rf"COMPLETE does not exist: {NAME} was never completed",
     ),
     "half a marker": (
         cut("COMPLETE", -10),
-        r"COMPLETE is damaged: it is no JSON that can be read",
+        r"COMPLETE is damaged: it is not readable JSON",
     ),
     "another hash in the marker": (
         flip("COMPLETE", -10),

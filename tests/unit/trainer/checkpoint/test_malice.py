@@ -67,8 +67,8 @@ def nested(depth: int) -> object:
 MALICE: dict[str, tuple[Edit, str]] = {
     "no tensors": (lambda m: m.pop("tensors"), "it describes no tensors"),
     "tensors in a list": (lambda m: m.update(tensors=[]), r"tensors is a dict, not \[\]"),
-    "another format": (lambda m: m.update(format=2), "its format is 2, and this version reads 1"),
-    "another rank": (lambda m: m.update(rank=1), "it is rank 1's of 2"),
+    "another format": (lambda m: m.update(format=2), "its format is 2, but this version reads 1"),
+    "another rank": (lambda m: m.update(rank=1), "it is the manifest of rank 1 of 2"),
     "a rank that is none": (lambda m: m.update(rank="../../x"), "rank is a number up to 1"),
     "a billion ranks": (lambda m: m.update(size=10**9), "size is a number up to 1000000"),
     "no ranks": (lambda m: m.update(size=0), "rank is a number up to -1"),
@@ -78,7 +78,7 @@ MALICE: dict[str, tuple[Edit, str]] = {
     "a header of 10 GB": (lambda m: m.update(header_bytes=10**10), "header_bytes is a number up"),
     "a header beyond the file": (
         lambda m: m.update(header_bytes=10**7),
-        r"it has \d+ bytes, where \d+ were written and its slices take \d+",
+        r"it has \d+ bytes, but \d+ were written and its slices take \d+",
     ),
     "a hash that is a path": (lambda m: m.update(sha256="../../x"), "a hash has 64 hexadecimal"),
     "slices of nothing": (
@@ -91,33 +91,36 @@ MALICE: dict[str, tuple[Edit, str]] = {
     ),
     "slices beyond the tensor": (
         with_slices(lambda slices: slices.append([slices[0][0], slices[0][2], 10**12])),
-        r"of '.*' there are 1000000000000 elements",
+        r"'.*' have 1000000000000 elements",
     ),
     "slices backwards": (
         with_slices(lambda slices: slices.append(["x", 5, 2])),
         "a slice is a name, a start and a stop",
     ),
-    "missing slices": (with_slices(lambda slices: slices.clear()), "there are 0 elements|hole"),
+    "missing slices": (with_slices(lambda slices: slices.clear()), "have 0 elements|hole"),
     "slices that are none": (lambda m: m.update(slices=[{}]), "a slice is a name, a start and a"),
-    "a tensor of 10 TB": (with_tensor("opt/x", "float64", [10**12]), "of 'opt/x' there are 0 ele"),
+    "a tensor of 10 TB": (with_tensor("opt/x", "float64", [10**12]), "slices of 'opt/x' have 0 e"),
     "a tensor beyond numbers": (
         with_tensor("opt/x", "float64", [2**50, 2**50]),
-        "'opt/x' has no type and shape of a tensor",
+        "'opt/x' does not have the type and shape of a tensor",
     ),
-    "a tensor of 100 dimensions": (with_tensor("x", "float32", [1] * 100), "'x' has no type and"),
-    "a tensor with a negative side": (with_tensor("x", "float32", [-1]), "'x' has no type and sha"),
-    "a tensor of objects": (with_tensor("x", "object", [1]), "'x' has no type and shape of a"),
+    "a tensor of 100 dimensions": (with_tensor("x", "float32", [1] * 100), "'x' does not have"),
+    "a tensor with a negative side": (with_tensor("x", "float32", [-1]), "'x' does not have"),
+    "a tensor of objects": (with_tensor("x", "object", [1]), "'x' does not have the type"),
     "a tensor of another object": (
         with_tensor("elsewhere/x", "float32", [0]),
-        "tensors unknown here: elsewhere/x",
+        "tensors unknown to this script: elsewhere/x",
     ),
-    "an alias of itself": (lambda m: m["aliases"].update(a="a"), "'a' shares the storage of no"),
+    "an alias of itself": (lambda m: m["aliases"].update(a="a"), "'a' is said to share storage"),
     "an alias over a tensor": (
         lambda m: m["aliases"].update({"model/0.weight": "model/1.bias"}),
-        "'model/0.weight' shares the storage of no tensor",
+        "'model/0.weight' is said to share storage",
     ),
-    "values of another object": (lambda m: m["values"].update(x={}), "objects unknown here: x"),
-    "a pickle in the values": (with_value({"$pickle": "gASV"}), "a mark '.pickle' that is not kno"),
+    "values of another object": (
+        lambda m: m["values"].update(x={}),
+        "objects unknown to this script: x",
+    ),
+    "a pickle in the values": (with_value({"$pickle": "gASV"}), "a mark '.pickle' that spotrun do"),
     "a tensor that is not there": (with_value({"$tensor": "x"}), "name a tensor 'x' that it does"),
     "a module as a type": (with_value({"$dtype": "load"}), "a .dtype that is none: load"),
     "values nested deeply": (with_value(nested(400)), "its values are nested too deeply"),
@@ -142,14 +145,14 @@ def test_what_somebody_made_up_is_refused(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("manifest", "reason"),
     [
-        (b"", "it is no JSON that can be read"),
-        (b"[" * 1_000_000, "it is no JSON that can be read: maximum recursion"),
-        (b'{"a":' * 1_000_000, "it is no JSON that can be read: maximum recursion"),
-        (b'{"format":1,"size":' + b"9" * 100_000 + b"}", "it is no JSON that can be read: Exceeds"),
+        (b"", "it is not readable JSON"),
+        (b"[" * 1_000_000, "it is not readable JSON: maximum recursion"),
+        (b'{"a":' * 1_000_000, "it is not readable JSON: maximum recursion"),
+        (b'{"format":1,"size":' + b"9" * 100_000 + b"}", "it is not readable JSON: Exceeds"),
         (b'{"format":1,"size":NaN}', "size is a number up to 1000000, not nan"),
         (b'{"format":1,"size":1e999}', "size is a number up to 1000000, not inf"),
-        (b"[]", "it is no JSON object"),
-        (b"\xff\xfe", "it is no JSON that can be read"),
+        (b"[]", "it is not a JSON object"),
+        (b"\xff\xfe", "it is not readable JSON"),
         (b" " * (17 << 20), "has more than 16 MiB"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -238,7 +241,10 @@ def test_nothing_is_loaded_from_a_checkpoint_that_describes_something_else(tmp_p
     assert Spec("float32", (50, 16)) == before.specs()["model/0.weight"]
     forge(tmp_path / NAME, with_tensor("model/0.weight", "float32", [16, 50]))
 
-    with checkpoints(tmp_path) as opened, pytest.raises(ValueError, match=r"16, 50\] there"):
+    with (
+        checkpoints(tmp_path) as opened,
+        pytest.raises(ValueError, match=r"16, 50\] in the saved state"),
+    ):
         opened.load(NAME, target)
 
     assert same(before, target.flatten())

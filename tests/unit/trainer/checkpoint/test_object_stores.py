@@ -41,7 +41,9 @@ def test_an_address_is_read(text: str) -> None:
     ["s3://", "s3:///a", "s3://bucket/../other", "az://account", "s3://user:secret@bucket/a"],
 )
 def test_what_is_no_place_is_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no place in an object store: write s3://bucket"):
+    with pytest.raises(
+        ValueError, match=r"is not the address of a place in an object store: write s3://bucket"
+    ):
         open_storage(text)
 
 

@@ -52,5 +52,5 @@ def test_the_acknowledged_and_all_newer_ones_stay(
 
 
 def test_at_least_one_is_kept() -> None:
-    with pytest.raises(ValueError, match="at least one checkpoint is kept, not 0"):
+    with pytest.raises(ValueError, match="must be at least 1, not 0"):
         superseded({}, Name(1, 1), 0, 1)

@@ -175,7 +175,8 @@ def test_a_checkpoint_of_something_else_is_refused_before_anything_changes(tmp_p
         pytest.raises(
             ValueError,
             match=rf"{NAME} cannot be loaded: the state does not fit what is tracked: "
-            r"tensors missing there: model/bias, model/weight; tensors unknown here: model/0",
+            r"tensors missing in the saved state: model/bias, model/weight; "
+            r"tensors unknown to this script: model/0",
         ),
     ):
         opened.load(NAME, target)

@@ -152,7 +152,7 @@ def test_a_place_that_cannot_be_written_is_said_once_and_training_goes_on(tmp_pa
 
         with pytest.raises(
             CheckpointError,
-            match=rf"{NAME} could not be written to .*/runs: .*; training goes on without it: "
+            match=rf"{NAME} could not be written to .*/runs: .*; training continues without it: "
             "make the place writable and large enough, or choose another",
         ):
             opened.finished()
@@ -321,7 +321,7 @@ def test_two_trainings_in_one_place_are_told_apart(
 
         assert last.wait(PATIENCE_SECONDS)
         assert _trouble(intruder) == ""
-        assert "completed without what rank 0 wrote here: two" in _trouble(opened)
+        assert "completed without the part that rank 0 wrote here: two" in _trouble(opened)
 
 
 def _trouble(saving: Checkpoints) -> str:
@@ -398,11 +398,11 @@ def test_memory_that_is_not_there_is_said_and_training_goes_on(
         monkeypatch.setattr(saver, "Staging", no_memory)
         begin(opened, small_training().flatten())
 
-        with pytest.raises(CheckpointError, match=r"no host memory for a copy of .* bytes"):
+        with pytest.raises(CheckpointError, match=r"the host has no memory for a copy of .* bytes"):
             opened.finished()
 
 
 @pytest.mark.parametrize("keep", [0, -1])
 def test_at_least_one_is_kept(tmp_path: Path, keep: int) -> None:
-    with pytest.raises(ValueError, match=f"at least one checkpoint is kept, not {keep}"):
+    with pytest.raises(ValueError, match=f"must be at least 1, not {keep}"):
         Checkpoints(tmp_path, keep=keep)

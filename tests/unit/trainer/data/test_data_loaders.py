@@ -116,7 +116,7 @@ def test_a_state_of_a_loader_is_no_place_in_a_run() -> None:
     next(iter(loader))
     again = StatefulDataLoader(Numbers(8), batch_size=2)
     again.load_state_dict(loader.state_dict())
-    with pytest.raises(TypeError, match="a run goes on from its own checkpoint"):
+    with pytest.raises(TypeError, match="a run continues from its own checkpoint"):
         open_source(again, microbatch=1, seed=1)
 
 

@@ -133,7 +133,7 @@ def test_a_one_shot_iterator_can_be_read_once() -> None:
     source = opened(iter(torch.arange(14).view(14, 1)))
 
     assert [*range(12)] == numbers(take(source, step(0)))
-    with pytest.raises(ValueError, match="gave 14 samples and none when it was begun again"):
+    with pytest.raises(ValueError, match="gave 14 samples, but none when it was started again"):
         take(source, step(1))
 
 
@@ -223,14 +223,14 @@ class Saying(Forgetful):
 
 @pytest.mark.parametrize("state", [{"at": (1, 2)}, {1: 2}, {"tensor": torch.zeros(2)}, {1, 2}])
 def test_a_state_that_is_no_json_is_refused(state: object) -> None:
-    with pytest.raises(TypeError, match=r"state_dict\(\) is no JSON"):
+    with pytest.raises(TypeError, match=r"state_dict\(\) is not JSON"):
         take(opened(Saying(state)), step(0))
 
 
 @pytest.mark.parametrize(
     ("dataset", "state", "said"),
     [
-        (Stream(9), {"length": 9, "seed": 1, "shuffle": True}, "a dataset that is no stream"),
+        (Stream(9), {"length": 9, "seed": 1, "shuffle": True}, "a dataset that is not a stream"),
         (Forgetful(9), {"position": 2, "epoch": 0, "state": {"next": 2}}, "no load_state_dict"),
     ],
 )

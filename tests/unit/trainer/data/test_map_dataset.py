@@ -71,7 +71,7 @@ def test_a_dataset_that_changes_its_length_is_refused() -> None:
     take(source)
     dataset.length = 11
 
-    with pytest.raises(ValueError, match="had 10 samples when the training began and has 11 now"):
+    with pytest.raises(ValueError, match="had 10 samples when the training began, but has 11 now"):
         take(source)
 
 

@@ -59,8 +59,8 @@ def test_an_iterable_dataset_is_a_stream_even_if_it_has_a_length() -> None:
 @pytest.mark.parametrize(
     ("dataset", "said"),
     [
-        (OnlyIndexed(), "OnlyIndexed is no dataset: it has neither"),
-        (7, "int is no dataset"),
+        (OnlyIndexed(), "OnlyIndexed is not a dataset: it has neither"),
+        (7, "int is not a dataset"),
     ],
 )
 def test_what_is_no_dataset_is_said(dataset: Any, said: str) -> None:

@@ -88,7 +88,9 @@ def test_under_spotrun_the_world_adds_its_secret_and_what_to_restore() -> None:
 
 @pytest.mark.parametrize("world_number", [6, 8])
 def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(world_number: int) -> None:
-    with pytest.raises(OutdatedWorldError, match=f"for world 7, but there is world {world_number}"):
+    with pytest.raises(
+        OutdatedWorldError, match=f"for world 7, but by now there is world {world_number}"
+    ):
         find_rank_info(SPOTRUN, answer(world_number))
 
 
@@ -96,7 +98,7 @@ def test_a_process_does_not_sit_down_in_a_world_it_was_not_started_for(world_num
     ("changed", "message"),
     [
         ({"RANK": ""}, "RANK is not set, though .* start the script with torchrun"),
-        ({"RANK": "two"}, "RANK is a whole number, not 'two'"),
+        ({"RANK": "two"}, "RANK must be a whole number, not 'two'"),
         ({"RANK": "4"}, "RANK is 4, but there are only 4 ranks"),
         ({"MASTER_PORT": ""}, "MASTER_PORT is not set"),
     ],

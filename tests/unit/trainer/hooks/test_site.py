@@ -76,7 +76,7 @@ def test_an_error_leaves_the_script_alone_and_is_said_once(tmp_path: Path) -> No
     assert (done.returncode, done.stdout) == (0, "done\n")
     lines = done.stderr.splitlines()
     assert len(lines) <= 2  # one for the optimizers, one for the loaders
-    assert "steps are not counted, the script goes on" in lines[0]
+    assert "steps are not counted, the script continues" in lines[0]
 
 
 def test_neither_torch_nor_ours_is_imported_for_a_script_without_it(tmp_path: Path) -> None:

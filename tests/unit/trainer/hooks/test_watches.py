@@ -245,7 +245,7 @@ def test_an_error_of_the_watch_is_said_once_and_ends_it(
     gradient_accumulation(nn.Linear(3, 1))
     assert watch.is_off
     assert len(caplog.records) == 1
-    assert "the script goes on" in caplog.text
+    assert "the script continues" in caplog.text
 
 
 def test_a_watch_that_ends_leaves_no_report_that_stands_still(

@@ -194,7 +194,7 @@ def test_power_cuts_at_random_moments_lose_no_step_of_the_survivor(
 def test_outside_of_a_job_nothing_is_kept_and_the_training_goes_on() -> None:
     ended = run_world(1, _train, 3, {})
     assert values(ended)[0]["step"] == 3
-    assert "the state is not kept in memory, the training goes on without" in ended[0].said
+    assert "the state is not kept in memory, and the training continues without" in ended[0].said
 
 
 def _keep_twice() -> None:
@@ -219,5 +219,8 @@ def test_a_state_of_another_script_is_refused_with_a_way_out() -> None:
     worker = Worker()
     run(worker, total=2)
     (ended,) = run_world(1, _train, 3, {"width": 16}, by_rank=on(worker))
-    assert "model/0.weight is float32[8, 8] there, float32[16, 16] here" in ended.error
+    assert (
+        "model/0.weight is float32[8, 8] in the saved state, float32[16, 16] in this script"
+        in ended.error
+    )
     assert "suspend the job, and resume it" in ended.error

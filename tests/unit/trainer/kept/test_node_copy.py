@@ -53,4 +53,4 @@ def test_without_an_agent_nothing_is_kept(image: Image, caplog: pytest.LogCaptur
     copy = NodeCopy(())
     copy.write(1, image)
     assert not copy.is_there
-    assert "the training goes on without" in caplog.text
+    assert "the training continues without" in caplog.text

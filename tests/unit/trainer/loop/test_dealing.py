@@ -174,6 +174,6 @@ def test_fewer_microbatches_than_copies_stay_as_they_are() -> None:
 
 def test_the_log_has_the_numbers_of_few_copies_and_the_range_of_many() -> None:
     few = described([5, 5, 2], [0.2, 0.0, 0.4])
-    assert few == "5, 5, 2 (time for one, by the fastest: 1.00, not known, 2.00)"
+    assert few == "5, 5, 2 (time for one, relative to the fastest: 1.00, not known, 2.00)"
     many = described([5] * 19 + [2], [0.2] * 19 + [0.5])
-    assert many.startswith("from 2 to 5 each (copy 19 is the slowest: it takes 2.50 times")
+    assert many.startswith("from 2 to 5 each (copy 19 is the slowest: for one it takes 2.50 times")

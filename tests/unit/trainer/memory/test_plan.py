@@ -183,10 +183,10 @@ def test_a_model_larger_than_any_memory_is_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (LOOP.format(extra="print(float(loss))"), "content of a tensor in its step"),
-        ("", "came to its end without run.steps"),
+        (LOOP.format(extra="print(float(loss))"), "its step reads the content of a tensor"),
+        ("", "ended without run.steps"),
         ("raise SystemExit(3)", "ended by itself, with 3"),
-        ("run.mesh", "run.mesh is not there in a plan"),
+        ("run.mesh", "run.mesh does not exist in a plan"),
         ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it; memory may have run out"),
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV ended it"),
     ],

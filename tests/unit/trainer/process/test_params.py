@@ -39,11 +39,11 @@ def test_elsewhere_the_defaults_count(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", {}, "this training has no parameters: SPOTRUN_PARAMS is not set"),
         ("{", {"lr": 0.1}, "SPOTRUN_PARAMS is not JSON"),
-        ("[1]", {"lr": 0.1}, "SPOTRUN_PARAMS is a JSON object"),
-        ('{"lr": [1]}', {}, "SPOTRUN_PARAMS is a JSON object of numbers"),
+        ("[1]", {"lr": 0.1}, "SPOTRUN_PARAMS must be a JSON object"),
+        ('{"lr": [1]}', {}, "SPOTRUN_PARAMS must be a JSON object of numbers"),
         ('{"layers": 2.5}', {"layers": 2}, "layers is 2.5 in this trial, but its default 2 is of"),
-        ('{"layers": true}', {"layers": 2}, "of type int: let both be of one type"),
-        ('{"lr": "0.1"}', {"lr": 0.5}, "of type float: let both be of one type"),
+        ('{"layers": true}', {"layers": 2}, "of type int: give both the same type"),
+        ('{"lr": "0.1"}', {"lr": 0.5}, "of type float: give both the same type"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -18,5 +18,5 @@ def test_a_process_reads_its_stage(text: str | None, expected: Stage | None) -> 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"name": "a", "untilStep": "x"}', "short"])
 def test_what_is_no_stage_is_refused_in_words(text: str) -> None:
-    with pytest.raises(ValueError, match="SPOTRUN_STAGE is a JSON object such as"):
+    with pytest.raises(ValueError, match="SPOTRUN_STAGE must be a JSON object such as"):
         stage_of({"SPOTRUN_STAGE": text})

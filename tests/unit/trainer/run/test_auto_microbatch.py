@@ -317,7 +317,7 @@ def test_fewer_processes_take_larger_microbatches_that_are_not_known_to_be_too_l
     ("options", "said"),
     [
         ({"microbatch": "large"}, 'give a number of samples, or "auto"'),
-        ({"microbatch": "auto", "global_batch": 0}, "from 1 on"),
+        ({"microbatch": "auto", "global_batch": 0}, "at least 1"),
     ],
 )
 def test_what_is_no_size_is_said(made: Made, options: dict[str, Any], said: str) -> None:
@@ -328,7 +328,7 @@ def test_what_is_no_size_is_said(made: Made, options: dict[str, Any], said: str)
 def test_where_bits_are_promised_a_size_is_given() -> None:
     run = Run(deterministic=True)
     run.track(model=run.prepare(nn.Linear(2, 2)))
-    with pytest.raises(ValueError, match="promises the same bits with any of them"):
+    with pytest.raises(ValueError, match="promises the same bits for all of them"):
         run.steps(dataset(), global_batch=4, microbatch="auto")
 
 

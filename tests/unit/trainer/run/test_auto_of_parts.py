@@ -272,7 +272,7 @@ def of_too_few_samples() -> None:
 
 def test_where_it_cannot_be_that_is_said() -> None:
     for ended in run_world(2, in_stages):
-        assert "neither for the stages of a pipeline nor for shards=" in ended.error
+        assert "neither with the stages of a pipeline nor with shards=" in ended.error
     for ended in run_world(2, of_too_few_samples):
         assert "global_batch=5 cannot be divided evenly among the 2 processes" in ended.error
 

@@ -45,7 +45,7 @@ def test_it_goes_on_from_there_with_the_rate_of_its_own_script(tmp_path: Path) -
     env = {"SPOTRUN_CHECKPOINT_FROM": f"{parent}/step-2.g0"}
 
     same = run_alone(train, str(child), 4, 0.1, env=env)
-    assert f"going on from step-2.g0, which was in {parent}" in same.said
+    assert f"continuing from step-2.g0, found in {parent}" in same.said
     done, rate, weight = well(same)
     assert (done, rate) == ([3, 4], 0.1)
     assert torch.equal(weight, well(run_alone(train, str(whole), 4, 0.1))[2])
@@ -68,5 +68,5 @@ def test_what_is_not_there_is_an_error_and_no_beginning_from_scratch(tmp_path: P
         env = {"SPOTRUN_CHECKPOINT_FROM": str(place)}
         ended = run_alone(train, str(tmp_path / "child"), 4, 0.1, env=env)
         assert why in ended.error
-        assert "name one that is there (spec.checkpoint.beginFrom" in ended.error
+        assert "name one that exists (spec.checkpoint.beginFrom" in ended.error
         assert not names(tmp_path / "child")

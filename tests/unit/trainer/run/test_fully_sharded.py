@@ -154,12 +154,12 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
 
 def test_what_cannot_be_is_said() -> None:
     uneven = run_world(2, train_fully_sharded, replace(PLAN, global_batch=18))
-    assert "global_batch be a multiple of microbatch x 2" in uneven[0].error
+    assert "global_batch that is a multiple of microbatch x 2" in uneven[0].error
     for undivided in (shard_one_block, shard_nothing, head_of_its_own):
         refused = run_world(2, undivided)[0].error
         assert "parameters that torch has not divided" in refused, undivided.__name__
     assert "Adafactor computes with whole matrices" in run_world(2, with_adafactor)[0].error
-    with pytest.raises(ValueError, match="adds up a copy's gradients in an order of its own"):
+    with pytest.raises(ValueError, match="adds up a copy's gradients in its own order"):
         Run(parallel=Parallel(shard=2), deterministic=True)
     with pytest.raises(ValueError, match="give one of them"):
         Run(parallel=Parallel(shard=2), shards=2)

@@ -88,7 +88,7 @@ def end_early(run: Run, step: int, count: int) -> None:
 
 def test_a_commit_that_lacks_a_share_is_none() -> None:
     steps, error, _ = run_world(2, train_until_it_breaks, Plan(nuisance=end_early))[1].value
-    assert (steps, error) == (2, "1 of 2 processes took part in a sum")
+    assert (steps, error) == (2, "only 1 of 2 processes took part in a sum")
 
 
 @pytest.mark.parametrize(

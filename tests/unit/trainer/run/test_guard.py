@@ -71,7 +71,7 @@ def ruined(
 @pytest.mark.parametrize(
     ("kind", "why", "norms"),
     [
-        ("no weight", "its losses have a weight of 0 together", {"0.0"}),
+        ("no weight", "the weights of its losses add up to 0", {"0.0"}),
         ("nan", "its loss is nan", {"nan"}),
         ("inf", "its loss is inf", {"nan", "inf"}),
         ("gradient", "the norm of its gradient is nan", {"nan"}),

@@ -269,5 +269,5 @@ def test_an_inner_optimizer_of_other_weights_is_refused(made: Made) -> None:
     step = first_step(run)
     x, _ = next(iter(step))
     step.backward(model(x).sum(), mean_of=len(x))
-    with pytest.raises(ValueError, match="that no tracked one has"):
+    with pytest.raises(ValueError, match="that no tracked optimizer has"):
         step.inner_update(other)

@@ -106,7 +106,7 @@ def test_a_training_goes_on_where_it_ended_at_another_number_of_processes(
     saved = replace(plan, checkpoint=str(tmp_path))
     assert run_world(2, train, replace(saved, total=3))[0].error == ""
     ended = run_world(size, train, replace(saved, total=6))
-    assert "going on from step-3.g0" in ended[0].said
+    assert "continuing from step-3.g0" in ended[0].said
     for one in ended:
         assert whole.digest == one.value.digest
         assert whole.losses[3:] == one.value.losses
@@ -119,8 +119,8 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path) 
     (tmp_path / "step-4.g0/rank-1.safetensors").write_bytes(b"")
     ended = run_world(2, train, plan)
     assert ended[0].error == ""
-    assert "trying the one before" in ended[0].said
-    assert "going on from step-3.g0" in ended[0].said
+    assert "the trainer tries the one before" in ended[0].said
+    assert "continuing from step-3.g0" in ended[0].said
 
 
 def test_only_so_many_checkpoints_are_kept(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_at_sigterm_the_step_is_finished_saved_and_left(
     plan = replace(PLAN, checkpoint=str(tmp_path), nuisance=nuisance)
     ended = run_world(size, train, plan) if size > 1 else [run_alone(train, plan)]
     assert [TERMINATED] * size == [one.exit_code for one in ended]
-    assert "told to end, after step 3; durable is step-3.g0" in ended[0].said
+    assert "told to end, after step 3; the newest durable checkpoint: step-3.g0" in ended[0].said
     assert (tmp_path / "step-3.g0/COMPLETE").exists()
 
 
@@ -169,7 +169,7 @@ def test_a_step_for_which_no_time_is_left_is_dropped(tmp_path: Path) -> None:
     ended = run_alone(train, plan, env={"SPOTRUN_GRACE_SECONDS": "0"})
     assert ended.exit_code == TERMINATED
     assert "step 3 is dropped" in ended.said
-    assert "durable is no checkpoint" in ended.said
+    assert "the newest durable checkpoint: none" in ended.said
 
 
 def be_told_amid_a_long_step_3(run: Run, step: int, count: int) -> None:
@@ -188,7 +188,7 @@ def test_who_is_alone_saves_what_a_step_began_with_for_which_no_time_is_left(
     ended = run_alone(train, replace(saved, nuisance=be_told_amid_a_long_step_3))
     assert ended.exit_code == TERMINATED
     assert "step 3 is dropped" in ended.said
-    assert "durable is step-2.g0" in ended.said
+    assert "the newest durable checkpoint: step-2.g0" in ended.said
     assert whole.digest == run_alone(train, saved).value.digest
 
 
@@ -259,7 +259,7 @@ def test_an_evaluation_is_given_up_at_sigterm(size: int, tmp_path: Path) -> None
         else [run_alone(train_and_evaluate, *arguments)]
     )
     assert [TERMINATED] * size == [one.exit_code for one in ended]
-    assert "told to end, after step 2; durable is step-2.g0" in ended[0].said
+    assert "told to end, after step 2; the newest durable checkpoint: step-2.g0" in ended[0].said
 
 
 def train_where_a_file_is_stale(plan: Plan, times: int) -> Trained:

@@ -73,7 +73,7 @@ def test_a_training_goes_on_from_its_checkpoint_and_not_from_the_weights(
     first = ended_well(train_from, path, checkpoint, 2)
     assert f"2 tensors loaded from {path}" in first.said
     second = ended_well(train_from, path, checkpoint, 4)
-    assert f"{path} is not read: the training goes on from step-2.g0" in second.said
+    assert f"{path} is not read: the training continues from step-2.g0" in second.said
 
     assert not torch.equal(first.value, weight)
     assert torch.equal(second.value, ended_well(train_from, path, None, 4).value)
@@ -81,7 +81,7 @@ def test_a_training_goes_on_from_its_checkpoint_and_not_from_the_weights(
     assert torch.equal(teacher, weight)  # no checkpoint has it
     assert not torch.equal(student, weight)
     lost = run_alone(lose_the_checkpoint, path, checkpoint)
-    assert "run.load read nothing, for step-4.g0 was in" in lost.error
+    assert "run.load read nothing, because step-4.g0 was in" in lost.error
 
 
 def test_what_does_not_fit_names_the_path_and_the_model(
@@ -95,5 +95,5 @@ def test_what_does_not_fit_names_the_path_and_the_model(
 def test_weights_are_loaded_before_the_loop(made: Made, weights: tuple[str, Tensor]) -> None:
     run, model, _ = made
     first_step(run)
-    with pytest.raises(ValueError, match=r"run\.load came after run\.steps"):
+    with pytest.raises(ValueError, match=r"run\.load was called after run\.steps"):
         run.load(model, weights[0])

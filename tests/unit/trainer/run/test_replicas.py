@@ -147,7 +147,7 @@ def test_a_checkpoint_has_all_parts_and_starts_any_number_of_copies(tmp_path: Pa
     for expected, part in zip(undisturbed(PLAN), parts, strict=True):
         assert (expected.digest, expected.losses[4:]) == (part.digest, part.losses)
     refused = run_alone(train_part, replace(plan, shards=1)).error
-    assert "there 2 processes hold a copy of the model together, here 1" in refused
+    assert "2 processes shared a copy of the model when it was saved, now 1" in refused
 
 
 @dataclass(frozen=True)

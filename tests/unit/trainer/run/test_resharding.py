@@ -152,4 +152,4 @@ def test_parts_that_the_script_made_are_read_by_as_many(tmp_path: Path) -> None:
     plan = Sharded(total=2, checkpoint=str(tmp_path))
     shown(run_world(2, train_part, plan), 2)
     refused = run_alone(train_part, replace(plan, shards=1)).error
-    assert "there 2 processes hold a copy of the model together, here 1" in refused
+    assert "2 processes shared a copy of the model when it was saved, now 1" in refused

@@ -44,8 +44,8 @@ class Clock:
     ("global_batch", "microbatch", "message"),
     [
         (10, 4, "global_batch=10 is not a multiple of microbatch=4"),
-        (0, 4, "from 1 on"),
-        (8, 0, "from 1 on"),
+        (0, 4, "at least 1"),
+        (8, 0, "at least 1"),
     ],
 )
 def test_batches_that_cannot_be_dealt_are_refused(
@@ -327,5 +327,5 @@ def test_a_job_may_end_before_its_script_does() -> None:
     assert until_step({}) is None
     ends = [earlier(None, 3), earlier(5, until_step({"SPOTRUN_UNTIL_STEP": "3"})), earlier(2, 3)]
     assert ends == [3, 3, 2]
-    with pytest.raises(ValueError, match="SPOTRUN_UNTIL_STEP is the number of a step, such as"):
+    with pytest.raises(ValueError, match="SPOTRUN_UNTIL_STEP must be the number of a step"):
         until_step({"SPOTRUN_UNTIL_STEP": "soon"})

@@ -150,7 +150,7 @@ def test_each_evaluation_has_its_line_however_quickly_they_follow() -> None:
 
 def test_metrics_that_not_all_batches_have_are_refused() -> None:
     ended = run_alone(forgetful)
-    assert "run.evaluate got other metrics for some batches than for others (odd)" in ended.error
+    assert "got different metrics for some batches than for others (odd)" in ended.error
 
 
 def forgetful() -> None:

@@ -65,7 +65,7 @@ def test_what_was_killed_is_gone_on_with_at_once(tmp_path: Path) -> None:
     second = run_alone(train, plan)
     assert second.error == "", second.said
     assert "is taken over" not in second.said, "it was not waited for a process that has ended"
-    assert f"going on from {newest}" in second.said
+    assert f"continuing from {newest}" in second.said
 
 
 def train_with_quick_claims(plan: Plan) -> Trained:

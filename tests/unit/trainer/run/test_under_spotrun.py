@@ -71,7 +71,9 @@ def test_a_broken_world_is_told_and_the_next_one_waited_for(tmp_path: Path) -> N
         2,
     )
     assert time.monotonic() - began > 0.3
-    assert left.error.startswith("TimeoutError: world 5 broke, and in 0 s no next one came")
+    assert left.error.startswith(
+        "TimeoutError: world 5 broke, and the operator made no next world within 0 s"
+    )
 
 
 def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_the_world_says_where_to_begin(tmp_path: Path) -> None:
     run_under_spotrun(tmp_path, plan)
     plan = replace(plan, nuisance=None, total=3)
     ended = run_under_spotrun(tmp_path, plan, restore="step-2.g5")
-    assert "going on from step-2.g5" in ended[0].said
+    assert "continuing from step-2.g5" in ended[0].said
     assert [len(one.value.losses) for one in ended] == [1, 1]
 
 
@@ -227,7 +229,7 @@ def test_without_a_name_training_goes_on_from_the_newest_that_is_there(tmp_path:
     (place / "step-9.g7/rank-0.json").write_text("{}")
     ended = run_under_spotrun(tmp_path, replace(PLAN, checkpoint=str(place)))
     assert [len(one.value.losses) for one in ended] == [1, 1]
-    assert f"going on from step-3.g0, which was in {place}" in ended[0].said
+    assert f"continuing from step-3.g0, found in {place}" in ended[0].said
     for rank in range(2):
         progress = read_progress(tmp_path / f"worker-{rank}")
         assert (progress.restored, progress.checkpoint) == ("step-3.g0", "step-4.g5")

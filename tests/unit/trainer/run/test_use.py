@@ -142,7 +142,7 @@ def test_all_begin_with_the_weights_of_rank_0() -> None:
 
 def test_processes_that_build_different_models_are_told_so() -> None:
     for ended in run_world(2, weights_of_rank, False):
-        assert "the processes track different things" in ended.error
+        assert "the processes track different objects" in ended.error
 
 
 def diverge(deterministic: bool) -> None:

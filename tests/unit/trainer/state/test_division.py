@@ -142,7 +142,7 @@ def test_of_several_cuts_with_a_factor_the_innermost_is_first() -> None:
 
 
 def test_another_factor_than_the_mesh_has_is_refused() -> None:
-    with pytest.raises(ValueError, match="cut after 3 other parts, where its mesh makes 2"):
+    with pytest.raises(ValueError, match="cut after 3 other parts, but its mesh makes 2"):
         box_of((7,), [Cut([0, 3], 0, 3), Cut(0, 0, 2)])
 
 
@@ -162,6 +162,7 @@ def refused_in_a_mesh() -> str:
 
 def test_a_tensor_that_is_held_otherwise_is_refused() -> None:
     refused = run_alone(refused_in_a_mesh).value
-    assert "has [3, 4] in this process, where FSDP2 and tensor parallelism would leave [3, 2]" in (
-        refused
+    words = (
+        "has the part [3, 4] in this process, but FSDP2 and tensor parallelism would leave [3, 2]"
     )
+    assert words in refused

@@ -170,13 +170,13 @@ def test_a_tree_that_contains_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ({"$pickle": "gASV"}, "has a mark '\\$pickle' that is not known here"),
-        ({"$eval": "1"}, "have a mark '\\$eval' that is not known here"),
+        ({"$pickle": "gASV"}, "has a mark '\\$pickle' that spotrun does not know"),
+        ({"$eval": "1"}, "have a mark '\\$eval' that spotrun does not know"),
         ({"$tensor": "there"}, "name a tensor 'there' that it does not have"),
         ({"$tensor": ["here"]}, "name a tensor "),
-        ({"$dict": [[1]]}, "have a \\$dict that is no list of pairs"),
+        ({"$dict": [[1]]}, "have a \\$dict that is not a list of pairs"),
         ({"$dict": [[[], 1]]}, "have a \\$dict that is none"),
-        ({"$dict": 3}, "have a \\$dict that is no list of pairs"),
+        ({"$dict": 3}, "have a \\$dict that is not a list of pairs"),
         ({"$dtype": "load"}, "have a \\$dtype that is none: load"),
         ({"$dtype": {"$dtype": "int8"}}, "have a \\$dtype that is none"),
         ({"$device": "evil"}, "have a \\$device that is none: evil"),

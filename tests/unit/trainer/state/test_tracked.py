@@ -233,7 +233,9 @@ def test_an_object_is_tracked_once() -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "1"])
 def test_a_name_is_a_word(name: str) -> None:
-    with pytest.raises(ValueError, match="cannot name what is tracked: use a word like `model`"):
+    with pytest.raises(
+        ValueError, match="cannot be the name of a tracked object: use a word like `model`"
+    ):
         Tracked().add(name, network())
 
 
@@ -266,31 +268,31 @@ def test_tensors_of_kinds_that_are_not_saved_yet_are_named() -> None:
         pytest.param(
             nn.Linear(2, 2),
             nn.Linear(2, 2, bias=False),
-            "tensors unknown here: model/bias",
+            "tensors unknown to this script: model/bias",
             id="bias",
         ),
         pytest.param(
             nn.Linear(2, 2, bias=False),
             nn.Linear(2, 2),
-            "tensors missing there: model/bias",
+            "tensors missing in the saved state: model/bias",
             id="none",
         ),
         pytest.param(
             nn.Linear(2, 3, bias=False),
             nn.Linear(3, 3, bias=False),
-            r"model/weight is float32\[3, 2\] there, float32\[3, 3\] here",
+            r"model/weight is float32\[3, 2\] in the saved state, float32\[3, 3\] in this script",
             id="shape",
         ),
         pytest.param(
             nn.Linear(2, 2, bias=False, dtype=torch.float64),
             nn.Linear(2, 2, bias=False),
-            r"model/weight is float64\[2, 2\] there, float32\[2, 2\] here",
+            r"model/weight is float64\[2, 2\] in the saved state, float32\[2, 2\] in this script",
             id="type",
         ),
         pytest.param(
             nn.Sequential(*(nn.Linear(1, 1) for _ in range(3))),
             nn.Sequential(),
-            "unknown here: model/0.bias, model/0.weight, model/1.bias and 3 more",
+            "unknown to this script: model/0.bias, model/0.weight, model/1.bias and 3 more",
             id="many",
         ),
     ],
@@ -311,7 +313,8 @@ def test_objects_that_are_missing_or_new_are_named() -> None:
     flat = tracked(model=network(), ema=network()).flatten()
 
     with pytest.raises(
-        ValueError, match=r"objects missing there: schedule; objects unknown here: ema"
+        ValueError,
+        match=r"objects missing in the saved state: schedule; objects unknown to .*: ema",
     ):
         tracked(model=network(), schedule=Held()).landing(flat.specs(), flat.values)
 
@@ -337,5 +340,7 @@ def test_an_optimizer_with_state_of_another_shape_is_refused() -> None:
 
     flat = stepped(2, 3).flatten()
 
-    with pytest.raises(ValueError, match=r"opt/state/0/momentum_buffer is float32\[2\] there"):
+    with pytest.raises(
+        ValueError, match=r"opt/state/0/momentum_buffer is float32\[2\] in the saved state"
+    ):
         stepped(3, 2).landing(flat.specs(), flat.values)

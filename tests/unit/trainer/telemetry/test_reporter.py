@@ -160,7 +160,10 @@ def test_a_full_disk_ends_no_training_and_is_said_once(
         for step in range(1, 5):
             reporter.update(world_number=step, step=step)
         assert [record.message for record in caplog.records] == [
-            "progress cannot be reported; the training goes on: [Errno 28] No space left on device"
+            (
+                "progress cannot be reported; the training continues: "
+                "[Errno 28] No space left on device"
+            )
         ]
         room = True
         reporter.update(world_number=5)

@@ -179,7 +179,7 @@ def test_no_torch_is_needed_to_leave_marks_or_read_them() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nowhere.jsonl", "this is no trace: [Errno 2] No such file"),
+        ("nowhere.jsonl", "this is not a trace: [Errno 2] No such file"),
         ("other.jsonl", "other.jsonl:1:"),
     ],
 )
@@ -194,4 +194,4 @@ def test_what_cannot_be_read_is_said(
 
 def test_without_a_file_it_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "which files?" in capsys.readouterr().err
+    assert "name the files of a trace" in capsys.readouterr().err

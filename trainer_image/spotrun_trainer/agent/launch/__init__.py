@@ -1,1 +1,1 @@
-"""The start of a worker in an image that need not hold this package: the operator brings it."""
+"""The start of a worker whose image need not contain this package: an init container copies it."""

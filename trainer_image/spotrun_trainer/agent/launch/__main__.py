@@ -1,4 +1,4 @@
-"""`start.sh` runs this as a file: it makes the brought package known, and hands over to it."""
+"""`start.sh` runs this file: it puts the copied package first in the import path, and starts it."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ ROOT = HERE.parents[3]
 
 
 def put_first(root: Path) -> None:
-    """Have this process and all that it starts find the brought package before any other."""
+    """Let this process and all that it starts find the copied package before any other."""
     if sys.path and Path(sys.path[0]) == HERE.parent:
         del sys.path[0]  # this folder, which Python has put there
     sys.path.insert(0, str(root))

@@ -7,7 +7,7 @@ from spotrun_trainer.agent.launch.package import bring
 
 
 def main() -> None:
-    """Bring the package into the folder that the command names."""
+    """Copy the package into the folder that the command names."""
     (folder,) = sys.argv[1:]
     try:
         brought = bring(Path(folder))

@@ -1,4 +1,4 @@
-"""The image's torch, looked at without an import: that takes seconds. Pure but for small files."""
+"""The version of the image's torch, found without an import, which takes seconds."""
 
 import re
 from importlib.metadata import distributions
@@ -11,7 +11,7 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
 def torch_version() -> str | None:
-    """Return the version of torch in this Python; None without one, "unknown" if it is not said."""
+    """Return the version of torch in this Python; None without torch; it may be "unknown"."""
     spec = find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -25,20 +25,20 @@ def torch_version() -> str | None:
 def why_unusable(torch: str | None, python: str) -> str | None:
     """Return why nothing can train with this torch, and what to do; None if it is new enough.
 
-    A version that cannot be read is given the chance: torchrun will say what is wrong with it.
+    A version that cannot be parsed is accepted: torchrun will say what is wrong with it.
     """
     oldest = ".".join(map(str, OLDEST_TORCH))
     if torch is None:
         return (
             f"the image's Python ({python}) has no torch: install torch {oldest} or newer for it, "
-            "or put the Python that has one first into PATH"
+            "or put a Python that has torch first in PATH"
         )
     numbers = _NUMBERS.match(torch)
     if numbers is None or (int(numbers[1]), int(numbers[2])) >= OLDEST_TORCH:
         return None
     return (
-        f"the image has torch {torch}, and {oldest} is the oldest that spotrun trains with: "
-        "use an image with a newer one"
+        f"the image has torch {torch}, but spotrun needs torch {oldest} or newer: "
+        "use an image with a newer torch"
     )
 
 

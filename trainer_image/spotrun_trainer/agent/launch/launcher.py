@@ -1,7 +1,7 @@
-"""The launcher: it looks whether the image can train, and becomes torchrun.
+"""The launcher: it checks whether the image can train, and then becomes torchrun.
 
-What an image lacks is said in one sentence, in the log and in the worker's last words, by which the
-operator ends the job.
+If the image lacks something, one sentence in the log and in the worker's last words says what, and
+the operator ends the job for this reason.
 """
 
 import os
@@ -23,7 +23,11 @@ def main(root: Path) -> None:
     try:
         package = verify(root)
     except TornError as error:
-        _end(Ending.FAILED, TORN_EXIT_CODE, f"spotrun did not arrive in the worker: {error}")
+        _end(
+            Ending.FAILED,
+            TORN_EXIT_CODE,
+            f"spotrun was not copied completely into the worker: {error}",
+        )
     torch, python = torch_version(), f"{sys.version.split()[0]}, {sys.executable}"
     if (why := why_unusable(torch, python)) is not None:
         _end(Ending.UNUSABLE, UNUSABLE_EXIT_CODE, why)
@@ -35,10 +39,10 @@ def main(root: Path) -> None:
 
         torchrun = load(sys.argv[1:])
     except (ImportError, OSError) as error:
-        # Also where a node lacks the driver's libraries: elsewhere the same image may train.
+        # Also raised where a node lacks the driver's libraries: on other nodes the image may train.
         why = f"the image's torch {torch} cannot be imported by its Python ({python}): {error}"
         _end(Ending.FAILED, BROKEN_TORCH_EXIT_CODE, why)
-    sys.argv[0] = "torchrun"  # in what argparse and the processes' titles say
+    sys.argv[0] = "torchrun"  # the name in argparse's messages and in process titles
     torchrun(sys.argv[1:])
 
 

@@ -1,4 +1,4 @@
-"""The brought package: its files, and a list of their checksums that shows whether all arrived."""
+"""The copied package: its files, and a list of their checksums that shows whether all are there."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _NAME = "spotrun"
 
 
 class TornError(Exception):
-    """The folder does not hold what was to be brought; it says what is wrong."""
+    """The folder does not contain the whole package; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def verify(folder: Path) -> Package:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TornError(f"the copy in {folder} is not complete: {error}") from error
     if wrong:
-        raise TornError(f"{len(wrong)} files in {folder} are not as copied, such as {wrong[0]}")
+        raise TornError(
+            f"{len(wrong)} files in {folder} are missing or have changed, such as {wrong[0]}"
+        )
     return package
 
 
@@ -67,7 +69,7 @@ def _files_here() -> dict[str, bytes]:
 
 
 def _metadata() -> dict[str, bytes]:
-    """Return the files by which Python knows the package, and torchrun its rendezvous."""
+    """Return the files by which Python finds the package, and torchrun its rendezvous."""
     version = distribution(_NAME).version
     handlers = distribution(_NAME).entry_points.select(group=HANDLERS)
     lines = [f"[{HANDLERS}]", *(f"{one.name} = {one.value}" for one in handlers)]

@@ -1,4 +1,4 @@
-"""torchrun, in this process: what a worker's script imports is imported meanwhile."""
+"""torchrun in this process; another one imports meanwhile what the worker's script imports."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from spotrun_trainer.agent.processes.warm.early import begin_early, runs_one_scr
 def main() -> None:
     """Run torchrun with this process's arguments, as its own command does."""
     torchrun = load(sys.argv[1:])
-    sys.argv[0] = "torchrun"  # in what argparse and the processes' titles say
+    sys.argv[0] = "torchrun"  # the name in argparse's messages and in process titles
     torchrun(sys.argv[1:])
 
 

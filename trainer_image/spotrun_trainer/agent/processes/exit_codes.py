@@ -35,8 +35,9 @@ def watch_failures(
 
     `oom_kills` counts the processes that the kernel has killed for memory, if that is known.
 
-    torchrun says so only in its log and, once restarts are used up, at its end. If a version of
-    torch differs from what is expected here, a failure is still reported, without its code.
+    torchrun reports a failure only in its log and, once restarts are used up, at its end. If a
+    version of torch differs from what is expected here, a failure is still reported, without its
+    code.
     """
     original = LocalElasticAgent._monitor_workers  # noqa: SLF001 - there is no other way
     killed = oom_kills()
@@ -65,9 +66,9 @@ def watch_failures(
 
 
 def watch_success(is_the_end: Callable[[], bool]) -> None:
-    """Ask, from now on, whether the end of all training processes was the last one.
+    """Ask, from now on, whether processes that have all ended well were the last ones.
 
-    They may have ended well because those of a peer got SIGTERM: then they are needed again.
+    They may have ended because the processes of a peer got SIGTERM: then they are needed again.
     """
     original = LocalElasticAgent._monitor_workers  # noqa: SLF001 - there is no other way
 
@@ -99,7 +100,7 @@ class Death:
 
     @functools.cached_property
     def words(self) -> str:
-        """The message for people."""
+        """The message for users."""
         code = self.failure.exitcode
         if code < 0:
             name = signal.Signals(-code).name
@@ -137,7 +138,7 @@ def _tail(handlers: Mapping[int, Any], failure: ProcessFailure) -> str | None:
 
 
 def _first(deaths: Iterable[Death], failed: set[int]) -> Death:
-    """Return the cause: a failure from before the others were killed, and not of their peer."""
+    """Return the cause: a failure before the others that does not follow from a peer's."""
 
     def order(one: Death) -> tuple[bool, bool, int]:
         failure = one.failure

@@ -1,4 +1,4 @@
-"""The cause of an end in words: what a process printed last, and who only noticed a peer's end."""
+"""The cause of a process's end: its last output, and whether it only noticed a peer's end."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import PurePath
 
 MOST_CHARACTERS = 600
-"""A message on the wire has 1,024, and names the rank and how it ended as well."""
+"""A message on the wire may have 1,024, and also says which rank ended and how."""
 _LAST_LINES = 3
 _MOST_FRAMES = 3
 _NEAR_THE_END = 12  # lines; a traceback farther up was caught
@@ -36,8 +36,8 @@ _NEVER_MET = re.compile(r"trying to connect", re.IGNORECASE)
 def follows_from_a_peer(message: str) -> bool:
     """Whether a failure is that of a process that noticed the end or the silence of a peer.
 
-    Both a word for a group of processes and one for a lost connection are in it: a download may
-    lose its connection, too. Who never reached an address has met no peer.
+    The message must have a word for a group of processes and one for a lost connection, because a
+    download may lose its connection, too. A process that never reached an address met no peer.
     """
     has_met = not _NEVER_MET.search(message)
     return bool(has_met and _OF_A_GROUP.search(message) and _OF_A_PEER.search(message))
@@ -54,7 +54,7 @@ def _lines(output: str) -> Iterable[str]:
 
 
 def _fatal(lines: Sequence[str]) -> str:
-    """Return what faulthandler printed: what befell the process, and where its thread was."""
+    """Return what faulthandler printed: what happened to the process, and where its thread was."""
     at = _last(lines, _FATAL)
     if at is None:
         return ""
@@ -87,7 +87,7 @@ def _last_words(lines: Sequence[str]) -> str:
 def _places(frames: Iterable[str]) -> str:
     """Return frames, the innermost first, as `train.py:3 in step < train.py:9 in main`.
 
-    Of the frames of libraries only the innermost.
+    Of the frames in libraries only the innermost is shown.
     """
     found = [at for frame in frames if (at := _FRAME.match(frame))]
     shown = [at for n, at in enumerate(found) if n == 0 or not _OF_A_LIBRARY.search(at["file"])]

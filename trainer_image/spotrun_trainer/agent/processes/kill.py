@@ -11,14 +11,14 @@ from spotrun_trainer.agent.processes.sessions import Process, families, is_there
 def kill_sessions(but: Container[int] = (), *, also: frozenset[Process] = frozenset()) -> None:
     """Kill this worker's training processes with everything that they have started.
 
-    `but` has the processes to spare, which do not train yet; `also` has others to kill, which they
-    started before they ended.
+    `but` has the processes to spare, which do not train yet; `also` has others to kill, which the
+    training processes started before they ended.
 
-    torchrun would send SIGTERM and wait for 30 s, whatever --shutdown-timeout says (2.15:
+    torchrun would send SIGTERM and wait for 30 s, regardless of --shutdown-timeout (2.15:
     `LocalElasticAgent._stop_workers`).
     """
     sessions = set(leaders(but))
-    # Before a kill, which cuts the tie between a process and one in a session of its own.
+    # Found before the kill: after it nothing links a process to a child in another session.
     found = families(sessions) | {process for process in also if is_there(process)}
     for leader in sessions:
         with suppress(ProcessLookupError):

@@ -15,7 +15,7 @@ VARIABLE = "SPOTRUN_NOTICE_SIGNAL"
 
 
 class NoticeSignal:
-    """Sends it once for each notice and process, to those that have a handler for it."""
+    """Sends the signal once for each notice to each process that has a handler for it."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class NoticeSignal:
         self._told = set[int]()
 
     def look(self, notice: Notice | None) -> None:
-        """Tell the processes that have not been told of this notice yet; to be called often."""
+        """Send it to the processes that have not got it for this notice; must be called often."""
         if self._number is None:
             return
         if notice is None:
@@ -46,10 +46,10 @@ class NoticeSignal:
                 self._told.add(pid)
 
     def _is_known(self, notice: Notice) -> bool:
-        """Whether this is the last notice again, even if its end is later now.
+        """Whether this is the same notice as the last one, even if its end is later now.
 
-        Where a cloud tells no end, an operator that has just started counts from when it sees the
-        notice itself.
+        If the cloud names no end, an operator that has just started counts from the moment at which
+        it sees the notice.
         """
         known = self._notice
         if known is None or self._is_withdrawn:
@@ -58,12 +58,14 @@ class NoticeSignal:
 
 
 def signal_asked_for(environment: Mapping[str, str]) -> signal.Signals | None:
-    """Return the signal that the environment names; None if it names none that there is."""
+    """Return the signal that the environment names; None if it names no existing one."""
     name = environment.get(VARIABLE, "")
     if not name:
         return None
     try:
         return signal.Signals[name]
     except KeyError:
-        log.warning("%s is no signal: scripts get none on a notice (%s)", name, VARIABLE)
+        log.warning(
+            "%s is not the name of a signal, so scripts get none on a notice (%s)", name, VARIABLE
+        )
         return None

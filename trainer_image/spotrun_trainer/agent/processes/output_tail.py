@@ -1,7 +1,7 @@
 """The end of what training processes print, kept for the message of their failure.
 
-Their output goes through a pipe to the agent, which hands it on as it comes. Where torchrun's
-options redirect it into files, the ends of these are read.
+Their output goes through a pipe to the agent, which passes it on at once. If torchrun's options
+redirect it into files, the ends of these are read.
 """
 
 import atexit
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 VARIABLE = "SPOTRUN_KEEP_OUTPUT"
 KEPT_BYTES = 1 << 15
 LAST_SECONDS = 0.5
-"""All output of a process that has ended is in the pipe already; but others may hold it open."""
+"""All output of an ended process is in the pipe already, but others may hold the pipe open."""
 FLUSH_SECONDS = 5.0
 """An agent that ends waits this long for output on its way, and for processes that hold the pipe
 open."""
@@ -38,11 +38,11 @@ class OutputTail:
     def __init__(self) -> None:
         self._kept = bytearray()
         self._files: list[Path] = []  # where torchrun redirects it to
-        self._targets: dict[int, int] = {}  # a pipe's end, and where that is handed on to
+        self._targets: dict[int, int] = {}  # a pipe's end, and where its output is passed on to
         self._is_over = threading.Event()
 
     def text(self) -> str:
-        """Return what was printed last; waits a moment for what is on its way."""
+        """Return what was printed last; waits a moment for output that is on its way."""
         if self._targets:
             self._is_over.wait(LAST_SECONDS)
         return (bytes(self._kept) + b"".join(map(_end_of, self._files)))[-KEPT_BYTES:].decode(
@@ -50,18 +50,18 @@ class OutputTail:
         )
 
     def redirect(self, file: IO[Any] | None, usual: int) -> IO[Any] | None:
-        """Return the file that a process shall print into; None: the usual one."""
+        """Return the file that a process must print into; None: the usual one."""
         if file is not None:
             self._files.append(Path(file.name))
             return None
-        if os.isatty(usual):  # a terminal is what the script shall see
+        if os.isatty(usual):  # the script must see a terminal
             return None
         ours, theirs = os.pipe()
         self._targets[ours] = usual
         return os.fdopen(theirs, "wb", buffering=0)
 
     def begin(self) -> None:
-        """Hand on all output from now on."""
+        """Pass on all output from now on."""
         if not self._targets:
             self._is_over.set()
             return
@@ -69,7 +69,7 @@ class OutputTail:
         threading.Thread(target=self._hand_on, name="spotrun-output", daemon=True).start()
 
     def flush(self, seconds: float) -> None:
-        """Wait until all is handed on, so that an end of this process cuts nothing off."""
+        """Wait until all output is passed on, so that none is lost when this process ends."""
         self._is_over.wait(seconds)
 
     def _hand_on(self) -> None:
@@ -95,7 +95,7 @@ class OutputTail:
 
 
 _TAILS: WeakKeyDictionary[SubprocessHandler, OutputTail] = WeakKeyDictionary()
-_HANDED_ON: set[OutputTail] = set()  # until all is; torchrun may have forgotten the process by then
+_HANDED_ON: set[OutputTail] = set()  # until all is passed on; torchrun may have dropped the process
 
 
 def tail_of(handler: SubprocessHandler) -> str | None:
@@ -139,7 +139,7 @@ def _flush() -> None:
 
 
 def _write(target: int, part: bytes) -> None:
-    """Write all of it; where nobody reads any more, the script still goes on."""
+    """Write all of it; if no process reads it any more, the script continues all the same."""
     rest = memoryview(part)
     while rest:
         try:

@@ -1,6 +1,6 @@
 """The sessions of this worker's training processes, read from /proc.
 
-torchrun starts each process as the leader of a session, with all that it starts in turn.
+torchrun starts each process as the leader of a session, which its children belong to as well.
 """
 
 import os
@@ -21,7 +21,7 @@ _ENDS_BY_ITSELF = "torch_shm_manag"  # removes its clients' shared memory once t
 
 @dataclass(frozen=True)
 class Process:
-    """A process; its start time tells it from a later one with its number."""
+    """A process; its start time distinguishes it from a later one with the same number."""
 
     pid: int
     group: int
@@ -38,7 +38,7 @@ def leaders(but: Container[int] = ()) -> Iterator[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, be it a zombie."""
+    """Whether a process has ended; a zombie has."""
     fields = _stat(pid)
     return fields is None or fields[_STATE] in {"Z", "X"}
 
@@ -64,7 +64,7 @@ def handles(pid: int, number: signal.Signals) -> bool:
 
 
 def is_there(process: Process) -> bool:
-    """Whether a process is still there, and no other one under its number."""
+    """Whether this process still exists, and not another one under its number."""
     fields = _stat(process.pid)
     return fields is not None and fields[_START] == process.start
 
@@ -114,7 +114,7 @@ def _written(pid: int, number: int) -> int | None:
 
 
 def _numbers(folder: Path) -> list[int]:
-    with suppress(OSError):  # a process that has just ended, or somebody else's
+    with suppress(OSError):  # a process that has just ended, or of another user
         return [int(name) for name in os.listdir(folder) if name.isdigit()]  # noqa: PTH208 - names only
     return []
 

@@ -32,7 +32,7 @@ class SharedMemory:
 
 
 def measure(folder: str = FOLDER) -> SharedMemory | None:
-    """Return how much is used now; None where there is none."""
+    """Return how much is used now; None if there is no shared memory."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -42,7 +42,7 @@ def measure(folder: str = FOLDER) -> SharedMemory | None:
 
 
 def advice(said: str, output: str, memory: SharedMemory | None) -> str:
-    """Say what to do if a process ended since shared memory ran out; empty if it did not.
+    """Say what to do if a process ended because shared memory ran out; empty for other causes.
 
     said     what is known of its end
     output   what it and its loader's workers printed last

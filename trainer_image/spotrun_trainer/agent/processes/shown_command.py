@@ -1,9 +1,9 @@
-"""The command in `ps`, and /proc/PID/environ, of a process that was begun before it was known.
+"""The command in `ps`, and /proc/PID/environ, of a process begun before its command was known.
 
 The kernel shows the memory in which it put arguments and environment at the start. A process may
 name other memory of its own, without a capability, where the kernel can checkpoint processes
 (CONFIG_CHECKPOINT_RESTORE, as distributions set it). Elsewhere the arguments are written over the
-old ones, as far as there is room, and the environment is left alone.
+old ones, as far as there is room, and the environment is not changed.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _NO_FILE = 0xFFFFFFFF
 _BEFORE_ARGUMENTS = (26, 27, 45, 46, 47)  # numbers in proc_pid_stat(5): code, data, start of heap
 _STACK, _ARGUMENTS, _END_OF_ARGUMENTS = 28, 48, 49
 _shown: list[ctypes.Array[ctypes.c_char]] = []
-"""The kernel reads this memory whenever somebody looks."""
+"""The kernel reads this memory whenever a program reads these files."""
 
 
 class _Map(ctypes.Structure):
@@ -36,18 +36,18 @@ class _Map(ctypes.Structure):
 
 
 def show(command: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Show this process with another command and environment; if that cannot be, leave it."""
+    """Show this process with another command and environment, where the kernel allows it."""
     with suppress(OSError, AttributeError, ValueError, IndexError):  # no Linux, or no such /proc
         arguments = _joined(command)
         variables = _joined(f"{name}={value}" for name, value in environment.items())
-        # The end of the heap is told along with it, and no other thread may move that meanwhile.
+        # The call also names the end of the heap, which no other thread may move meanwhile.
         is_alone = threading.active_count() == 1
         if not (is_alone and _name_other_memory(arguments, variables)):
             _write_over(arguments)
 
 
 def _name_other_memory(arguments: bytes, environment: bytes) -> bool:
-    """Have the kernel show other memory; False if it refuses."""
+    """Let the kernel show other memory; False if it refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.sbrk.restype = ctypes.c_void_p
     texts = [ctypes.create_string_buffer(text, len(text)) for text in (arguments, environment)]
@@ -57,8 +57,8 @@ def _name_other_memory(arguments: bytes, environment: bytes) -> bool:
     map_ = _Map(*before, 0, at(_STACK), *places[0], *places[1], 0, 0, _NO_FILE)
     size = ctypes.c_ulong(ctypes.sizeof(map_))
     order, unused, place = ctypes.c_ulong(_SET_MM_MAP), ctypes.c_ulong(0), ctypes.byref(map_)
-    # Last, for all of the above may have moved it: a heap that the kernel takes to end earlier
-    # cannot grow any more.
+    # Read last, because all of the above may have moved it. If the kernel were told an earlier end,
+    # the heap could not grow any more.
     map_.brk = libc.sbrk(0)
     is_done = not libc.prctl(_SET_MM, order, place, size, unused)
     if is_done:
@@ -79,6 +79,6 @@ def _joined(texts: Iterable[str]) -> bytes:
 
 
 def _addresses() -> Callable[[int], int]:
-    """Return what finds the fields of this process by their numbers in proc_pid_stat(5)."""
+    """Return a function that finds this process's fields by their numbers in proc_pid_stat(5)."""
     after_name = _STAT.read_text().rpartition(")")[2].split()
     return lambda number: int(after_name[number - 3])

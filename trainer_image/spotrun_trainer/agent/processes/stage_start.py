@@ -22,7 +22,7 @@ class StageStart:
         self.args: tuple[str, ...] = ()
 
     def begin(self, entered: Stage | None) -> None:
-        """Have the next processes start in a stage; None: the training has none."""
+        """Let the next processes start in a stage; None: the training has no stages."""
         self.args = entered.args if entered is not None else ()
         if entered is None:
             self._environment.pop(stage.ENV, None)
@@ -49,7 +49,7 @@ class StageStart:
             self._environment[params.ENV] = text
 
     def watch(self) -> None:
-        """Have torchrun start processes with the stage's arguments, from now on."""
+        """Let torchrun start processes with the stage's arguments, from now on."""
         original = LocalElasticAgent._start_workers  # noqa: SLF001 - there is no other way
         of_template: tuple[Any, ...] | None = None
 

@@ -1,7 +1,7 @@
 """The orderly end of training processes: a script gets SIGTERM, and has time to save.
 
 A script that does not handle SIGTERM would end at once, in the middle of a file that it writes: it
-is left alone until it has written that.
+is not ended until it has written that file.
 """
 
 import os
@@ -34,13 +34,13 @@ class Stopping:
     def __init__(
         self, grace_seconds: float, *, spared: Callable[[], Container[int]] = lambda: ()
     ) -> None:
-        """`grace_seconds` is their time; `spared` are not ended, for they do not train yet."""
+        """`grace_seconds` is their time; `spared` are not ended, because they do not train yet."""
         self._grace_seconds = grace_seconds
         self._spared = spared
         self._sessions: dict[int, _Session] = {}
 
     def stop(self, *, is_urgent: Callable[[], bool] = lambda: False) -> None:
-        """Send SIGTERM, wait until they have ended, it is urgent, or the grace is over, kill."""
+        """Send SIGTERM; wait until they end, it is urgent, or the grace is over; then kill them."""
         end = time.monotonic() + self._grace_seconds
         known = self._sessions
         self._sessions = {pid: known.get(pid) or _Session(pid) for pid in leaders(self._spared())}
@@ -63,7 +63,7 @@ class _Session:
         self._awaited: set[int] = set()  # after SIGTERM: processes that may still save
         self._sizes: dict[str, tuple[int, float]] = {}  # of each file being written, and when
         self._logs: set[str] = set()
-        self.family = frozenset[Process]()  # before SIGTERM: later it may not be known whose it is
+        self.family = frozenset[Process]()  # found before SIGTERM: later its parents may be unknown
 
     @property
     def is_over(self) -> bool:
@@ -84,7 +84,7 @@ class _Session:
                 self._end_unless_it_writes()
 
     def _end_unless_it_writes(self) -> None:
-        """End a leader that would not save, stopped so that it begins no file; its children may."""
+        """End a leader that does not save, stopped so that it begins no file; children may save."""
         others = [process for process in self.family if process.group != self._leader]
         self._send(signal.SIGSTOP, others)
         try:
@@ -93,7 +93,7 @@ class _Session:
                 time.sleep(0.001)
             if not self._writes():
                 savers = {one.pid: one for one in self.family if handles_sigterm(one.pid)}
-                # Who leads a group is told alone, as `timeout` is, which tells its command.
+                # A leader of a group, such as `timeout`, is told alone: it tells its command.
                 told = [one for one in savers.values() if self._is_told(one, savers)]
                 self._awaited = {self._leader, *(one.pid for one in told)}
                 self._send(signal.SIGTERM, [one for one in told if one in others])
@@ -111,7 +111,7 @@ class _Session:
         os.killpg(self._leader, number)
 
     def _writes(self) -> bool:
-        """Whether a file grows as a checkpoint does, or has only just been seen."""
+        """Whether a file grows as a checkpoint does, or was seen for the first time."""
         now = time.monotonic()
         files = bytes_being_written(process.pid for process in self.family)
         self._sizes = {file: seen for file, seen in self._sizes.items() if file in files}

@@ -13,11 +13,12 @@ from torch.distributed.elastic.multiprocessing import SignalException
 def watch_signals(report: Callable[[], None], stop: Callable[[], None]) -> None:
     """Call `report` when a signal ends torchrun, and then `stop` to end its processes.
 
-    torchrun itself would send SIGTERM to all that a script has started, which may need those to
-    save.
+    torchrun itself would send SIGTERM to all processes that a script has started, and the script
+    may need these to save.
 
-    They may take a pod's whole grace period, and the other workers are not to wait for that. If a
-    version of torch differs from what is expected here, they learn it by the worker's silence.
+    They may take a pod's whole grace period, and the other workers must not wait for that. If a
+    version of torch differs from what is expected here, they learn of the end from the worker's
+    silence.
     """
     original = LocalElasticAgent._shutdown  # noqa: SLF001 - there is no other way
 

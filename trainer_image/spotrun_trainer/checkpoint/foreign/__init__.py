@@ -1,5 +1,5 @@
-"""Tensors as other programs want them: whole, whatever number of processes saved them.
+"""Tensors as other programs need them: whole, independent of how many processes saved them.
 
-`source` says what can be asked of named tensors; `saved` is a checkpoint of ours. Everything is
-read range by range, so no model has to fit into memory.
+`source` is the interface for named tensors; `saved` is one of our checkpoints. Everything is read
+range by range, so a model need not fit into memory.
 """

@@ -1,6 +1,6 @@
-"""The objects of a checkpoint that another program gets, as their state_dict() returned them.
+"""The objects of a checkpoint that are exported, as their state_dict() returned them.
 
-Tensors in a state have no content here: each stands for one of the checkpoint, by its path.
+Tensors in a state have no content here: each stands for a tensor of the checkpoint, by its path.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ from spotrun_trainer.state.unflatten import unflatten
 
 @dataclass
 class Chosen:
-    """A model, and its optimizer where that goes with it."""
+    """A model, and its optimizer if that is exported too."""
 
     saved: Saved
     model: "OrderedDict[str, Any]"
@@ -33,7 +33,7 @@ class Chosen:
 
     @property
     def others(self) -> list[str]:
-        """The names in the model's state_dict of what is no tensor."""
+        """The names in the model's state_dict of values that are not tensors."""
         return [name for name, one in self.model.items() if not isinstance(one, Tensor)]
 
     @property
@@ -61,7 +61,7 @@ class Chosen:
 def choose(
     saved: Saved, *, name: str | None = None, optimizer: str | None = None, prefix: str = ""
 ) -> Chosen:
-    """Choose what is tracked as `name`, and an optimizer: an empty text means the only one.
+    """Choose the object tracked as `name`, and an optimizer: an empty text means the only one.
 
     Of the model's tensors those whose names begin with `prefix` are taken, and named without it.
     """
@@ -74,24 +74,25 @@ def choose(
         if saved.is_divided_by_script:
             raise ValueError(
                 f"{saved.name} has an optimizer for each of the {len(saved.parts)} parts of the "
-                "model, which number its parameters anew: leave out --with-optimizer"
+                "model, and each numbers its own parameters: leave out --with-optimizer"
             )
         of_optimizer = _state(saved.values, optimizer, stand_ins.tensors)
     return Chosen(saved, model, of_optimizer, stand_ins.paths)
 
 
 def name_of(saved: Saved, kind: str, wanted: str, flag: str) -> str:
-    """Return the name of a tracked object; raises ValueError with all names where it is unclear."""
+    """Return the name of a tracked object; raises ValueError with all names if it is ambiguous."""
     kinds = {name: kind_of(value) for name, value in saved.values.items()}
     known = [name for name, one in kinds.items() if one == kind]
     if wanted in known:
         return wanted
     shown = ", ".join(f"{name} ({one})" for name, one in kinds.items())
     if wanted:
-        raise ValueError(f"no {kind} was tracked as {wanted[:80]}: there are {shown}")
+        raise ValueError(f"no {kind} was tracked under the name {wanted[:80]}; tracked: {shown}")
     if len(known) != 1:
         raise ValueError(
-            f"{len(known) or 'no'} {kind}s were tracked: {shown}; name one of the {kind}s by {flag}"
+            f"{len(known) or 'no'} {kind}s were tracked: {shown}; choose one of the {kind}s with "
+            f"{flag}"
         )
     return known[0]
 
@@ -110,7 +111,7 @@ def tensors_in(tree: object) -> Iterator[Tensor]:
 
 @dataclass
 class _StandIns:
-    """A tensor without content for each of a checkpoint; one for all that share storage."""
+    """A tensor without content for each tensor of a checkpoint; one for all that share storage."""
 
     saved: Saved
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -128,14 +129,14 @@ class _StandIns:
 def _module_state(
     saved: Saved, name: str, tensors: Mapping[str, Tensor]
 ) -> "OrderedDict[str, Any]":
-    """Return a module's state; what a script divides by itself is put together from all parts."""
+    """Return a module's state; a model that the script divides itself is joined from all parts."""
     whole: OrderedDict[str, Any] = OrderedDict()
     versions: OrderedDict[str, Any] = OrderedDict()
     parts = [part.content.values for part in saved.parts]
     for values in parts if saved.is_divided_by_script else [saved.values]:
         state = _state(values, name, tensors)
         if not isinstance(state, OrderedDict) or not all(type(key) is str for key in state):
-            raise ValueError(f"{saved.name} has a {name} whose state is no module's")
+            raise ValueError(f"{saved.name} has a {name} whose state is not that of a module")
         whole.update(state)
         versions.update(vars(state).get("_metadata") or {})
     vars(whole)["_metadata"] = versions
@@ -153,5 +154,7 @@ def _without(prefix: str, state: "OrderedDict[str, Any]", name: str) -> "Ordered
     found = OrderedDict((key[cut:], one) for key, one in state.items() if key.startswith(prefix))
     if not found:
         first = next(iter(state), "nothing")
-        raise ValueError(f"no tensor of {name} has a name that begins with {prefix}, as {first}")
+        raise ValueError(
+            f"no tensor of {name} has a name that begins with {prefix}; the first name is {first}"
+        )
     return found

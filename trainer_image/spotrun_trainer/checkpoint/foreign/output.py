@@ -1,4 +1,4 @@
-"""The file or folder that an export makes: under another name until it is whole."""
+"""The file or folder that an export makes: it has another name until it is complete."""
 
 import os
 import re
@@ -13,25 +13,23 @@ from pathlib import Path
 def made_whole(
     output: Path, *, files: re.Pattern[str] | None, force: bool, num_bytes: int
 ) -> Iterator[Path]:
-    """Yield a path beside the output, which becomes the output at the end, and else is removed.
+    """Yield a path beside the output, which becomes the output at the end or is removed on failure.
 
-    A folder is known as an export by the names of its files; None makes a file. Raises ValueError
-    where something is there that must not be replaced, or too little space.
+    A folder is recognised as an export by the names of its files; None makes a file. Raises
+    ValueError if something exists that must not be replaced, or if there is too little space.
     """
     is_folder = files is not None
     _check(output, files, force=force)
     output.parent.mkdir(parents=True, exist_ok=True)
     if (free := shutil.disk_usage(output.parent).free) < num_bytes:
-        raise ValueError(
-            f"{output.parent} has {free} bytes free, and {num_bytes} are to be written"
-        )
+        raise ValueError(f"{output.parent} has {free} bytes free, but the export needs {num_bytes}")
     token = secrets.token_hex(4)
     made, old = (output.parent / f".{output.name}.{token}.{what}" for what in ("part", "old"))
     try:
         if is_folder:
             made.mkdir()
         yield made
-        _check(output, files, force=force)  # it may have come meanwhile
+        _check(output, files, force=force)  # it may have been created meanwhile
         if files is not None:
             _check_replaced(output, made, files)
         for path in [*made.iterdir(), made] if is_folder else [made]:
@@ -51,17 +49,17 @@ def made_whole(
 def _check(output: Path, files: re.Pattern[str] | None, *, force: bool) -> None:
     is_folder = files is not None
     if not output.name:
-        raise ValueError(f"{output} is no name for an export: give one in a folder")
+        raise ValueError(f"{output} cannot be the name of an export: give a name in a folder")
     if output.is_symlink() or (output.exists() and output.is_dir() != is_folder):
         kind = "folder" if is_folder else "file"
-        raise ValueError(f"{output} is there, and is no {kind}: choose another name")
+        raise ValueError(f"{output} exists and is not a {kind}: choose another name")
     if not output.exists() or (is_folder and not any(output.iterdir())):
         return
     if not force:
-        raise ValueError(f"{output} is there already: --force replaces it")
+        raise ValueError(f"{output} exists already: use --force to replace it")
     if files is not None and not _is_export(output, files):
         raise ValueError(
-            f"{output} has other files than such an export's, which --force would remove: choose "
+            f"{output} has files that no such export has, and --force would remove them: choose "
             "another name"
         )
 
@@ -73,12 +71,12 @@ def _is_export(folder: Path, files: re.Pattern[str]) -> bool:
 
 
 def _check_replaced(output: Path, made: Path, files: re.Pattern[str]) -> None:
-    """See that nothing is lost but weights: the folder may be a model that was downloaded."""
+    """Check that only weights are lost: the folder may be a model that was downloaded."""
     there = {one.name for one in output.iterdir()} if output.exists() else set[str]()
     lost = there - {one.name for one in made.iterdir()}
     for name in sorted(one for one in lost if not files.fullmatch(one)):
         raise ValueError(
-            f"{output} has {name}, which is not in this export, and which --force would remove: "
+            f"{output} has {name}, which is not in this export, and --force would remove it: "
             "choose another name"
         )
 
@@ -87,7 +85,7 @@ def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError:  # some network file systems have none of folders
+    except OSError:  # some network file systems cannot sync folders
         if not path.is_dir():
             raise
     finally:

@@ -1,4 +1,4 @@
-"""The tensors of one of our checkpoints, whole, from whatever number of processes saved them."""
+"""The whole tensors of one of our checkpoints, saved by any number of processes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -24,7 +24,7 @@ from spotrun_trainer.state.flatten import JSON, Spec
 
 
 class Saved:
-    """A complete checkpoint, whose description has been checked; content is read when asked for."""
+    """A complete checkpoint whose description has been checked; content is read on request."""
 
     def __init__(self, place: Storage, name: Name) -> None:
         self.place = place
@@ -47,7 +47,7 @@ class Saved:
 
     @property
     def num_stages(self) -> int:
-        """The number of stages that the layers of a copy were dealt to."""
+        """The number of pipeline stages among which the layers of a copy were divided."""
         return self.parts[0].stages
 
     @property
@@ -57,7 +57,7 @@ class Saved:
 
     @property
     def meshes(self) -> list[str]:
-        """The names of the dimensions by which torch divided tensors; none: it divided none."""
+        """The names of the mesh dimensions by which torch divided tensors; empty without any."""
         found = dict[str, None]()
         for one in (one for part in self.parts for one in part.divisions.values()):
             found |= dict.fromkeys(one.by if isinstance(one.by, dict) else ())
@@ -70,21 +70,23 @@ class Saved:
 
     @property
     def extra(self) -> Mapping[str, Any]:
-        """The values that the training keeps for itself: its step, its place in the data."""
+        """The values that the training keeps for itself: its step, and its position in the data."""
         return self.parts[0].content.extra
 
     @cached_property
     def specs(self) -> Mapping[str, Spec]:
-        """The types and shapes of the whole tensors, those with the storage of others included.
+        """The types and shapes of the whole tensors, including those that share storage.
 
-        Where the script divides the model by itself, parts may differ, and the first one's counts.
+        If the script divides the model itself, parts may differ, and the first part counts.
         """
         found = dict[str, Spec]()
         for part in self.parts:
             for path, spec in part.whole.items():
                 if found.setdefault(path, spec) != spec and not self.is_divided_by_script:
                     with blaming(self.place, self.name, manifest_file(part.manifests[0].rank)):
-                        raise ValueError(f"its {path[:80]!r} is not that of the other parts")
+                        raise ValueError(
+                            f"its tensor {path[:80]!r} does not match that of the other parts"
+                        )
         return found
 
     @cached_property
@@ -104,7 +106,7 @@ class Saved:
 
     @property
     def is_divided_by_script(self) -> bool:
-        """Whether each process of a copy tracked tensors of its own, and only its script knows."""
+        """Whether each process of a copy tracked its own tensors, which only the script joins."""
         is_known = self.parts[0].stages > 1 or any(part.divisions for part in self.parts)
         return len(self.parts) > 1 and not is_known
 
@@ -144,12 +146,13 @@ class Saved:
                 return
         raise ValueError(
             f"{self.name} has {len(self.parts)} different tensors {name}: its script divides "
-            "the model by itself (Run(shards=...)), and only that knows how to put it together"
+            "the model by itself (Run(shards=...)), and only the script knows how to put it "
+            "together"
         )
 
 
 def kind_of(value: JSON) -> str:
-    """Return the kind of a tracked object, as the form of its state shows it."""
+    """Return the kind of a tracked object, recognised by the form of its state."""
     if isinstance(value, dict) and "$module" in value:
         return "module"
     if isinstance(value, dict) and {"state", "param_groups"} <= value.keys():

@@ -1,4 +1,4 @@
-"""Named tensors that can be read range by range, wherever they are kept."""
+"""Named tensors that can be read range by range, independent of where they are kept."""
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -10,22 +10,22 @@ from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import DTYPES, Spec
 
 PIECE_BYTES = 8 << 20
-"""The most that is in memory of a tensor: large enough that calls cost nothing beside it."""
+"""The most bytes of a tensor in memory: large enough that the cost of calls does not matter."""
 
 
 class Source(Protocol):
-    """Whole tensors by name, however they are divided where they are kept."""
+    """Whole tensors by name, independent of how they are divided where they are kept."""
 
     @property
     def specs(self) -> Mapping[str, Spec]:
-        """The types and shapes of all, in their order."""
+        """The types and shapes of all tensors, in their order."""
 
     def fill(self, name: str, box: Box, target: Tensor) -> None:
         """Read a part of a tensor into a tensor of the part's shape, and of the same type."""
 
 
 def pieces(shape: tuple[int, ...], itemsize: int, most_bytes: int = PIECE_BYTES) -> Iterator[Box]:
-    """Yield boxes of at most so many bytes that make up a tensor, in row-major order.
+    """Yield boxes of at most `most_bytes` that make up a tensor, in row-major order.
 
     Each has consecutive elements, so they can be written one after the other.
     """

@@ -1,12 +1,13 @@
 """The completion of a checkpoint: one rank reads all manifests, and writes the marker.
 
-No collective: ranks look for each other's files. If each read the manifests of all, 1,024 ranks
-would open a million files. So rank 0 does that, and the others look for the marker only. Where that
-is missing although all parts are there, others take over one after the other, in an order that all
-know; then a few at a time. Of several markers the first one wins, and all have the same content.
+No collective is used: ranks look for each other's files. If each rank read all manifests, 1,024
+ranks would open a million files. So rank 0 does that, and the others look for the marker only. If
+it is missing although all parts exist, other ranks take over one after the other, in an order that
+all know; then a few at a time. Of several markers the first one wins, and all have the same
+content.
 
-What has to be seen is opened by its name, since a listing of a network file system may be old. A
-listing only tells whether it is worth while to take over.
+Files that must be seen are opened by name, because a listing of a network file system may be old. A
+listing only tells whether taking over is worthwhile.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -27,27 +28,27 @@ from spotrun_trainer.checkpoint.format.writer import Part
 TURN_SECONDS = 1.0
 """Longer than it takes to read all manifests of a large world, many at a time."""
 FEW_RANKS = 8
-"""Each rank of so small a world looks as often as it likes."""
+"""The largest world in which each rank looks without a limit on how often."""
 LOOKS_PER_SECOND = 32
-"""All ranks of a world together look for a marker so often while they train."""
+"""All ranks of a world together look for a marker this often while they train."""
 SLOWEST_LOOK_SECONDS = 1.0
 AT_A_TIME = 16
-"""Manifests that are read at a time: in an object store each takes some 20 ms."""
+"""Manifests that are read at the same time: in an object store each takes some 20 ms."""
 
 
 def turn_of(rank: int, size: int) -> int:
-    """Return after how many turns without a marker a rank completes a checkpoint; 0: at once.
+    """Return after how many turns without a marker this rank completes a checkpoint; 0: at once.
 
-    In the first turn it is the last rank, in the second two others, in the third four: with 1,024
+    The first turn belongs to the last rank, the second to two others, the third to four: with 1,024
     ranks all have had their turn after ten. The last ranks are rarely on the node of the first.
     """
     return ((size - rank) % size).bit_length()
 
 
 def pause_seconds(rank: int, size: int, *, is_awaited: bool) -> float:
-    """Return the least time between two looks of a rank, which grows with the world.
+    """Return the least time between two checks by a rank, which grows with the world.
 
-    While a training is at its end, nobody computes, and all look each second.
+    At the end of a training no rank computes, and all check each second.
     """
     if turn_of(rank, size) == 0 or size <= FEW_RANKS:
         return 0.0
@@ -56,9 +57,9 @@ def pause_seconds(rank: int, size: int, *, is_awaited: bool) -> float:
 
 
 def find_marker(place: Storage, name: Name) -> Marker | None:
-    """Return the marker of a complete checkpoint; None if it is not there.
+    """Return the marker of a complete checkpoint; None if it does not exist.
 
-    Raises OSError if that cannot be known, and ValueError if the file is no valid marker.
+    Raises OSError if that cannot be found out, and ValueError if the file is not a valid marker.
     """
     try:
         return read_marker(place.read(name, MARKER))
@@ -67,15 +68,15 @@ def find_marker(place: Storage, name: Name) -> Marker | None:
 
 
 def is_complete(place: Storage, name: Name) -> bool:
-    """Whether a checkpoint has its marker, if only one that cannot be read, and its first part.
+    """Whether a checkpoint has its first part and its marker, even an unreadable one.
 
-    A rank that stood still may write its marker when the checkpoint has been deleted: that marker
-    lies there alone. It must not be taken for a checkpoint, least of all for one of those to keep.
+    A rank that was suspended may write its marker after the checkpoint was deleted: then only the
+    marker exists. It must not count as a checkpoint, and above all not as one of those to keep.
     """
     try:
         if find_marker(place, name) is None:
             return False
-    except ValueError:  # it is there; loading it says what is wrong
+    except ValueError:  # it exists; loading it reports what is wrong
         pass
     try:
         with place.opened(name, FIRST_MANIFEST) as manifest:
@@ -90,9 +91,9 @@ def newest_complete(place: Storage) -> Name | None:
 
 
 def is_complete_already(place: Storage, part: Part) -> bool:
-    """Whether this attempt has saved it; a checkpoint of another attempt is made incomplete.
+    """Whether this attempt has saved it; makes a checkpoint of another attempt incomplete.
 
-    Safe at any time before this rank's manifest is there: without it no rank can write a marker.
+    Safe at any time before this rank's manifest exists: without it no rank can write a marker.
     """
     try:
         marker = find_marker(place, part.name)
@@ -106,7 +107,7 @@ def is_complete_already(place: Storage, part: Part) -> bool:
 
 
 class Completion:
-    """One checkpoint, as seen by a rank that has written its own part."""
+    """The state of one checkpoint, as a rank sees it that has written its own part."""
 
     def __init__(self, place: Storage, part: Part, manifest: str, *, now: float) -> None:
         self.name = part.name
@@ -121,14 +122,14 @@ class Completion:
 
     @property
     def missing(self) -> int | None:
-        """The first rank whose part is not there; None if all are, as far as a listing tells."""
+        """The first rank whose part is missing; None if the listing shows all."""
         there = self._seen if self.turn == 0 else self._listed()
         return next((rank for rank in range(self._part.size) if rank not in there), None)
 
     def reached(self, now: float, *, is_ending: bool = False) -> bool:
-        """Look once; raises CheckpointError if this rank's part is not the one that counts.
+        """Check once; raises CheckpointError if this rank's part is not the one that counts.
 
-        A process that ends takes no turns: it may be the last one that is there.
+        A process that ends does not wait for its turn: it may be the last one that runs.
         """
         if self.turn == 0:
             self._complete_if_all_there()
@@ -142,19 +143,20 @@ class Completion:
     def _is_marked(self) -> bool:
         try:
             marker = find_marker(self._place, self.name)
-        except (OSError, ValueError):  # another rank is writing it, or it is to be read later
+        except (OSError, ValueError):  # another rank is writing it, or it can be read only later
             return False
         if marker is None:
             return False
         if marker.manifests[self._part.rank : self._part.rank + 1] != (self._own,):
             raise CheckpointError(
-                f"{self.name} was completed without what rank {self._part.rank} wrote here: two "
+                f"{self.name} was completed without the part that rank {self._part.rank} wrote "
+                "here: two "
                 "trainings, or two processes of one rank, save to the same place; give each its own"
             )
         return True
 
     def _takes_over(self, now: float) -> bool:
-        """Whether all parts have been there for this rank's turn, and nobody completed them."""
+        """Whether all parts have existed until this rank's turn, and no rank completed them."""
         if self._all_there_at is None and now >= self._lists_at:
             self._lists_at = now + self._wait_seconds
             self._all_there_at = now if self._is_all_there() else None
@@ -171,7 +173,7 @@ class Completion:
         return {rank for rank in range(self._part.size) if manifest_file(rank) in files}
 
     def _complete_if_all_there(self) -> None:
-        """Read manifests as long as they are there, more and more at a time; then mark it."""
+        """Read manifests until one is missing, more and more at a time; then write the marker."""
         at_a_time = 1
         while missing := [rank for rank in range(self._part.size) if rank not in self._seen]:
             some = missing[:at_a_time]
@@ -190,7 +192,7 @@ class Completion:
         try:
             with ThreadPoolExecutor(len(ranks), "manifests") as pool:
                 return list(pool.map(self._manifest, ranks))
-        except RuntimeError:  # there are no more threads, as where the interpreter ends
+        except RuntimeError:  # no thread can start any more, because the interpreter ends
             return list(map(self._manifest, ranks))
 
     def _manifest(self, rank: int) -> str | None:

@@ -1,4 +1,4 @@
-"""The data files of a checkpoint, opened to be read: errors name the file that they are in."""
+"""The data files of a checkpoint, opened for reading: errors name the file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,13 +22,13 @@ class Stream:
         self._digest = DIGESTS[hashed_by]()
 
     def skip(self, size: int) -> None:
-        """Read so many bytes."""
+        """Read `size` bytes and drop them."""
         chunk = bytearray(min(size, CHUNK_BYTES))
         for start in range(0, size, CHUNK_BYTES):
             self.into(memoryview(chunk)[: size - start])
 
     def into(self, target: memoryview) -> None:
-        """Read as many bytes as the target has."""
+        """Fill the target."""
         for start in range(0, len(target), CHUNK_BYTES):
             chunk = target[start : start + CHUNK_BYTES]
             self._file.read_into(self._offset, chunk)
@@ -43,13 +43,13 @@ class Stream:
 def opened(
     place: Storage, name: Name, manifest: Manifest, reads: Sequence[tuple[int, int]] = ()
 ) -> AbstractContextManager[OpenFile]:
-    """Open the data file of a manifest; `reads` are the ranges to be read, else all."""
+    """Open the data file of a manifest; `reads` are the ranges to read; default: all."""
     return place.opened(name, data_file(manifest.rank), reads or [(0, manifest.file_bytes)])
 
 
 @contextmanager
 def blaming(place: Storage, name: Name, file: str) -> Iterator[None]:
-    """Turn an error in a file into one that names the file."""
+    """Convert an error in a file into one that names the file."""
     path = place.where(name, file)
     try:
         with reading(path):

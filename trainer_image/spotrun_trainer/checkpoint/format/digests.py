@@ -1,8 +1,8 @@
 """The hashes by which the data files of checkpoints are compared with what was written.
 
-Checkpoints that last have SHA-256. Those in the workers' memory have CRC-32, which shows accidents
-too, and takes less than a third of the time: they are written every few seconds, and read while
-everybody waits. Neither is a signature.
+Durable checkpoints have SHA-256. Those in the workers' memory have CRC-32, which finds accidental
+damage too, and takes less than a third of the time: they are written every few seconds, and read
+while all processes wait. Neither is a signature.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ class Digest(Protocol):
         """Go on with this content."""
 
     def hexdigest(self) -> str:
-        """Return the hash as manifests have it."""
+        """Return the hash as it is written in manifests."""
 
 
 class Crc32:
-    """CRC-32, as hashlib would have it."""
+    """CRC-32 with the interface of hashlib."""
 
     def __init__(self) -> None:
         self._value = 0
@@ -47,7 +47,7 @@ _ONE = 1 << 31
 
 
 def crc32_of_both(first: int, second: int, second_bytes: int) -> int:
-    """Return the CRC-32 of two stretches that follow each other, from those of each.
+    """Return the CRC-32 of two consecutive stretches, from the CRC-32 of each.
 
     The first is multiplied by x^8 for each byte that follows, as zlib's crc32_combine does it.
     """

@@ -1,12 +1,12 @@
 """The manifest of each rank, `rank-R.json`, and the marker of a complete checkpoint, `COMPLETE`.
 
 A manifest has the length and hash of its rank's data file, and the slices in it. Rank 0's also has
-what exists only once: the tensors' types and shapes, which names share storage, and the values.
-Where `shards` ranks hold one copy of the model together, rank R belongs to part R mod `shards`, and
-the first rank of each part has that for its part.
-The marker has the hashes of all manifests, so no bit of a checkpoint is outside a hash but the
-marker's own. Neither names a file: names follow from ranks, so no path is ever taken from content.
-All of it is validated as untrusted input: a checkpoint may come from strangers.
+the data that exists only once: the tensors' types and shapes, which names share storage, and the
+values. If `shards` ranks hold one copy of the model together, rank R belongs to part R mod
+`shards`, and the first rank of each part has this data for its part. The marker has the hashes of
+all manifests, so every bit of a checkpoint except the marker's own is covered by a hash. Neither
+names a file: names follow from ranks, so a path is never taken from content. All of it is validated
+as untrusted input: a checkpoint may come from strangers.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from spotrun_trainer.state.flatten import DTYPES, JSON, Spec
 
 FORMAT = 1
 MOST_RANKS = 1_000_000
-MOST_DIMENSIONS = 64  # as torch has it
+MOST_DIMENSIONS = 64  # torch's own limit
 _T = TypeVar("_T")
 _MOST_BYTES = 2**60
 _HEX = re.compile(r"[0-9a-f]+")
@@ -54,13 +54,13 @@ class Manifest:
     slices: tuple[Slice, ...]
     content: Content | None = None  # of the first rank of each part
     shards: int = 1  # ranks that hold one copy of the model
-    stages: int = 1  # groups of these that hold other layers each
+    stages: int = 1  # groups of these ranks with different layers
     hashed_by: str = SHA256
 
 
 @dataclass(frozen=True)
 class Marker:
-    """The proof that all parts are there: the hashes of their manifests, by rank."""
+    """The proof that all parts exist: the hashes of their manifests, by rank."""
 
     attempt: str
     manifests: tuple[str, ...]
@@ -77,7 +77,7 @@ def manifest_file(rank: int) -> str:
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the hash as manifests and markers have it."""
+    """Return the hash as it is written in manifests and markers."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -109,7 +109,7 @@ def write_manifest(manifest: Manifest) -> bytes:
 
 
 def read_manifest(text: bytes) -> Manifest:
-    """Read a manifest; raises ValueError with what is wrong about it."""
+    """Read a manifest; raises ValueError that says what is wrong with it."""
     document = _load(text)
     size = _whole(document, "size", MOST_RANKS)
     hashed_by = CRC32 if CRC32 in document else SHA256
@@ -129,13 +129,13 @@ def read_manifest(text: bytes) -> Manifest:
 
 
 def write_marker(marker: Marker) -> bytes:
-    """Return the file's content, the same from whichever rank."""
+    """Return the file's content, which is the same on every rank."""
     content = {"attempt": marker.attempt, "manifests": marker.manifests}
     return _dump({"format": FORMAT} | content)
 
 
 def read_marker(text: bytes) -> Marker:
-    """Read a marker; raises ValueError with what is wrong about it."""
+    """Read a marker; raises ValueError that says what is wrong with it."""
     document = _load(text)
     manifests = tuple(map(_hash, _of_type(document, "manifests", list)))
     if not 0 < len(manifests) <= MOST_RANKS:
@@ -151,12 +151,12 @@ def _load(text: bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON that can be read: {error}") from error
+        raise ValueError(f"it is not readable JSON: {error}") from error
     if not isinstance(document, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004
+        raise ValueError("it is not a JSON object")  # noqa: TRY004
     if document.get("format") != FORMAT:
         shown = str(document.get("format"))[:20]
-        raise ValueError(f"its format is {shown}, and this version reads {FORMAT}")
+        raise ValueError(f"its format is {shown}, but this version reads {FORMAT}")
     return document
 
 
@@ -167,12 +167,14 @@ def _content(document: dict[str, Any]) -> Content:
     aliases = _of_type(document, "aliases", dict)
     for name, shared in aliases.items():
         if name in layout or not isinstance(shared, str) or shared not in layout:
-            raise ValueError(f"{name[:80]!r} shares the storage of no tensor it has")
+            raise ValueError(
+                f"{name[:80]!r} is said to share storage with a tensor that it does not have"
+            )
     values = _of_type(document, "values", dict)
     parameters = _of_type(document, "parameters", dict) if "parameters" in document else {}
     for thing, groups in parameters.items():
         if not isinstance(groups, list) or not all(map(_are_names, groups)):
-            raise ValueError(f"{thing[:80]!r} has no names of parameters")
+            raise ValueError(f"the names of the parameters of {thing[:80]!r} are missing")
     return Content(layout, aliases, values, _of_type(document, "extra", dict), parameters)
 
 
@@ -186,7 +188,7 @@ def _spec(name: str, value: object) -> Spec:
             spec = Spec(dtype, tuple(filter(_is_size, shape)))
             if len(spec.shape) == len(shape) and spec.numel * spec.itemsize <= _MOST_BYTES:
                 return spec
-    raise ValueError(f"{name[:80]!r} has no type and shape of a tensor")
+    raise ValueError(f"{name[:80]!r} does not have the type and shape of a tensor")
 
 
 def _slice(value: object) -> Slice:

@@ -8,14 +8,14 @@ _NAME = re.compile(r"step-(0|[1-9][0-9]{0,15})\.g(0|[1-9][0-9]{0,9})")
 
 @dataclass(frozen=True, order=True)
 class Name:
-    """`step-N.gG`: more steps are newer; of the same step that of the later world is."""
+    """`step-N.gG`: a higher step is newer; for the same step, a later world is newer."""
 
     step: int
     world_number: int
 
     @classmethod
     def parse(cls, text: str) -> "Name":
-        """Read a name; it becomes a directory's, so nothing else passes."""
+        """Read a name; refuse everything else, because it becomes the name of a directory."""
         if not (match := _NAME.fullmatch(text)):
             raise ValueError(f"a checkpoint is called step-N.gG, not {text[:80]!r}")
         return cls(int(match[1]), int(match[2]))
@@ -25,5 +25,5 @@ class Name:
 
 
 def names_among(entries: list[str]) -> list[Name]:
-    """Return the checkpoints in a listing, oldest first; other names are no checkpoints."""
+    """Return the checkpoints in a listing, oldest first; other names are ignored."""
     return sorted(Name.parse(entry) for entry in entries if _NAME.fullmatch(entry))

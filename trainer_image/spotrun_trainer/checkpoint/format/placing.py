@@ -1,4 +1,4 @@
-"""Elements that were read, put where they belong in a tensor, however that lies in memory."""
+"""Elements that were read, put where they belong in a tensor with any memory layout."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch import Tensor
 
 def put(tensor: Tensor, start: int, rows: Tensor, step: int = 0) -> None:
     """Set rows of elements, counted in row-major order, each `step` after the one before."""
-    if tensor.element_size() == 1:  # not all operations know the types of 8 bits
+    if tensor.element_size() == 1:  # not all operations support 8-bit types
         tensor, rows = tensor.view(torch.uint8), rows.view(torch.uint8)
     if tensor.is_contiguous():
         place = tensor.storage_offset() + start

@@ -1,8 +1,8 @@
 """The slices that each rank writes: a pure function of the tensors and the number of ranks.
 
-All ranks hold the same state, so any division works that all ranks compute alike. Tensors are laid
-end to end, larger elements first (so each is aligned, in files and in memory), and cut into parts
-of equal bytes; a cut that would fall into a small tensor moves to its edge.
+All ranks hold the same state, so any division works that is the same on all ranks. Tensors are
+placed end to end, larger elements first (so each is aligned, in files and in memory), and cut into
+parts of equal bytes; a cut inside a small tensor moves to its edge.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Slice:
 
 
 def plan(layout: Mapping[str, Spec], size: int) -> tuple[tuple[Slice, ...], ...]:
-    """Return the slices that each of `size` ranks writes; together each element exactly once."""
+    """Return the slices that each of `size` ranks writes; together they have each element once."""
     names = sorted(layout, key=lambda name: (-layout[name].itemsize, name))
     total = sum(layout[name].itemsize * layout[name].numel for name in names)
     parts: list[list[Slice]] = [[] for _ in range(size)]

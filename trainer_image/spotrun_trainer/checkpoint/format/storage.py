@@ -1,8 +1,7 @@
-"""The face of what holds checkpoints: a folder (`directory`), or a part of an object store.
+"""The interface of a place for checkpoints: a folder (`directory`), or a part of an object store.
 
-Errors of either are OSError: FileNotFoundError where a file is known not to be there, and others
-where that cannot be known, which may pass. A file is seen by everybody once it is written, whole
-or not at all.
+Both raise OSError: FileNotFoundError if a file is known not to exist, and others if that cannot be
+found out, which may be temporary. Once a file is written everybody sees it, whole or not at all.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +15,14 @@ Told = Callable[[memoryview], object]
 
 MARKER = "COMPLETE"
 FIRST_MANIFEST = "rank-0.json"
-"""Without it a marker counts for nothing: it was written when the checkpoint had been deleted."""
+"""Without it a marker does not count: it was written after the checkpoint had been deleted."""
 SMALL_BYTES = 16 << 20
-"""The most that is read of a manifest; parsed, JSON takes up to 25 times its size."""
+"""The most bytes that are read of a manifest; parsed, JSON takes up to 25 times its size."""
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file of a checkpoint, as a listing has it."""
+    """A file of a checkpoint, as a listing shows it."""
 
     name: str
     bytes: int
@@ -32,100 +31,100 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Stored:
-    """The content of a place that somebody charges for."""
+    """The content of a place whose owner is billed for it."""
 
     bytes: int
-    checkpoints: int  # that are complete
+    checkpoints: int  # number of complete checkpoints
 
 
 class OpenFile(Protocol):
-    """A file that is being read; any thread may, one at a time."""
+    """A file that is being read; by any thread, but one at a time."""
 
     @property
     def size(self) -> int:
         """Return its length in bytes."""
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill the target from that byte on; raises ValueError if the file ends before."""
+        """Fill the target from that byte on; raises ValueError if the file is too short."""
 
 
 class Note(Protocol):
     """A small file beside the checkpoints, which is replaced as a whole."""
 
     beat_seconds: float
-    """The seconds between two replacements, all day: a request to a store costs money."""
+    """The seconds between two replacements, which go on all day: each request costs money."""
 
     def read(self) -> bytes | None:
-        """Return its content; None without one."""
+        """Return its content; None if it does not exist."""
 
     def create(self, content: bytes) -> bool:
         """Write it unless it exists; returns False if it does."""
 
     def replace(self, content: bytes) -> None:
-        """Write it, whether it exists or not."""
+        """Write it, or replace it."""
 
     def remove(self) -> None:
-        """Remove it, if it is there."""
+        """Remove it, if it exists."""
 
 
 class Storage(Protocol):
     """The files of checkpoints, each in a folder of its name."""
 
     def where(self, name: Name | None = None, file: str = "") -> str:
-        """Return the path or address of it all, of a checkpoint, or of a file of it."""
+        """Return the path or address of the place, of a checkpoint, or of a file in one."""
 
     def check(self) -> None:
-        """See that files can be made and removed; raises ValueError with what to try."""
+        """Check that files can be made and removed; raises ValueError that says what to try."""
 
     def names(self) -> list[Name]:
-        """All checkpoints, complete or not, oldest first; none if nothing is there yet."""
+        """All checkpoints, complete or not, oldest first; empty if there are none yet."""
 
     def files(self, name: Name) -> list[FileFacts]:
         """List the files of a checkpoint."""
 
     def stored(self) -> Stored | None:
-        """Return what is there in all; None where no bill says what it costs."""
+        """Return the whole content of the place; None if it is not billed by content."""
 
     def make(self, name: Name) -> None:
-        """Prepare to write a checkpoint, unless some of it is there."""
+        """Prepare to write a checkpoint, unless it exists in part."""
 
     def opened(
         self, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
     ) -> AbstractContextManager[OpenFile]:
-        """Open a file to be read; `reads` are the ranges that will be, else all of it."""
+        """Open a file for reading; `reads` are the ranges that will be read; default: all of it."""
 
     def begin_reading(self, name: Name, file: str, size: int, most_bytes: int) -> None:
-        """Begin to fetch a file that will be read from its start, where a network is between.
+        """Begin to fetch a file that will be read from its start, if it comes over a network.
 
         No more than `most_bytes` of it are held in memory.
         """
 
     def end_begun(self) -> int:
-        """Give up what was begun and not read; return the bytes that were there when asked for."""
+        """Stop fetches that nobody read; return the bytes that were fetched when first read."""
 
     def read(self, name: Name, file: str) -> bytes:
-        """A small file; raises OSError if it is not there, or not small."""
+        """A small file; raises OSError if it does not exist, or is not small."""
 
     def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
-        """Write a large file durably; `told` is given each piece of it, in order, on the way.
+        """Write a large file durably; `told` gets each piece of it, in order, during the write.
 
-        If it fails nothing is left of it. One that an earlier try left is replaced.
+        If it fails, nothing of the file remains. A file from an earlier try is replaced.
         """
 
     def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
-        """Write a small file durably and atomically; no two ranks write it at a time."""
+        """Write a small file durably and atomically; no two ranks write it at the same time."""
 
     def write_once(self, name: Name, file: str, content: bytes, rank: int) -> None:
         """Write a small file unless it exists: of several writers the first one wins."""
 
     def remove_file(self, name: Name, file: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
 
     def remove(self, name: Name) -> None:
-        """Remove a checkpoint: its marker, its first manifest, and then what is left.
+        """Remove a checkpoint: its marker, its first manifest, and then the rest.
 
-        So a partial one is never taken for a complete one, not even if somebody marks it amid this.
-        Files that are not ours stay.
+        So a partial checkpoint is never taken for a complete one, even if a rank writes the marker
+        during the removal. Files that are not ours stay.
         """
 
     def note(self, file: str) -> Note:
@@ -133,7 +132,7 @@ class Storage(Protocol):
 
 
 def pieces(content: Sequence[memoryview], size: int) -> Iterator[memoryview]:
-    """Cut content into pieces of at most so many bytes."""
+    """Cut content into pieces of at most `size` bytes."""
     for one in content:
         for start in range(0, len(one), size):
             yield one[start : start + size]

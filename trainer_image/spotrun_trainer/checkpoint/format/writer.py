@@ -1,6 +1,6 @@
 """Writing one rank's part: its slices as a safetensors file, then the manifest with its hash.
 
-The file is written from the staged bytes as they lie, and hashed on the way.
+The file is written directly from the staged bytes, and hashed during the write.
 """
 
 import json
@@ -41,7 +41,7 @@ class Part:
 
     @property
     def bytes(self) -> int:
-        """Bytes of its slices."""
+        """The bytes of its slices."""
         return sum(self.layout[one.tensor].itemsize * one.numel for one in self.slices)
 
 

@@ -1,4 +1,4 @@
-"""The places that checkpoints are kept in, by their paths and addresses."""
+"""The places for checkpoints, by their paths and addresses."""
 
 from spotrun_trainer.checkpoint.places.opening import open_storage
 from spotrun_trainer.store.addresses import is_address

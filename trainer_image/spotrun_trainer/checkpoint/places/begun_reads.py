@@ -1,4 +1,4 @@
-"""Reads of files that were begun before anybody opened them, and are handed over once."""
+"""Reads of files that begin before a reader opens them, and are handed over once."""
 
 import threading
 from collections.abc import Callable
@@ -18,12 +18,12 @@ class BegunReads:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that had been fetched of a file when it was first read, for all."""
+        """Return how many bytes of the files had been fetched when they were first read."""
         with self._lock:
             return self._bytes
 
     def begin(self, path: str, size: int, make: Callable[[], ReadAhead], most_bytes: int) -> None:
-        """Begin to read a file from its start, unless somebody reads it already."""
+        """Begin to read a file from its start, unless such a read has begun already."""
         with self._lock:
             if self._is_over or path in self._taken or path in self._reads:
                 return
@@ -32,7 +32,7 @@ class BegunReads:
         ahead.begin(most_bytes)
 
     def take(self, path: str, start: int, stop: int) -> ReadAhead | None:
-        """Return the read of just this range, which is the caller's from now on."""
+        """Return the read of exactly this range, which belongs to the caller from now on."""
         with self._lock:
             self._taken.add(path)
             size, ahead = self._reads.pop(path, (0, None))
@@ -46,7 +46,7 @@ class BegunReads:
         return ahead
 
     def end(self) -> None:
-        """Give up what nobody has taken, and begin no more."""
+        """Stop the reads that nobody has taken, and begin no more."""
         with self._lock:
             self._is_over = True
             begun, self._reads = list(self._reads.values()), {}

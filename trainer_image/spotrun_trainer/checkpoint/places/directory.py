@@ -1,9 +1,9 @@
 """A directory that holds checkpoints: local, or on a network file system.
 
-Used is only what NFS keeps as well: exclusive creation, `link(2)`, replacing a *file* by renaming,
-fsync of files and directories. A listing may be a second old, so what must be seen is opened by its
-name. Symbolic links are not followed below the directory: somebody who can put files
-there must not lead a training pod to other files.
+It uses only what NFS supports too: exclusive creation, `link(2)`, replacing a *file* by renaming,
+fsync of files and directories. A listing may be a second old, so a file that must be seen is opened
+by its name. Symbolic links are not followed below the directory: somebody who can put files there
+must not lead a training pod to other files.
 """
 
 import errno
@@ -32,7 +32,8 @@ from spotrun_trainer.store.folder_sync import sync_folder
 __all__ = ["MARKER", "SMALL_BYTES", "Place", "open_place"]
 
 WRITE_BYTES = 1 << 20
-"""A piece fits a core's cache, so that it is still there when it is written after hashing."""
+"""A piece fits a core's cache, so that it is still in the cache when it is written after
+hashing."""
 SYNC_BYTES = 64 << 20
 
 _OURS = re.compile(r"(rank-[0-9]{1,7}\.(safetensors|json)|COMPLETE)(\.[0-9]+\.part)?")
@@ -65,7 +66,7 @@ class Place:
         self.root = root
 
     def names(self) -> list[Name]:
-        """All checkpoints, complete or not, oldest first; none if the directory is not there."""
+        """All checkpoints, complete or not, oldest first; empty if the directory does not exist."""
         try:
             with os.scandir(self.root) as entries:
                 folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
@@ -82,7 +83,7 @@ class Place:
         return str(self.root if name is None else self.path(name, file))
 
     def check(self) -> None:
-        """Make the directory, and see that files can be made in it."""
+        """Make the directory, and check that files can be made in it."""
         make_writable(self.root)
 
     def files(self, name: Name) -> list[FileFacts]:
@@ -92,10 +93,10 @@ class Place:
             return [FileFacts(one.name, one.stat().st_size, one.stat().st_mtime) for one in plain]
 
     def stored(self) -> None:
-        """Return None: no bill goes by the content of a folder."""
+        """Return None: a folder is not billed by its content."""
 
     def make(self, name: Name) -> None:
-        """Make the checkpoint's directory durable, unless it is there."""
+        """Make the checkpoint's directory, durably, unless it exists."""
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.path(name)
         with suppress(FileExistsError):
@@ -105,17 +106,17 @@ class Place:
             raise OSError(errno.ELOOP, "is a symbolic link", str(path))
 
     def create(self, name: Name, file: str) -> int:
-        """Return the descriptor of a new file; one that an earlier try left is removed."""
+        """Return the descriptor of a new file; a file from an earlier try is removed."""
         path = self.path(name, file)
         path.unlink(missing_ok=True)
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
 
     def create_data(self, name: Name, file: str, _size: int) -> int:
-        """Return the descriptor of a new file of so many bytes."""
+        """Return the descriptor of a new file of this size."""
         return self.create(name, file)
 
     def open(self, name: Name, file: str) -> int:
-        """Return a descriptor for reading; raises OSError for anything but a plain file."""
+        """Return a descriptor for reading; raises OSError for anything but a regular file."""
         path = self.path(name, file)
         if self.path(name).is_symlink():
             raise OSError(errno.ELOOP, "is below a symbolic link", str(path))
@@ -123,7 +124,7 @@ class Place:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(errno.EINVAL, "is no plain file", str(path))
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
         return descriptor
 
     @contextmanager
@@ -145,7 +146,7 @@ class Place:
         return 0
 
     def read(self, name: Name, file: str) -> bytes:
-        """A small file; raises OSError if it is not there, or not small."""
+        """A small file; raises OSError if it does not exist, or is not small."""
         with os.fdopen(self.open(name, file), "rb") as stream:
             content = stream.read(SMALL_BYTES + 1)
         if len(content) > SMALL_BYTES:
@@ -153,10 +154,10 @@ class Place:
         return content
 
     def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
-        """Write a large file, and sync it on the way.
+        """Write a large file, and sync it during the write.
 
-        Left to the end, a sync would find all of it in the page cache, where it also crowds out the
-        data that is trained on.
+        A sync at the end would find all of it in the page cache, where it would also displace the
+        training data.
         """
         descriptor, unsynced = self.create_data(name, file, sum(map(len, content))), 0
         try:
@@ -175,7 +176,7 @@ class Place:
             os.close(descriptor)
 
     def write(self, name: Name, file: str, content: bytes, rank: int) -> None:
-        """Write a small file durably and atomically; no two ranks write it at a time."""
+        """Write a small file durably and atomically; no two ranks write it at the same time."""
         part = self._write_part(name, file, content, rank)
         part.replace(self.path(name, file))
         sync_folder(self.path(name))
@@ -191,14 +192,14 @@ class Place:
         sync_folder(self.path(name))
 
     def remove_file(self, name: Name, file: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with suppress(FileNotFoundError):
             self.path(name, file).unlink()
 
     def remove(self, name: Name) -> None:
         """Remove a checkpoint, its marker first, so that a partial one is never marked complete.
 
-        Files that are not ours stay, and then the directory does as well.
+        Files that are not ours stay, and then the directory stays as well.
         """
         for first in (MARKER, FIRST_MANIFEST):
             self.remove_file(name, first)

@@ -1,4 +1,4 @@
-"""The folder for checkpoints, made and tried before anything is trained.
+"""The folder for checkpoints, made and tried before the training begins.
 
 Without this check an unwritable folder shows only in a log line of the first save, and the last
 save fails a training that is otherwise complete.
@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-"""A full disk is no matter of rights, and passes: replaced checkpoints are deleted."""
+"""A full disk is not a matter of rights, and is temporary: replaced checkpoints are deleted."""
 
 
 def make_writable(folder: Path, *, is_shared: bool = False) -> None:
-    """Make a folder and see that files can be made there; raises ValueError with what to try.
+    """Make a folder and check that files can be made there; raises ValueError with what to try.
 
-    In a volume that others share, what is made is as open as the volume: below a folder that jobs
-    have in common, each makes its own, and they need not run as the same user.
+    In a shared volume new folders get the same mode as the volume: in a folder that jobs share,
+    each makes its own, and they need not run as the same user.
     """
     try:
         if is_shared:
@@ -34,7 +34,7 @@ def _make_as_open(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_as_open(folder.parent)
-    with suppress(FileExistsError):  # several workers begin at a time
+    with suppress(FileExistsError):  # several workers begin at the same time
         folder.mkdir()
         with suppress(PermissionError):  # some network file systems have modes of their own
             folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
@@ -58,7 +58,7 @@ def _refusal(folder: Path, error: OSError) -> str:
         f"checkpoints cannot be written to {folder} by user {os.geteuid()} (groups {groups}): "
         f"{error.strerror}; {_owner(folder)}. Make it writable for that user, or choose another "
         f"place. In a TrainingJob set securityContext.fsGroup: {group} in the template's spec, "
-        "give what an NFS server exports to that user, or name another claim"
+        "make an NFS server's export writable for that user, or name another claim"
     )
 
 

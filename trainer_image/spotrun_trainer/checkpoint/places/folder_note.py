@@ -1,4 +1,4 @@
-"""A small file in a folder, replaced as a whole, and read as what strangers may have put there."""
+"""A small file in a folder, replaced as a whole, and read as untrusted content."""
 
 import os
 import secrets
@@ -17,7 +17,7 @@ class FolderNote:
         self._path = path
 
     def read(self) -> bytes | None:
-        """Return its content, at most 4 kB; None without one. Of another user's: when it was made.
+        """Return its content, at most 4 kB, or None; for another user's file, the time it was made.
 
         Raises OSError if it cannot be read.
         """
@@ -45,11 +45,11 @@ class FolderNote:
         return True
 
     def replace(self, content: bytes) -> None:
-        """Write it, whether it exists or not."""
+        """Write it, or replace it."""
         self._move(self._written(content))
 
     def remove(self) -> None:
-        """Remove it, if it is there."""
+        """Remove it, if it exists."""
         self._path.unlink(missing_ok=True)
 
     def _written(self, content: bytes) -> Path:
@@ -65,7 +65,7 @@ class FolderNote:
     def _move(self, part: Path) -> None:
         try:
             part.replace(self._path)
-        except OSError:  # as of another user's file in a sticky folder
+        except OSError:  # e.g. another user's file in a sticky folder
             _discard(part)
             raise
 

@@ -1,10 +1,10 @@
-"""Checkpoints in an object store: S3 and what speaks its language, Google Cloud Storage, Azure.
+"""Checkpoints in an object store: S3 and compatible stores, Google Cloud Storage, Azure.
 
-An object is there whole or not at all, and at once for everybody; so data needs no draft and no
-sync, and what must be seen is asked for by its name. The marker is put only if there is none
-(`If-None-Match: *`), so of several writers the first one wins. Where a store has no such put, the
-marker is looked for before: two that write within the same milliseconds may both believe that they
-won, and each then compares it with what it wrote (see `format/completion`).
+An object exists whole or not at all, and everybody sees it at once; so data needs no temporary name
+and no sync, and an object that must be seen is requested by its name. The marker is put only if
+none exists (`If-None-Match: *`), so of several writers the first one wins. If a store has no such
+put, the writer looks for the marker before: two that write within the same milliseconds may both
+believe that they won, and each then compares it with what it wrote (see `format/completion`).
 """
 
 import secrets
@@ -42,9 +42,9 @@ from spotrun_trainer.telemetry.console import say
 PART_BYTES = 16 << 20
 MOST_PARTS = 9000  # S3 takes 10,000
 PARALLEL_PARTS = 8
-"""The parts in flight take 128 MiB of memory beside the copy of the state."""
+"""The parts in flight take 128 MiB of memory in addition to the copy of the state."""
 PIECE_BYTES = 1 << 20
-"""A piece fits a core's cache, so that it is still there when it is copied after hashing."""
+"""A piece fits a core's cache, so that it is still in the cache when it is copied after hashing."""
 
 
 class Objects:
@@ -53,7 +53,7 @@ class Objects:
     def __init__(self, address: Address, store: ObjectStore, quick: ObjectStore) -> None:
         self._address = str(address)
         self._store = store
-        self._quick = quick  # gives up after seconds
+        self._quick = quick  # gives up after a few seconds
         self._begun = BegunReads()
 
     @classmethod
@@ -62,14 +62,14 @@ class Objects:
         return cls(address, connect(address, BESIDE), connect(address, QUICKLY))
 
     def where(self, name: Name | None = None, file: str = "") -> str:
-        """Return the address of it all, of a checkpoint, or of a file of it."""
+        """Return the address of the place, of a checkpoint, or of a file of a checkpoint."""
         parts = [self._address, str(name or ""), file]
         return "/".join(one for one in parts if one)
 
     def check(self) -> None:
-        """See that objects can be written, listed and removed; raises ValueError with what to try.
+        """Check that objects can be written, listed and removed; the ValueError says what to try.
 
-        A store that is away for a moment is not refused: what follows is patient.
+        A store that is away for a moment is not refused: later requests are retried.
         """
         tried = f".tried-{secrets.token_hex(8)}"
         try:
@@ -85,7 +85,7 @@ class Objects:
                 "docs/object-stores.md)"
             ) from error
         except OSError as error:
-            say(f"{self._address} does not answer yet: {error.strerror}; trying again")
+            say(f"{self._address} does not answer yet: {error.strerror}; the trainer tries again")
 
     def names(self) -> list[Name]:
         """All checkpoints, complete or not, oldest first: a request for each 1,000 of them."""
@@ -108,13 +108,13 @@ class Objects:
         return Stored(sum(one["size"] for one in found), sum(is_marker))
 
     def make(self, name: Name) -> None:
-        """Nothing has to be prepared: stores have no folders."""
+        """Do nothing: stores have no folders to prepare."""
 
     @contextmanager
     def opened(
         self, name: Name, file: str, reads: Sequence[tuple[int, int]] = ()
     ) -> Iterator["OpenObject"]:
-        """Open an object to be read; the ranges are fetched in parallel from the first read on."""
+        """Open an object for reading; the first read begins to fetch the ranges in parallel."""
         path, where = f"{name}/{file}", self.where(name, file)
         opened = OpenObject(self._store, path, where, reads, self._begun)
         try:
@@ -123,7 +123,7 @@ class Objects:
             opened.close()
 
     def begin_reading(self, name: Name, file: str, size: int, most_bytes: int) -> None:
-        """Begin to fetch an object that will be read from its start, some of it ahead."""
+        """Begin to fetch ahead an object that will be read from its start."""
         path, where = f"{name}/{file}", self.where(name, file)
 
         def make() -> ReadAhead:
@@ -133,16 +133,16 @@ class Objects:
         self._begun.begin(path, size, make, most_bytes)
 
     def end_begun(self) -> int:
-        """Give up what was begun and not read; return the bytes that were there when asked for."""
+        """Stop fetches that nobody read; return the bytes that were fetched when first read."""
         self._begun.end()
         return self._begun.bytes
 
     def read(self, name: Name, file: str) -> bytes:
-        """A small object; raises OSError if it is not there, or not small."""
+        """A small object; raises OSError if it does not exist, or is not small."""
         return read(self._store, f"{name}/{file}", self.where(name, file))
 
     def write_data(self, name: Name, file: str, content: Sequence[memoryview], told: Told) -> None:
-        """Write a large object in parts, several at a time, while `told` is given what follows."""
+        """Write a large object in parts, several at a time; `told` gets the pieces that follow."""
         size = sum(map(len, content))
 
         def telling() -> Iterator[memoryview]:
@@ -174,7 +174,7 @@ class Objects:
         create(self._store, f"{name}/{file}", self.where(name, file), content)
 
     def remove_file(self, name: Name, file: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         remove(self._store, [f"{name}/{file}"], self.where(name, file))
 
     def remove(self, name: Name) -> None:
@@ -213,19 +213,19 @@ class OpenObject:
         return again(lambda: requests.head(self._store, self._path), self._where)["size"]
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill the target from that byte on; raises ValueError if the object ends before."""
+        """Fill the target from that byte on; raises ValueError if the object is too short."""
         if self._ahead is None:
             self._ahead = self._taken() or ReadAhead(self.fetch, self._reads)
         self._ahead.read_into(offset, target)
 
     def close(self) -> None:
-        """Fetch no more."""
+        """Stop fetching."""
         if self._ahead is not None:
             self._ahead.close()
 
     def fetch(self, start: int, stop: int) -> obstore.Bytes:
         """Return a range."""
-        # obstore goes on where it was cut off, but only if the store gives objects an ETag.
+        # obstore continues where it was cut off, but only if the store gives objects an ETag.
         return again(lambda: requests.get_range(self._store, self._path, start, stop), self._where)
 
     def _taken(self) -> ReadAhead | None:
@@ -235,5 +235,5 @@ class OpenObject:
 
 
 def part_bytes(size: int) -> int:
-    """Return the size of the parts of an object: whole MiB, so that there are not too many."""
+    """Return the size of the parts of an object: whole MiB, enough to limit their number."""
     return max(PART_BYTES, -(-size // MOST_PARTS >> 20) << 20)

@@ -13,7 +13,7 @@ _MISSING = (
 
 
 def open_storage(where: str | Path) -> Storage:
-    """Return the place; raises ValueError, without any request, for what is none."""
+    """Return the place; raises ValueError, without any request, if it is not a valid place."""
     if not is_address(where):
         return Place(open_place(where))
     address = Address.parse(str(where))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Made:
-    """Requests by what they cost, and their bytes."""
+    """Requests by their kind of cost, and their bytes."""
 
-    puts: int = 0  # that write, copy or list
+    puts: int = 0  # requests that write, copy or list
     gets: int = 0
     put_bytes: int = 0
     got_bytes: int = 0

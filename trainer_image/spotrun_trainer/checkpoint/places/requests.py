@@ -1,6 +1,6 @@
-"""The requests to object stores: each goes through here, and is counted as stores charge for it.
+"""The requests to object stores: each goes through here, and is counted in the way stores bill it.
 
-What obstore tries again by itself counts once. Deletions are free.
+A request that obstore retries by itself counts once. Deletions are free.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from obstore import GetResult, ListResult, ObjectMeta
 
 _PER_LISTING = 1000
-"""The objects that a request lists."""
+"""The number of objects that a request lists."""
 
 
 def put(store: ObjectStore, path: str, content: bytes, **options: Any) -> None:  # noqa: ANN401
@@ -40,7 +40,7 @@ def put_parts(
 
 def get(store: ObjectStore, path: str) -> "GetResult":
     """Ask for an object."""
-    COUNT.read(0)  # one that is not there costs as much
+    COUNT.read(0)  # a request for a missing object costs the same
     answer = obstore.get(store, path)
     COUNT.read(answer.meta["size"], requests=0)
     return answer
@@ -53,13 +53,13 @@ def get_range(store: ObjectStore, path: str, start: int, stop: int) -> obstore.B
 
 
 def head(store: ObjectStore, path: str) -> "ObjectMeta":
-    """Ask for the facts about an object."""
+    """Ask for the metadata of an object."""
     COUNT.read(0)
     return obstore.head(store, path)
 
 
 def list_folders(store: ObjectStore) -> "ListResult[Sequence[ObjectMeta]]":
-    """List what is directly below a prefix."""
+    """List the entries directly below a prefix."""
     found = obstore.list_with_delimiter(store)
     num = len(found["common_prefixes"]) + len(found["objects"])
     COUNT.wrote(0, requests=max(1, -(-num // _PER_LISTING)))
@@ -67,7 +67,7 @@ def list_folders(store: ObjectStore) -> "ListResult[Sequence[ObjectMeta]]":
 
 
 def list_all(store: ObjectStore, prefix: str | None = None) -> "list[ObjectMeta]":
-    """List all objects whose paths begin so."""
+    """List all objects whose paths begin with the prefix."""
     found: Iterable[Sequence[ObjectMeta]] = obstore.list(store, prefix)
     objects = [one for some in found for one in some]
     COUNT.wrote(0, requests=max(1, -(-len(objects) // _PER_LISTING)))

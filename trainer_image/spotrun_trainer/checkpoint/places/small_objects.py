@@ -13,7 +13,7 @@ from spotrun_trainer.store.store_errors import as_os_error
 
 
 class ObjectNote:
-    """A small object, replaced as a whole; it is not waited for long, for it comes again."""
+    """A small object, replaced as a whole; requests end soon, because the note is written again."""
 
     beat_seconds = 6.0
 
@@ -23,7 +23,7 @@ class ObjectNote:
         self._where = where
 
     def read(self) -> bytes | None:
-        """Return its content; None without one."""
+        """Return its content; None if it does not exist."""
         try:
             return read(self._store, self._path, self._where)
         except FileNotFoundError:
@@ -34,12 +34,12 @@ class ObjectNote:
         return create(self._store, self._path, self._where, content)
 
     def replace(self, content: bytes) -> None:
-        """Write it, whether it exists or not."""
+        """Write it, or replace it."""
         with as_os_error(self._where):
             requests.put(self._store, self._path, content, use_multipart=False)
 
     def remove(self) -> None:
-        """Remove it, if it is there."""
+        """Remove it, if it exists."""
         remove(self._store, [self._path], self._where)
 
 
@@ -58,7 +58,8 @@ def read(store: ObjectStore, path: str, where: str) -> bytes:
 def create(store: ObjectStore, path: str, where: str, content: bytes) -> bool:
     """Write a small object unless it exists; returns False if another one does.
 
-    It may be our own, written by a request whose answer was lost. Another one may be gone again.
+    The existing object may be our own, written by a request whose answer was lost. Another one may
+    have been removed meanwhile.
     """
     try:
         again(lambda: requests.put(store, path, content, mode="create"), where)
@@ -83,13 +84,13 @@ def _create_without_condition(store: ObjectStore, path: str, where: str, content
 
 
 def remove(store: ObjectStore, paths: Sequence[str], where: str) -> None:
-    """Remove objects, as far as they are there."""
+    """Remove the objects that exist."""
     if not paths:
         return
     try:
         again(lambda: requests.delete(store, paths), where)
     except FileNotFoundError:
-        # S3 does not mind an object that is not there. Google's store and Azure's do, and then the
-        # others may be there still.
+        # S3 ignores a missing object. Google's store and Azure's raise an error, and then the other
+        # objects may still exist.
         for path in paths if len(paths) > 1 else ():
             remove(store, [path], where)

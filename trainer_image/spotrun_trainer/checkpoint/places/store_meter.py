@@ -1,4 +1,4 @@
-"""The use of an object store in a worker's report: requests in each world, and what is stored."""
+"""The use of an object store in a worker's report: requests in each world, and stored bytes."""
 
 import os
 import threading
@@ -13,21 +13,21 @@ from spotrun_trainer.store.addresses import endpoint_of, is_address
 _OF_CLOUDS = {"s3": ".amazonaws.com", "gs": ".googleapis.com", "az": ".windows.net"}
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _DEFAULT_REGION = "us-east-1"
-"""The region that obstore takes where the environment names none."""
+"""The region that obstore takes if the environment names none."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """The facts that decide about a store's prices, as far as the worker knows them."""
+    """The facts that decide a store's prices, as far as the worker knows them."""
 
     region: str = ""
     endpoint: str = ""
 
 
 class StoreMeter:
-    """This process's requests in the present world; what it did on the way there is part of that.
+    """This process's requests in the current world, including those on the way into it.
 
-    A report of the last world that is not written any more counts for the next one.
+    Requests of the last world that were not reported any more count for the next one.
     """
 
     def __init__(self, where: Where, count: RequestCount = COUNT) -> None:
@@ -39,12 +39,12 @@ class StoreMeter:
         self._stored: tuple[int | None, int | None] = (None, None)
 
     def note_stored(self, num_bytes: int, checkpoints: int) -> None:
-        """Note what is in the place now."""
+        """Note the present content of the place."""
         with self._lock:
             self._stored = num_bytes, checkpoints
 
     def use_in(self, world_number: int) -> StoreUse:
-        """Return the part of the report, as it is written now."""
+        """Return this part of the report, for a report that is written now."""
         with self._lock:
             if world_number != self._world_number:
                 self._before = self._reported if self._world_number else Made()
@@ -64,12 +64,12 @@ class StoreMeter:
 
 
 def open_store_meter(place: str | None, env: Mapping[str, str] = os.environ) -> StoreMeter | None:
-    """Return the meter of a process; None where checkpoints are in no object store."""
+    """Return the meter of a process; None if checkpoints are not in an object store."""
     return StoreMeter(where_is(place, env)) if place is not None and is_address(place) else None
 
 
 def where_is(place: str, env: Mapping[str, str]) -> Where:
-    """Say where a bucket is. Only the environment of S3 tells a region."""
+    """Return where a bucket is. Only the environment of S3 names a region."""
     scheme = place.partition("://")[0]
     endpoint = endpoint_of(scheme, env)
     if endpoint and not (urlsplit(endpoint).hostname or "").endswith(_OF_CLOUDS[scheme]):

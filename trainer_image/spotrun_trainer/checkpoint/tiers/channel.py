@@ -1,11 +1,11 @@
 """Messages between workers about their local tiers, signed with the secret of a world.
 
 Both sides begin with a random number. Each message is JSON, and its signature covers both numbers,
-the side that speaks, the count of its messages and the content: so a message of somebody without
-the secret, of another connection, or one that is repeated, is refused. Content of files follows a
-message as it is. It is compared with check sums (CRC-32) that came signed, which find an accident
-and not somebody on the path who changes it on purpose; nothing is encrypted. So it is with all that
-the processes of a world send each other.
+the side that speaks, the count of its messages and the content: so a message without the secret,
+from another connection, or repeated, is refused. Content of files follows a message unsigned. It is
+compared with signed checksums (CRC-32), which find accidental changes, but not deliberate ones by
+somebody on the network path; nothing is encrypted. The same holds for everything that the processes
+of a world send each other.
 """
 
 import hmac
@@ -27,7 +27,7 @@ _SIGNATURE_BYTES = 32
 
 
 class ChannelError(OSError):
-    """The other side is no worker of this world, or speaks another language."""
+    """The other side is not a worker of this world, or uses another protocol."""
 
 
 class Channel:
@@ -41,13 +41,13 @@ class Channel:
         *,
         is_server: bool,
     ) -> None:
-        """Exchange the random numbers; of several secrets the first message decides which it is.
+        """Exchange the random numbers; of several secrets the first message decides which is used.
 
-        `seconds` is the longest pause of the other side. So long a client has for its first message
-        as well: until then it may be anybody, who keeps workers waiting for a connection.
+        `seconds` is the longest pause of the other side. A client has the same time for its first
+        message: until then it may be a stranger that keeps workers waiting for a connection.
         """
         if not all(world_secrets):
-            raise ChannelError("there is no secret to sign with, outside of a world")
+            raise ChannelError("this worker has no secret to sign with, because it is in no world")
         self.connection = connection
         self._wait_in_the_kernel(seconds)
         self._keys = [one.encode() for one in world_secrets]
@@ -72,7 +72,7 @@ class Channel:
             self.connection.sendall(content)
 
     def receive(self) -> dict[str, Any]:
-        """Return the next message; raises ChannelError if it is not the other side's."""
+        """Return the next message; raises ChannelError if it is not from the other side."""
         (length,) = _LENGTH.unpack(self.read(_LENGTH.size))
         if length > MESSAGE_BYTES:
             raise ChannelError(f"a message has at most {MESSAGE_BYTES} bytes, not {length}")
@@ -83,29 +83,31 @@ class Channel:
                 self._keys = [key]
                 break
         else:
-            raise ChannelError("the signature of a message is not of this world")
+            raise ChannelError(
+                "the signature of a message was not made with the secret of this world"
+            )
         self._received, self._until = self._received + 1, None
         message = json.loads(body)
         if not isinstance(message, dict):
-            raise ChannelError("a message is a JSON object")
+            raise ChannelError("a message must be a JSON object")
         return message
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes."""
+        """Return `size` bytes."""
         content = bytearray(size)
         self.read_into(memoryview(content))
         return bytes(content)
 
     def read_into(self, target: memoryview) -> None:
-        """Fill the target; raises ChannelError if the connection ends before."""
+        """Fill the target; raises ChannelError if the connection ends too early."""
         while target:
             with _in_time("says"):
                 count = self.connection.recv_into(target, 0, socket.MSG_WAITALL)
             if not count:
-                raise ChannelError("the other side has ended the connection")
+                raise ChannelError("the other side has closed the connection")
             target = target[count:]
             if target and self._until is not None and time.monotonic() > self._until:
-                raise ChannelError("the other side has not said in time who it is")
+                raise ChannelError("the other side has not identified itself in time")
 
     def send_file(self, descriptor: int, start: int, count: int) -> None:
         """Send a range of a file."""
@@ -117,7 +119,7 @@ class Channel:
             start, count = start + sent, count - sent
 
     def _wait_in_the_kernel(self, seconds: float) -> None:
-        """Let a call take all bytes at once: Python's time-outs ask before each piece."""
+        """Let one call transfer all bytes: with Python's time-outs each piece needs a call."""
         self.connection.setblocking(True)
         pause = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
@@ -130,7 +132,7 @@ class Channel:
 
 @contextmanager
 def _in_time(does: str) -> Iterator[None]:
-    """Say what a pause of the kernel's time-out means."""
+    """Report a time-out of the kernel as a ChannelError."""
     try:
         yield
     except BlockingIOError as error:

@@ -1,6 +1,6 @@
 """A training process's side: it sends a copy of its part to a neighbour, and reads parts of others.
 
-All errors are OSErrors, as those of any place for checkpoints.
+All errors are OSErrors, like those of any place for checkpoints.
 """
 
 import errno
@@ -22,13 +22,13 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 """An agent serves a limited number of processes at a time; the others wait for their turn."""
 AHEAD_BYTES = 64 << 20
-"""The most bytes that are asked for at once of a file that is read in order."""
+"""The most bytes in one request for a file that is read in order."""
 
 
 @contextmanager
 def connected(address: str, secret: str) -> Iterator[Channel]:
     """Connect to the agent that serves another worker's folder."""
-    if not address:  # its log says why
+    if not address:  # that worker's log says why
         raise OSError(errno.EHOSTUNREACH, "that worker serves no local tier")
     try:
         with socket.create_connection(split_address(address), CONNECT_SECONDS) as connection:
@@ -39,7 +39,7 @@ def connected(address: str, secret: str) -> Iterator[Channel]:
 
 @dataclass(frozen=True)
 class Copy:
-    """A part that is to be sent."""
+    """A part to send."""
 
     name: Name
     rank: int
@@ -72,9 +72,9 @@ def read_manifest_of(address: str, secret: str, name: Name, rank: int) -> bytes:
 
 
 class RemoteFile:
-    """The data of a part in another worker's folder; what is read in order streams.
+    """The data of a part in another worker's folder; reads in order are streamed.
 
-    `reads` are the ranges that will be read: no more than these is asked for ahead.
+    `reads` are the ranges that will be read: only these are requested ahead.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RemoteFile:
         self.size = self._ask(0, 0)
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill the target from that byte on; raises ValueError if the file ends before."""
+        """Fill the target from that byte on; raises ValueError if the file is too short."""
         if offset + len(target) > self.size:
             raise ValueError("it ended early")
         if offset != self._at:
@@ -120,7 +120,7 @@ class RemoteFile:
         return size
 
     def _skip(self) -> None:
-        """Read what was asked for and is not needed; a reader seldom leaves its order."""
+        """Read and drop requested bytes that are not needed; a reader seldom leaves the order."""
         buffer = memoryview(bytearray(min(self._left, 1 << 20)))
         while self._left:
             piece = buffer[: self._left]

@@ -23,7 +23,7 @@ from spotrun_trainer.checkpoint.tiers.settings import Settings
 from spotrun_trainer.telemetry.container_usage import memory_left
 
 SPARE_BYTES = 256 << 20
-"""Memory that is left for the training: its own use goes up and down."""
+"""Memory that is left for the training, whose use goes up and down."""
 
 
 class Folder(Place):
@@ -36,14 +36,14 @@ class Folder(Place):
 
     @override
     def files(self, name: Name) -> list[FileFacts]:
-        """List the files of a checkpoint; none if another process is deleting it just now."""
+        """List the files of a checkpoint; none if another process is deleting it at this moment."""
         try:
             return super().files(name)
         except FileNotFoundError:
             return []
 
     def held(self) -> list[Held]:
-        """List the parts that are whole by their lengths."""
+        """List the parts that are complete by their lengths."""
         return [
             held
             for name in self.names()
@@ -58,7 +58,7 @@ class Folder(Place):
                 self.remove(name)
 
     def check_room(self, size: int) -> None:
-        """Raise OSError, with what is there and what is missing, if so many bytes do not fit."""
+        """Raise OSError, which says what is used and missing, if `size` bytes do not fit."""
         used = sum(file.bytes for name in self.names() for file in self.files(name))
         if self._limit_bytes is not None and used + size > self._limit_bytes:
             raise _no_room(self.root, size, f"{_mib(used)} of {_mib(self._limit_bytes)} are used")
@@ -70,10 +70,10 @@ class Folder(Place):
 
     @override
     def create_data(self, name: Name, file: str, size: int) -> int:
-        """Return the descriptor of a new file that has its room already.
+        """Return the descriptor of a new file whose space is reserved already.
 
-        Several processes of a worker write at a time, and its agent: one after the other they look
-        for room and take it, else all would find the same room.
+        Several processes of a worker, and its agent, write at the same time: they check for space
+        and reserve it one after the other, or all would count the same space.
         """
         with self._alone():
             self.check_room(size)
@@ -112,7 +112,8 @@ def _no_room(root: Path, size: int, why: str) -> OSError:
     return OSError(
         errno.ENOSPC,
         f"a part of {_mib(size)} does not fit, {why}: a worker needs four times the size of its "
-        "own part, for two steps and as much of a neighbour; raise checkpoint.local.sizeLimit, and "
+        "own part, for two steps of its own and two of a neighbour; raise "
+        "checkpoint.local.sizeLimit, and "
         "with medium Memory the container's memory",
         str(root),
     )

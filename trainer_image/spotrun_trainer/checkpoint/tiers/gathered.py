@@ -1,4 +1,4 @@
-"""A checkpoint of the local tier as one place to read from: each part from where it lies."""
+"""A checkpoint of the local tier as one place to read from: each part from a worker that has it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,8 +17,8 @@ from spotrun_trainer.checkpoint.tiers.settings import Endpoint
 class Gathered(Place):
     """The parts that a worker has itself, and those that it reads from other workers.
 
-    The marker is made of the hashes that all processes have agreed on, so no part can be another
-    one than those.
+    The marker is made of the hashes that all processes have agreed on, so no other part is
+    accepted.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Gathered(Place):
         return self._worker in self._found.holders[rank]
 
     def _holder(self, rank: int) -> Endpoint:
-        """Return a worker that has the part; several readers take different ones."""
+        """Return a worker that has the part; several readers take different workers."""
         holders = sorted(self._found.holders[rank])
         return self._endpoints[holders[self._worker % len(holders)]]
 

@@ -1,4 +1,4 @@
-"""The worker that keeps a copy of another one's parts. Pure."""
+"""The worker that keeps the copy of another worker's parts: pure functions."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ def keepers(nodes: Sequence[str]) -> tuple[int | None, ...]:
     """Return, for each worker, the worker that keeps the copy of its parts.
 
     `nodes` are the nodes that the workers run on, in the order of ranks. The copy goes to the next
-    node of a ring, never to the same one, and the workers there share the work. None: there is no
+    node of a ring, never to the same node, and the workers there share the work. None: there is no
     other node.
     """
     on_node = defaultdict[str, list[int]](list)

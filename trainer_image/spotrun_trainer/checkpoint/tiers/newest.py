@@ -1,4 +1,4 @@
-"""The newest step of which all parts are in some worker's folder. Pure."""
+"""The newest step whose parts are all in workers' folders: pure functions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -9,7 +9,7 @@ from spotrun_trainer.checkpoint.format.names import Name
 
 @dataclass(frozen=True)
 class Held:
-    """A whole part of a checkpoint in a worker's folder."""
+    """A complete part of a checkpoint in a worker's folder."""
 
     name: Name
     attempt: str
@@ -20,7 +20,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint whose parts are all there, and where each is."""
+    """A checkpoint whose parts all exist, and where each is."""
 
     name: Name
     attempt: str
@@ -31,8 +31,8 @@ class Found:
 def newest(folders: Sequence[Collection[Held]], *, at_least: Name | None = None) -> Found | None:
     """Return the newest checkpoint that is whole in these workers' folders together.
 
-    `at_least` is the newest one in the durable place. What is older than that does not count, nor
-    what an earlier world saved: another world has gone on since, from less.
+    `at_least` is the newest one in the durable place. Older checkpoints do not count, nor those of
+    an earlier world: another world has continued since, from an older state.
     """
     parts = defaultdict[tuple[Name, str, int], dict[int, dict[str, set[int]]]](dict)
     for worker, folder in enumerate(folders):
@@ -54,7 +54,7 @@ def _counts(name: Name, at_least: Name | None) -> bool:
 
 
 def _found(name: Name, attempt: str, of_ranks: Sequence[dict[str, set[int]]]) -> Found:
-    """Take, of parts of one rank that differ, those that most workers have."""
+    """Take, if parts of one rank differ, those that most workers have."""
     chosen = [max(each.items(), key=lambda one: (len(one[1]), one[0])) for each in of_ranks]
     hashes = tuple(sha256 for sha256, _ in chosen)
     return Found(name, attempt, hashes, tuple(frozenset(workers) for _, workers in chosen))

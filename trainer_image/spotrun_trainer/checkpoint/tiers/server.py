@@ -1,7 +1,7 @@
 """The agent's side: it serves a worker's folder to the other workers of the job, and takes copies.
 
-The agent outlives the training processes, so what a worker holds can be read while all processes
-start again.
+The agent outlives the training processes, so a worker's parts can be read while all processes start
+again.
 """
 
 import logging
@@ -29,13 +29,13 @@ IDLE_SECONDS = 30.0
 PAUSE_SECONDS = 0.1
 MOST_CONNECTIONS = 64
 MOST_SECRETS = 4
-"""Secrets of this many worlds count: a worker may be told of the next world before the others."""
+"""Secrets of this many worlds count: a worker may learn of the next world before the others."""
 _PIECE_BYTES = 1 << 20
 _MOST_RANK = 999_999
 
 
 class Server:
-    """Serves one folder, in threads of their own, until the process ends or it is closed."""
+    """Serves one folder, in its own threads, until the process ends or it is closed."""
 
     def __init__(
         self, folder: Folder, address: str, world_secrets: Callable[[], Sequence[str]]
@@ -51,7 +51,7 @@ class Server:
         threading.Thread(target=self._run, name="spotrun-local-tier", daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._closed.set()
         with suppress(OSError):  # it wakes the thread
             self._listening.shutdown(socket.SHUT_RDWR)
@@ -66,8 +66,9 @@ class Server:
                 self._slots.release()
                 if self._closed.is_set():
                     return
-                # The peer has gone already, or there are no more descriptors or threads just now.
-                log.warning("the local tier could not take a connection: %s", error)
+                # The peer has gone already, or there are no free descriptors or threads at the
+                # moment.
+                log.warning("the local tier could not accept a connection: %s", error)
                 self._closed.wait(PAUSE_SECONDS)
 
     def _accept(self) -> None:
@@ -84,7 +85,7 @@ class Server:
                 channel = Channel(connection, self._secrets(), IDLE_SECONDS, is_server=True)
                 while True:
                     self._answer(channel, channel.receive())
-        except (OSError, ValueError) as error:  # a peer that has gone, or is none
+        except (OSError, ValueError) as error:  # a peer that has gone, or a stranger
             log.debug("a connection to the local tier has ended: %s", error)
         finally:
             self._slots.release()
@@ -99,7 +100,7 @@ class Server:
         elif what == "data":
             self._send_data(channel, request, name, rank)
         else:
-            raise ValueError(f"there is no request {str(what)[:40]!r}")
+            raise ValueError(f"unknown request {str(what)[:40]!r}")
 
     def _send_manifest(self, channel: Channel, name: Name, rank: int) -> None:
         try:
@@ -141,7 +142,7 @@ class Server:
         channel.send({"kept": True})
 
     def _take(self, channel: Channel, copy: "_Copy") -> None:
-        """Write a copy as it comes: the manifest last, without which a part does not count."""
+        """Write a copy as it arrives: the manifest last, as a part does not count without it."""
         folder, name, rank = self._folder, copy.name, copy.rank
         folder.remove_file(name, manifest_file(rank))
         folder.make(name)
@@ -171,7 +172,7 @@ class _Copy:
 
 
 class WorldSecrets:
-    """The secrets of the newest worlds, as the operator has told this worker's agent."""
+    """The secrets of the newest worlds, which the operator has told this worker's agent."""
 
     def __init__(self, directory: Path) -> None:
         self._file = WorldFile(directory)
@@ -179,7 +180,7 @@ class WorldSecrets:
         self._lock = threading.Lock()
 
     def __call__(self) -> Sequence[str]:
-        """Return them, the newest first."""
+        """Return the secrets, newest first."""
         with self._lock:
             answer = self._file.read()
             world = answer.world if answer is not None else None
@@ -191,9 +192,9 @@ class WorldSecrets:
 def serve_tier(
     environment: MutableMapping[str, str], address: str, directory: Path
 ) -> Server | None:
-    """Serve this worker's folder to the job's workers, and tell the training processes where.
+    """Serve this worker's folder to the job's workers, and tell the training processes the address.
 
-    Where that is impossible the local tier holds no copies, and the log says so.
+    If that is impossible the local tier holds no copies, and the log says so.
     """
     environment.pop(ADDRESS, None)
     settings = read_settings(environment)
@@ -205,7 +206,7 @@ def serve_tier(
     except OSError as error:
         log.warning(
             "the local tier of checkpoints is off: its folder %s cannot be served at %s: %s; "
-            "checkpoints go to their durable place alone",
+            "checkpoints are saved in their durable place only",
             settings.folder,
             address,
             error,

@@ -14,10 +14,10 @@ _MOST_CHARACTERS = 512
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A worker's folder, as the others reach it."""
+    """A worker's folder, and how other workers reach it."""
 
     node: str
-    address: str  # host:port of the worker's agent; empty: nobody can reach it
+    address: str  # host:port of the worker's agent; empty: no worker can reach it
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Settings:
     folder: Path
     every: str  # the interval between saves, as `Run(every=...)` takes it
     limit_bytes: int | None  # None: what the file system holds
-    is_memory: bool  # it counts as memory of the container
+    is_memory: bool  # it counts as the container's memory
     endpoint: Endpoint
 
 
 def read_settings(env: Mapping[str, str] = os.environ) -> Settings | None:
-    """Return the settings; None where the job has no local tier, or no agent that serves it."""
+    """Return the settings; None if the job has no local tier, or no agent that serves it."""
     if not env.get(FOLDER):
         return None
     limit = env.get("SPOTRUN_LOCAL_BYTES", "")
@@ -46,9 +46,9 @@ def read_settings(env: Mapping[str, str] = os.environ) -> Settings | None:
 
 
 def read_endpoint(content: object) -> Endpoint:
-    """Return an endpoint from what another process says; raises ValueError."""
+    """Return an endpoint from another process's JSON; raises ValueError."""
     match content:
         case {"node": str(node), "address": str(address)}:
             if max(len(node), len(address)) <= _MOST_CHARACTERS:
                 return Endpoint(node, address)
-    raise ValueError(f"an endpoint has a node and an address, not {json.dumps(content)[:80]}")
+    raise ValueError(f"an endpoint must have a node and an address, not {json.dumps(content)[:80]}")

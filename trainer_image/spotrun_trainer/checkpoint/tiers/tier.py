@@ -1,4 +1,4 @@
-"""The local tier of one process: what is saved there, what counts, and what a restart takes."""
+"""The local tier of one process: what is saved, which steps count, and what a restart loads."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ class Schedule(Protocol):
         """Note that a save has begun."""
 
     def hurry(self) -> None:
-        """Let the next save be due at once."""
+        """Make the next save due at once."""
 
     def step_took(self, seconds: float, *, is_saving: bool) -> None:
         """Note the length of a step."""
@@ -50,7 +50,7 @@ class Schedule(Protocol):
 
 
 class Vote(NamedTuple):
-    """The local tier's part in a process's vote; over all, a sum above 0 means that one says so."""
+    """The local tier's part of a process's vote; a sum over all above 0 means that one says so."""
 
     due: int = 0
     busy: int = 0
@@ -75,17 +75,17 @@ class Peers:
 class Kept(Folder):
     """The folder, as a save writes a part into it: a copy goes to another node.
 
-    What goes wrong is a CheckpointError in words for the log: training goes on without the copy.
+    Errors are CheckpointErrors with a text for the log: training continues without the copy.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.complete: Name | None = None  # not to be deleted before a newer one is
+        self.complete: Name | None = None  # not deleted before a newer one is complete
         self.peers: Peers | None = None
         self._sending: Channel | None = None
 
     def cut(self) -> None:
-        """Give up a copy that is being sent: its receiver may be lost."""
+        """Abort a copy that is being sent: its receiver may be lost."""
         if (sending := self._sending) is not None:
             with suppress(OSError):
                 sending.connection.shutdown(socket.SHUT_RDWR)
@@ -101,7 +101,7 @@ class Kept(Folder):
             super().write_data(name, file, content, told)
         except OSError as error:
             raise CheckpointError(
-                f"{name} is not kept in {self.root}: {error.strerror}; training goes on, and "
+                f"{name} is not kept in {self.root}: {error.strerror}; training continues, and "
                 "checkpoints are saved in their durable place"
             ) from error
 
@@ -117,8 +117,8 @@ class Kept(Folder):
                 client.put(self._sending, keeper.address, copy)
         except OSError as error:
             raise CheckpointError(
-                f"{name} has no copy on node {keeper.node}: its agent at {keeper.address} did "
-                f"not take it: {error.strerror}; training goes on, and checkpoints are saved in "
+                f"{name} has no copy on node {keeper.node}: its agent at {keeper.address} did not "
+                f"accept it: {error.strerror}; training continues, and checkpoints are saved in "
                 "their durable place"
             ) from error
         finally:
@@ -129,8 +129,8 @@ class LocalTier:
     """The saves of one process into the local tier.
 
     All processes begin a save together, and once none of them says in its vote that it is busy or
-    has failed, all parts and their copies are there: the step is `complete`, and the one before is
-    deleted with the next save. So at most two steps lie in a folder.
+    has failed, all parts and their copies exist: the step is `complete`, and the previous one is
+    deleted with the next save. So a folder has at most two steps.
     """
 
     def __init__(
@@ -157,18 +157,18 @@ class LocalTier:
         self._folder.complete = name
 
     def introduce(self) -> str:
-        """Return what the other processes need to know of this worker, and of its last step."""
+        """Return what other processes need to know about this worker and its last step."""
         complete = None if self.complete is None else str(self.complete)
         return json.dumps({**asdict(self._settings.endpoint), "complete": complete})
 
     def meet(
         self, said: Sequence[str], rank: int, local_size: int, *, secret: str, attempt: str
     ) -> None:
-        """Enter a world, with what all processes say of their workers, by rank.
+        """Enter a world, with what all processes say about their workers, by rank.
 
-        What was being saved in the last world does not count, and the next save is due at once. A
-        save may have ended with the last step of that world, of which only some processes saw the
-        votes: all take what these know, else each would delete what another one keeps.
+        A save in flight in the last world does not count, and the next save is due at once. A save
+        may have ended with the last step of that world, when only some processes saw the votes: all
+        accept what these know, or each would delete what another one keeps.
         """
         contents = [json.loads(one) for one in said]
         workers = tuple(map(read_endpoint, contents[::local_size]))
@@ -184,15 +184,15 @@ class LocalTier:
         """Return this process's vote at the end of a step; one process decides when to save."""
         self._look()
         is_due = decides and self._folder.peers is not None and self._begun is None
-        is_busy = self._is_busy or self._checkpoints.is_writing  # of the last world, too
+        is_busy = self._is_busy or self._checkpoints.is_writing  # also a save of the last world
         return Vote(
             int(is_due and self._schedule.is_due(step)), int(is_busy), int(self._has_failed)
         )
 
     def conclude(self, votes: Vote) -> Name | None:
-        """Return the step that all processes have by these votes, if that is news.
+        """Return the step that all processes have by these votes, if it is a new one.
 
-        After it `is_wanted` says whether another save begins.
+        After that `is_wanted` says whether another save begins.
         """
         if self._begun is None or votes.busy:
             return None
@@ -236,7 +236,7 @@ class LocalTier:
 
     def find(self, said: Sequence[str], at_least: str) -> Found | None:
         """Return the newest step that all workers have together; `said` is `held` of each rank."""
-        every = len(said) // len(self._peers.endpoints)  # processes of a worker see the same
+        every = len(said) // len(self._peers.endpoints)  # processes of a worker see the same folder
         folders = [
             [_read_held(each) for each in json.loads(one)] if worker.address else []
             for worker, one in zip(self._peers.endpoints, said[::every], strict=True)
@@ -252,13 +252,13 @@ class LocalTier:
         reader = Reader(shard, shards, rank, size, stages, readers)
         if readers is BY_ITSELF:
             extra = patiently(lambda: load(place, found.name, tracked, reader))
-        else:  # they have their own patience, all for the same file
+        else:  # they retry by themselves, all for the same file
             extra = load(place, found.name, tracked, reader)
         self.complete = found.name
         return extra
 
     def forget(self) -> None:
-        """Delete everything: another state counts from now on."""
+        """Delete everything, because another state counts from now on."""
         self.complete = None
         self._folder.keep(())
 
@@ -275,8 +275,8 @@ class LocalTier:
         """Note the end of a save."""
         try:
             saved = self._checkpoints.finished()
-        except CheckpointError as error:  # training is unharmed, and checkpoints go on
-            if self._begun is not None:  # else it was of a world that is over
+        except CheckpointError as error:  # training is unharmed, and later saves continue
+            if self._begun is not None:  # else it belonged to a world that is over
                 self._is_busy, self._has_failed = False, True
                 self._say_once(str(error))
             return
@@ -285,7 +285,7 @@ class LocalTier:
             self._schedule.saved(saved)
 
     def _say_once(self, sentence: str) -> None:
-        what = sentence.partition(" ")[2]  # without the step
+        what = sentence.partition(" ")[2]  # the sentence without the step
         if what != self._said:
             self._said = what
             say(f"in the local tier {sentence}")
@@ -301,4 +301,4 @@ def _read_held(content: object) -> Held:
             "sha256": str(sha256),
         }:
             return Held(Name.parse(name), attempt, rank, size, sha256)
-    raise ValueError(f"this is no part of a checkpoint: {str(content)[:80]}")
+    raise ValueError(f"this is not a part of a checkpoint: {str(content)[:80]}")

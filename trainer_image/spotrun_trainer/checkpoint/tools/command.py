@@ -1,4 +1,4 @@
-"""The commands on checkpoints, as they were asked for on the command line."""
+"""The commands on checkpoints, called with the arguments of the command line."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from spotrun_trainer.checkpoint.tools.verification import verdict_on
 from spotrun_trainer.process.commands.progress import Progress
 
 YES, NO = 0, 1
-"""Exit codes of an answer; 2 is for what could not be found out, or done."""
+"""Exit codes of an answer; 2 means that something could not be found out, or done."""
 
 
 def run_ls(chosen: Namespace) -> int:
@@ -28,7 +28,7 @@ def run_ls(chosen: Namespace) -> int:
     elif found:
         print(listing.listing(found))
     else:
-        print(f"no step-N.gG is in {chosen.folder}", file=sys.stderr)
+        print(f"{chosen.folder} contains no checkpoint step-N.gG", file=sys.stderr)
     return YES
 
 
@@ -50,13 +50,13 @@ def run_verify(chosen: Namespace) -> int:
         with Progress(f"verifying {name}", size_of(place, name)) as progress:
             verdicts.append(verdict_on(place, name, progress.add))
         print(verdicts[-1], flush=True)
-    is_one = len(names) == 1  # of a folder, those that a training is writing are no failure
+    is_one = len(names) == 1  # in a folder, checkpoints being written are not a failure
     is_bad = any(one.damages or (is_one and not one.is_complete) for one in verdicts)
     return NO if is_bad else YES
 
 
 def run_diff(chosen: Namespace) -> int:
-    """Print what two checkpoints have different."""
+    """Print how two checkpoints differ."""
     first, second = (Saved(*find(one)) for one in (chosen.first, chosen.second))
     with Progress("comparing", first.bytes) as progress:
         found = compare(first, second, progress.add)
@@ -68,21 +68,23 @@ def run_diff(chosen: Namespace) -> int:
 
 
 def run_rm(chosen: Namespace, ask: Callable[[str], str] = input) -> int:
-    """Remove checkpoints, once that is confirmed."""
+    """Remove checkpoints after a confirmation."""
     wanted = dict[str, tuple[Storage, list[Name]]]()
     for argument in chosen.checkpoint:
         place, name = named(argument)
         wanted.setdefault(place.where(), (place, []))[1].append(name)
     reasons = [why for place, names in wanted.values() for why in reasons_to_stay(place, names)]
     if reasons and not chosen.force:
-        raise ValueError(f"{'; '.join(reasons)}. Nothing was removed; --force removes all the same")
+        raise ValueError(
+            f"{'; '.join(reasons)}. Nothing was removed; use --force to remove it anyway"
+        )
     paths = [place.where(name) for place, names in wanted.values() for name in names]
     if not chosen.yes and not _is_confirmed(paths, ask):
         print("nothing was removed", file=sys.stderr)
         return NO
     for place, names in wanted.values():
         for path in remove(place, names):
-            print(f"{path} stays, for files in it that are no checkpoint's", file=sys.stderr)
+            print(f"{path} stays: it has files that belong to no checkpoint", file=sys.stderr)
     print(f"removed {', '.join(paths)}")
     return YES
 
@@ -90,8 +92,10 @@ def run_rm(chosen: Namespace, ask: Callable[[str], str] = input) -> int:
 def _is_confirmed(paths: Sequence[str], ask: Callable[[str], str]) -> bool:
     try:
         return ask(f"remove {', '.join(paths)} for good? [y/N] ").strip().lower() in {"y", "yes"}
-    except EOFError:  # nobody is there to answer
-        raise ValueError("nobody answers here: say --yes to remove without being asked") from None
+    except EOFError:  # no user can answer
+        raise ValueError(
+            "the input has ended, so the command cannot ask: use --yes to remove without a question"
+        ) from None
 
 
 def _print_json(content: object) -> None:

@@ -1,6 +1,6 @@
 """The command lines `spotrun checkpoints` and `spotrun export`.
 
-In an image without the console script they are those of `python -m spotrun_trainer`.
+In an image without the console script use `python -m spotrun_trainer`.
 """
 
 from argparse import (

@@ -1,4 +1,4 @@
-"""`diff`: what two checkpoints have different, tensor by tensor and value by value."""
+"""`diff`: the differences of two checkpoints, tensor by tensor and value by value."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -17,16 +17,16 @@ from spotrun_trainer.state.flatten import DTYPES, Spec
 
 @dataclass(frozen=True)
 class Differing:
-    """A tensor that both have, with other elements."""
+    """A tensor that both have, with different elements."""
 
     name: str
     elements: int
-    max_abs_difference: float  # nan where one has a number and the other none
+    max_abs_difference: float  # nan if one has a number where the other has NaN
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that differs."""
+    """All differences."""
 
     only_in_first: list[str] = field(default_factory=list)
     only_in_second: list[str] = field(default_factory=list)
@@ -47,11 +47,11 @@ class Comparison:
         return asdict(self)
 
     def text(self) -> str:
-        """Return it for people: the largest differences first."""
+        """Return a text for people, with the largest differences first."""
         lines = [
             *(f"only in the first: {name}" for name in self.only_in_first),
             *(f"only in the second: {name}" for name in self.only_in_second),
-            *(f"{name}: {one} there, {other} here" for name, (one, other) in self.retyped.items()),
+            *(f"{name}: {one} -> {other}" for name, (one, other) in self.retyped.items()),
             *(f"{name}: {one} -> {other}" for name, (one, other) in self.values.items()),
         ]
         if self.tensors:
@@ -65,7 +65,7 @@ class Comparison:
 
 
 def compare(first: Saved, second: Saved, told: Callable[[int], object]) -> Comparison:
-    """Compare all that is in two checkpoints; `told` hears of progress, in bytes of the first."""
+    """Compare two checkpoints as a whole; `told` gets the progress, in bytes of the first."""
     one, other = first.specs, second.specs
     both = [name for name in one if name in other]
     retyped = {n: (one[n].title(), other[n].title()) for n in both if one[n] != other[n]}
@@ -88,7 +88,7 @@ def compare(first: Saved, second: Saved, told: Callable[[int], object]) -> Compa
 def value_differences(
     one: object, other: object, path: str = ""
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the places in two JSON documents that differ, with what is there."""
+    """Yield the places where two JSON documents differ, with both values."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in [*one, *(key for key in other if key not in one)]:
             absent = "nothing"

@@ -10,7 +10,7 @@ from spotrun_trainer.state.flatten import JSON, Spec
 
 
 def as_json(saved: Saved) -> dict[str, Any]:
-    """Return all that is known of it, as `-o json` prints it."""
+    """Return all that is known about it, as `-o json` prints it."""
     return {
         "name": str(saved.name),
         "folder": saved.place.where(),

@@ -25,16 +25,17 @@ _CARRY_OPTIMIZERS = {"torch", "dcp"}
 class _Form:
     """The form of an export: its name, and the function that writes it."""
 
-    ending: str  # of the name, where none is given
+    ending: str  # of the default output name
     write: _Write
-    files: re.Pattern[str] | None = None  # the names by which a folder is known
+    files: re.Pattern[str] | None = None  # the file names that identify a folder as this export
 
 
 def run_export(chosen: Namespace) -> int:
     """Write the model of a checkpoint in another format."""
     if is_address(chosen.output or ""):
         raise ValueError(
-            "exports are made on a disk: give --output a path, and copy to the store what was made"
+            "exports are made on a disk: give --output a path, and then copy the export to the "
+            "store"
         )
     form = _form(chosen)
     saved = Saved(*find(chosen.checkpoint))
@@ -56,7 +57,7 @@ def run_export(chosen: Namespace) -> int:
 def _form(chosen: Namespace) -> _Form:
     kind = chosen.format
     if chosen.with_optimizer is not None and kind not in _CARRY_OPTIMIZERS:
-        raise ValueError(f"{kind} has no place for an optimizer: choose --format torch or dcp")
+        raise ValueError(f"{kind} cannot contain an optimizer: choose --format torch or dcp")
     if chosen.shard_size and kind not in {"safetensors", "hf"}:
         raise ValueError(f"--shard-size is for safetensors and hf, not for {kind}")
     if chosen.gather and kind == "dcp":
@@ -84,7 +85,7 @@ def _hf_form(chosen: Namespace) -> _Form:
     size = None if chosen.gather else chosen.shard_size or hf.SHARD_BYTES
     config = None if chosen.config is None else Path(chosen.config)
     if config is not None:
-        hf.beside_weights(config)  # says what is wrong about it
+        hf.beside_weights(config)  # reports what is wrong with it
 
     def write(folder: Path, content: Chosen, told: Callable[[int], object]) -> None:
         hf.write(folder, content, size, config, told)
@@ -93,15 +94,15 @@ def _hf_form(chosen: Namespace) -> _Form:
 
 
 def _note(chosen: Namespace, content: Chosen) -> None:
-    """Say what a reader of the export would miss."""
+    """Tell what the export does not contain."""
     is_safetensors = chosen.format in {"safetensors", "hf"}
     if is_safetensors and content.others:
-        _say(f"left out, for they are no tensors: {some_of(content.others)}")
+        _say(f"left out, because they are not tensors: {some_of(content.others)}")
     ties = safetensors_files.own_and_tied(content.tensors)[1]
     if is_safetensors and ties:
         _say(f"written once, under another name that shares their storage: {some_of([*ties])}")
     if chosen.format == "hf" and chosen.config is None:
-        _say("from_pretrained needs a config.json beside it: --config FOLDER copies one")
+        _say("from_pretrained needs a config.json beside it: use --config FOLDER to copy one")
 
 
 def _say(text: str) -> None:

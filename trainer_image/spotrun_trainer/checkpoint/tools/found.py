@@ -10,24 +10,24 @@ from spotrun_trainer.checkpoint.places.directory import Place, open_place
 def find(argument: str) -> tuple[Storage, Name]:
     """Return the checkpoint of a path: `FOLDER/step-N.gG`, or a folder with the newest of several.
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is none.
     """
     if _is_named(argument):
         return named(argument)
     place = place_of(argument)
     if (name := newest_complete(place)) is not None:
         return place, name
-    raise ValueError(f"no complete checkpoint is in {place.where()}: {_known(place)}")
+    raise ValueError(f"{place.where()} contains no complete checkpoint: {_known(place)}")
 
 
 def named(argument: str) -> tuple[Storage, Name]:
     """Return the checkpoint of a path that names one, complete or not."""
     if not _is_named(argument):
-        raise ValueError(f"{argument} names no checkpoint: give FOLDER/step-N.gG")
+        raise ValueError(f"{argument} is not the path of a checkpoint: give FOLDER/step-N.gG")
     folder, last = _split(argument)
     place, name = open_storage(folder), Name.parse(last)
     if name not in place.names():
-        raise ValueError(f"{place.where(name)} is not there: {_known(place)}")
+        raise ValueError(f"{place.where(name)} does not exist: {_known(place)}")
     return place, name
 
 
@@ -43,11 +43,11 @@ def named_or_all(argument: str) -> tuple[Storage, list[Name]]:
 
 
 def place_of(argument: str) -> Storage:
-    """Return a folder that has checkpoints; raises ValueError if it is none."""
+    """Return a folder of checkpoints; raises ValueError if it is not a folder."""
     place = open_storage(argument)
     if isinstance(place, Place) and not place.root.is_dir():
         raise ValueError(
-            f"{place.root} is no folder: give the one that Run(checkpoint=...) or "
+            f"{place.root} is not a folder: give the one that Run(checkpoint=...) or "
             "SPOTRUN_CHECKPOINT names, or a checkpoint step-N.gG in it"
         )
     return place
@@ -63,7 +63,7 @@ def _is_named(argument: str) -> bool:
 
 
 def _split(argument: str) -> tuple[str, str]:
-    """Return the folder that something is in, and its name there."""
+    """Return the folder that contains a path, and the name in that folder."""
     if is_address(argument):
         folder, _, last = argument.rstrip("/").rpartition("/")
         return folder, last
@@ -73,5 +73,5 @@ def _split(argument: str) -> tuple[str, str]:
 
 def _known(place: Storage) -> str:
     if not (names := place.names()):
-        return f"no step-N.gG is in {place.where()}"
-    return f"there are {len(names)} in {place.where()}, of which {names[-1]} is the newest"
+        return f"{place.where()} contains no checkpoint step-N.gG"
+    return f"{place.where()} contains {len(names)}, and the newest is {names[-1]}"

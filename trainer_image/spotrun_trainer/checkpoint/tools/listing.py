@@ -16,7 +16,7 @@ State = Literal["complete", "incomplete", "damaged"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A checkpoint, as its names, lengths and manifests say; content is not read."""
+    """A checkpoint, described by its names, lengths and manifests; content is not read."""
 
     name: str
     step: int
@@ -25,7 +25,7 @@ class Entry:
     bytes: int
     age_seconds: float
     writers: str = ""
-    why: str = ""  # it is damaged
+    why: str = ""  # the damage, if any
 
 
 def entries(place: Storage, now: float) -> list[Entry]:
@@ -34,7 +34,7 @@ def entries(place: Storage, now: float) -> list[Entry]:
 
 
 def listing(found: list[Entry]) -> str:
-    """Return them as a table, with the reasons of what is damaged below it."""
+    """Return them as a table, with the reasons for damage below it."""
     head = ("NAME", "STATE", "SIZE", "AGE", "WRITTEN BY")
     rows = [
         (one.name, one.state, size_text(one.bytes), age_text(one.age_seconds), one.writers)
@@ -77,7 +77,7 @@ def _entry(place: Storage, name: Name, now: float) -> Entry:
 def _written(files: Sequence[FileFacts], now: float) -> float:
     """Return when a checkpoint was completed; of an incomplete one, when a file was last written.
 
-    One without files was made a moment ago.
+    A checkpoint without files was made a moment ago.
     """
     of_marker = [one.modified for one in files if one.name == MARKER]
     return max(of_marker or [one.modified for one in files], default=now)

@@ -17,7 +17,7 @@ def _reason_to_stay(name: Name, found: Mapping[Name, bool]) -> str:
     """Return a reason, or an empty text; `found` says which checkpoints are complete."""
     newest = max((one for one, is_whole in found.items() if is_whole), default=None)
     if name == newest:
-        return f"{name} is the newest complete one: a training that starts again goes on from it"
+        return f"{name} is the newest complete one: a training that starts again continues from it"
     if newest is None or name > newest:
         return f"{name} is newer than all complete ones: a training may be writing it"
     return ""
@@ -26,7 +26,7 @@ def _reason_to_stay(name: Name, found: Mapping[Name, bool]) -> str:
 def remove(place: Storage, names: Sequence[Name]) -> list[str]:
     """Remove checkpoints, and of each the marker first; return the folders that stay.
 
-    A process that is killed amid it leaves an incomplete checkpoint, which nothing is loaded from.
+    A process that is killed meanwhile leaves an incomplete checkpoint, which is never loaded.
     """
     for name in names:
         place.remove(name)

@@ -1,4 +1,4 @@
-"""`verify`: every bit of a checkpoint is under a hash, and each is compared."""
+"""`verify`: every bit of a checkpoint is covered by a hash, and all hashes are compared."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Verdict:
 
 
 def verdict_on(place: Storage, name: Name, told: Callable[[int], object]) -> Verdict:
-    """Compare the hashes of all files of a checkpoint; `told` hears of each some bytes."""
+    """Compare the hashes of all files of a checkpoint; `told` gets the progress, in bytes."""
     if not is_complete(place, name):
         return Verdict(name, is_complete=False)
     try:

@@ -1,1 +1,1 @@
-"""A node's copies of shards on its disk, which its processes share, and which outlive a pod."""
+"""A node's copies of shards on its disk: its processes share them, and they outlive a pod."""

@@ -1,8 +1,8 @@
-"""Files of a cache, each with a note of what it must be: found whole, put by rename, removed.
+"""Files of a cache, each with a note of its expected content: found whole, put by rename, removed.
 
-A file is complete before it has its name. Only a crash of the machine can tear it then, or somebody
-who writes into it. So its hash is compared at the first use after each boot, and whenever its time
-of change is another; its length each time.
+A file is complete before it has its name. After that only a crash of the machine, or somebody who
+writes into it, can damage it. So its hash is compared at the first use after each boot, and
+whenever its modification time differs; its length each time.
 """
 
 import json
@@ -29,7 +29,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of the cache, as a listing has it."""
+    """A file of the cache, as a listing shows it."""
 
     key: str
     num_bytes: int
@@ -43,9 +43,9 @@ class Entries:
         self._root = root
 
     def find(self, key: str) -> BinaryIO | None:
-        """Open a file that is known to be whole; None if it is not there, or may be another.
+        """Open a file that is known to be whole; None if it does not exist, or may have changed.
 
-        An open file can be read to its end, even when it is removed meanwhile.
+        An open file can be read to its end, even if it is removed meanwhile.
         """
         file, note = self._opened(key)
         if file is None or note is None:
@@ -55,12 +55,12 @@ class Entries:
         if not is_known or facts.st_size != note.num_bytes:
             file.close()
             return None
-        with suppress(OSError):  # of another user: then it seems older than it is
+        with suppress(OSError):  # another user's file: it then seems older than it is
             os.utime(self._note(key))
         return file
 
     def confirm(self, key: str) -> BinaryIO | None:
-        """Compare a file with its hash, and open it; remove it if it is another."""
+        """Compare a file with its hash, and open it; remove it if it differs."""
         file, note = self._opened(key)
         if file is not None and note is not None and hash_of(file) == note.sha256:
             facts = os.fstat(file.fileno())
@@ -72,7 +72,7 @@ class Entries:
         return None
 
     def put(self, key: str, made: Path, digest: str) -> BinaryIO:
-        """Give a file that is whole and durable its name; returns it, opened."""
+        """Give a complete and durable file its name; returns it, opened."""
         file = made.open("rb")
         facts = os.fstat(file.fileno())
         self._path(key).parent.mkdir(exist_ok=True)
@@ -81,14 +81,15 @@ class Entries:
         return file
 
     def remove(self, key: str) -> None:
-        """Remove a file, if it is there; those who have it open can go on to read it."""
-        # The note last: a file without one would not be listed, and stay when this is killed.
+        """Remove a file, if it exists; readers that have it open can still read it."""
+        # The note last: a file without a note is not listed, and would stay if this process is
+        # killed.
         for path in (self._path(key), self._note(key)):
             with suppress(FileNotFoundError):
                 path.unlink()
 
     def all(self) -> list[Entry]:
-        """List the files, those first that were not used for the longest time."""
+        """List the files, the least recently used first."""
         found = list[Entry]()
         for note in self._root.glob("??/*.json"):
             with suppress(OSError):  # removed meanwhile

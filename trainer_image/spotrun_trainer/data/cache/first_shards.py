@@ -1,9 +1,9 @@
-"""The first shards that a training will read, fetched while its script makes the model.
+"""Fetching the first shards that a training will read, while its script makes the model.
 
 A script opens its data long before its first step, and the newest checkpoint says which samples
-come then, and in which order. So the two are brought together here, and what these samples are in
-is fetched into the node's cache. Nothing depends on it: a training that goes on elsewhere reads
-other shards, and these stay in the cache as any others do.
+come first, and in which order. With both, this module fetches the shards of these samples into the
+node's cache. Nothing depends on it: a training that continues at another position reads other
+shards, and the fetched ones stay in the cache like any others.
 """
 
 import os
@@ -17,20 +17,21 @@ from spotrun_trainer.data.load import Json
 from spotrun_trainer.process import threads
 
 MOST_SAMPLES = 1024
-"""A window of shuffled samples has most of its shards among so many."""
+"""This many samples of a shuffled window are in most of its shards."""
 SHARE_OF_CACHE = 1 / 8
-"""The most that is fetched so, for it removes what was not used for the longest time."""
+"""The largest part of the cache to fetch, because fetching removes the least recently used
+files."""
 
 
 class Position(NamedTuple):
-    """The place in its data where a training is likely to go on."""
+    """The position in its data where a training is likely to continue."""
 
-    sample: int  # the number of the next one
+    sample: int  # the number of the next sample
     order: Mapping[str, Json]
 
     @classmethod
     def saved_in(cls, extra: Mapping[str, Any]) -> "Position | None":
-        """Return the place that a checkpoint's extra values tell of, if they do."""
+        """Return the position in a checkpoint's extra values, if they have one."""
         sample, order = extra.get("samples"), extra.get("data")
         if not isinstance(sample, int) or sample < 0 or not isinstance(order, dict):
             return None
@@ -38,14 +39,14 @@ class Position(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The shards that this process had fetched before the training went on."""
+    """The shards that this process fetched before the training continued."""
 
     shards: int = 0
     bytes: int = 0
 
 
 class Sampled(Protocol):
-    """A sample, as far as it matters here."""
+    """A sample: the part that is needed here."""
 
     @property
     def index(self) -> int: ...
@@ -63,22 +64,22 @@ class Shards(Protocol):
 
     @property
     def lead(self) -> int:
-        """0: there is nothing to fetch."""
+        """The number of samples to fetch ahead; 0: there is nothing to fetch."""
 
     def __len__(self) -> int: ...
     def order(self, seed: int, *, shuffle: bool) -> Ordered: ...
     def part_of(self, index: int) -> Hashable:
-        """Return the name of what is fetched for a sample."""
+        """Return the name of the shard that is fetched for a sample."""
 
     def preload(self, index: int, most_bytes: int) -> int:
-        """Fetch what a sample is in, and return its bytes; 0 if that is there, or larger."""
+        """Fetch the shard of a sample, and return its bytes; 0 if it is here already, or larger."""
 
 
 Find = Callable[[], Position | None]
 
 
 class FirstShards:
-    """Fetches what comes first of the data that is opened, until the training goes on."""
+    """Fetches the first shards of the data that is opened, until the training continues."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,7 +90,7 @@ class FirstShards:
         os.register_at_fork(after_in_child=self._begin_anew)
 
     def look_up(self, find: Find) -> None:
-        """Say how to find where the training will go on; it is asked once data is opened."""
+        """Set how to find where the training will continue; it is called once data is opened."""
         with self._lock:
             self._find = _once(find)
             opened = list(self._opened)
@@ -107,7 +108,7 @@ class FirstShards:
             threads.start(lambda: self._run(find, dataset), name="first-shards", end=self._stop)
 
     def end(self) -> Fetched:
-        """Fetch no more: those who read do so for themselves. Return what was fetched, once."""
+        """Stop fetching: readers fetch by themselves from now on. Return what was fetched, once."""
         self._stop()
         with self._lock:
             fetched, self._fetched = self._fetched, Fetched()
@@ -119,7 +120,7 @@ class FirstShards:
             self._opened.clear()
 
     def _begin_anew(self) -> None:
-        """Know nothing in a fork, such as a loader worker; a thread may have held the lock."""
+        """Reset in a fork, such as a loader worker; a thread may have held the lock."""
         self._lock, self._find, self._opened = threading.Lock(), None, WeakSet()
         self._fetched, self._is_over = Fetched(), False
 
@@ -130,7 +131,7 @@ class FirstShards:
             if position is not None and order is not None:
                 self._fetch(dataset, order, position.sample)
         except (OSError, ValueError):
-            return  # who needs it will meet the same, and say it
+            return  # a reader will get the same error, and report it
 
     def _fetch(self, dataset: Shards, order: Ordered, start: int) -> None:
         done, left = set[Hashable](), int(node_cache().limit_bytes * SHARE_OF_CACHE)
@@ -150,7 +151,7 @@ class FirstShards:
 
 
 def order_like(dataset: Shards, state: Mapping[str, Json]) -> Ordered | None:
-    """Return the order of a dataset that a checkpoint speaks of; None if it is of other data."""
+    """Return the order of a dataset that a checkpoint describes; None if it has other data."""
     seed = state.get("seed")
     if state.get("length") != len(dataset) or not isinstance(seed, int):
         return None
@@ -171,4 +172,4 @@ def _once(find: Find) -> Find:
 
 
 FIRST_SHARDS = FirstShards()
-"""This process has one of them."""
+"""The only one of this process."""

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 _FILES = 4096
-"""Lock files stay, for removing them would be a race; so there are not endlessly many."""
+"""Lock files stay, because removing them would be a race; so their number is limited."""
 
 
 class Locks:
@@ -20,7 +20,7 @@ class Locks:
     def held(self, name: str) -> AbstractContextManager[None]:
         """Wait for the lock of a name, and hold it; two names may share one.
 
-        So a process that holds it must not wait for that of another name.
+        So a process that holds a lock must not wait for the lock of another name.
         """
         return held(self._path(name))
 

@@ -1,6 +1,6 @@
 """A folder on a node's disk that keeps shards within a limit, for all processes of the node.
 
-All of it may be lost or torn at any time: what is missing is made again.
+Any file may be lost or damaged at any time: missing files are made again.
 """
 
 import errno
@@ -19,18 +19,19 @@ Make = Callable[[Path], object]
 
 _ABANDONED_SECONDS = 3600.0
 _ROOM = "room"
-"""The lock of a file of its own, as it is waited for by a process that holds a lock of a name."""
+"""The name of a separate lock file, because a process waits for it while it holds a lock of a
+name."""
 
 
 def _check_is_ours(folder: Path) -> None:
-    """Raise OSError where another user has made it: what one user keeps there is not for others."""
+    """Raise OSError if another user has made it: users do not share a cache."""
     if not os.access(folder, os.W_OK | os.X_OK):
         owner = folder.stat().st_uid
-        raise OSError(errno.EACCES, f"it belongs to user {owner}, and this is user {os.getuid()}")
+        raise OSError(errno.EACCES, f"it belongs to user {owner}, but this is user {os.getuid()}")
 
 
 class NodeCache:
-    """Files by key; those that were not used for the longest time go first."""
+    """Files by key; the least recently used are removed first."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self.root = root
@@ -47,12 +48,12 @@ class NodeCache:
                 _check_is_ours(folder)
         except OSError as error:
             raise ValueError(
-                f"data cannot be cached in {root}: {error.strerror}. Name a folder that this user "
+                f"data cannot be cached in {root}: {error.strerror}. Set a folder that this user "
                 "can write to, on the node's own disk, one for each user: SPOTRUN_DATA_CACHE=/path"
             ) from error
 
     def find(self, key: str) -> BinaryIO | None:
-        """Open a file that is there, and whole as far as is known."""
+        """Open a file that exists and is complete, as far as is known."""
         file = self._entries.find(key)
         self.hits += file is not None
         return file
@@ -65,21 +66,21 @@ class NodeCache:
 
     @contextmanager
     def making_if_free(self, name: str) -> Iterator[bool]:
-        """Be the only one, unless another is; yields whether this one is."""
+        """Be the only process that makes them, unless another does; yields whether this one is."""
         with self._locks.held_if_free(name) as is_held:
             yield is_held
 
     def confirm(self, key: str) -> BinaryIO | None:
-        """Open a file after comparing its content with its hash; for who is `making` it."""
+        """Open a file after comparing its content with its hash; call it within `making`."""
         file = self._entries.confirm(key)
         self.hits += file is not None
         return file
 
     def make(self, key: str, make: Make, *, digest: str = "", num_bytes: int = 0) -> BinaryIO:
-        """Make a file and return it, opened; for who is `making` it.
+        """Make a file and return it, opened; call it within `making`.
 
-        It will have `num_bytes`, as far as is known: room for them is made first, and a file that
-        is larger than the whole cache is not begun. Raises OSError if it is not what `digest` says.
+        It is expected to have `num_bytes`: space for them is freed first, and a file that is larger
+        than the whole cache is not begun. Raises OSError if it does not match `digest`.
         """
         self.misses += 1
         part = self._parts / key
@@ -115,7 +116,7 @@ class NodeCache:
                 return
 
     def _remove_some(self) -> bool:
-        """Remove a quarter of what is there; returns whether there was anything."""
+        """Remove a quarter of the files; returns whether there were any."""
         with held(self._room):
             entries = self._entries.all()
             for entry in entries[: -(-len(entries) // 4)]:
@@ -135,7 +136,7 @@ class NodeCache:
         self._remove_abandoned()
 
     def _remove_abandoned(self) -> None:
-        """Remove what a process that was killed has left half made."""
+        """Remove the incomplete files of a process that was killed."""
         for part in self._parts.iterdir():
             with suppress(FileNotFoundError):
                 if part.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
@@ -145,6 +146,6 @@ class NodeCache:
         free = os.statvfs(self.root)
         return (
             f"a shard does not fit into the cache of {self.limit_bytes} bytes (the disk has "
-            f"{free.f_bavail * free.f_frsize} free): give it more by SPOTRUN_DATA_CACHE_SIZE, a "
-            "larger disk by SPOTRUN_DATA_CACHE, or make smaller shards"
+            f"{free.f_bavail * free.f_frsize} free): raise SPOTRUN_DATA_CACHE_SIZE, set "
+            "SPOTRUN_DATA_CACHE to a folder on a larger disk, or make smaller shards"
         )

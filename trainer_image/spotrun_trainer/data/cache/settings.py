@@ -10,7 +10,7 @@ from spotrun_trainer.data.cache.node_cache import NodeCache
 from spotrun_trainer.process.commands.texts import bytes_of_text
 
 SHARE = 0.5
-"""The part of the disk that is used without SPOTRUN_DATA_CACHE_SIZE."""
+"""The share of the disk that is used without SPOTRUN_DATA_CACHE_SIZE."""
 
 
 def node_cache() -> NodeCache:
@@ -25,7 +25,9 @@ def _own_folder() -> Path:
     root = Path(gettempdir()) / f"spotrun-data-{os.getuid()}"
     root.mkdir(mode=0o700, exist_ok=True)
     if root.is_symlink() or root.stat().st_uid != os.getuid():
-        raise ValueError(f"{root} is another user's: name a folder by SPOTRUN_DATA_CACHE=/path")
+        raise ValueError(
+            f"{root} belongs to another user: set another folder with SPOTRUN_DATA_CACHE=/path"
+        )
     return root
 
 

@@ -1,4 +1,4 @@
-"""Arrow's files: made of Parquet and of streams, counted, and read by row."""
+"""Arrow files: made from Parquet and from streams, counted, and read by row."""
 
 import json
 import os
@@ -21,7 +21,7 @@ _FILE, _PARQUET = b"ARROW1", b"PAR1"
 
 
 class Rows:
-    """An Arrow file in memory; the columns of a batch are looked at when its first row is."""
+    """An Arrow file in memory; the columns of a batch are read when its first row is read."""
 
     def __init__(self, mapped: object, columns: Sequence[str] | None, where: str) -> None:
         arrow = load()
@@ -47,17 +47,17 @@ class Rows:
 
 
 def count_by_footer(source: Source, target: Path) -> None:
-    """Count the rows of a Parquet file by what is at its end: the rest need not be fetched."""
+    """Count the rows of a Parquet file by its footer: the rest need not be fetched."""
     arrow = load()
     where, size = source.place.where(source.shard.name), source.shard.num_bytes
     tail = source.place.tail(source.shard, _TAIL_BYTES)
     with _naming(where):
         if tail[-4:] != _PARQUET:
-            raise ValueError(f"{where} is no Parquet file: its end is another")
+            raise ValueError(f"{where} is not a Parquet file: it does not end as one")
         length = int.from_bytes(tail[-8:-4], "little") + 8
         if length > len(tail):
             tail = source.place.tail(source.shard, min(length, size))
-        with target.open("xb") as file:  # with a hole where nobody looks
+        with target.open("xb") as file:  # the part that is not read is a hole
             file.seek(size - len(tail))
             file.write(tail)
         rows = arrow.parquet.read_metadata(target).num_rows
@@ -85,7 +85,7 @@ def _without_dictionaries(schema: Any) -> Any:  # noqa: ANN401 - of pyarrow
 
 
 def count_batches(source: Source, target: Path) -> None:
-    """Count the rows of an Arrow file, and see whether it can be mapped as it is."""
+    """Count the rows of an Arrow file, and check whether it can be mapped as it is."""
     with _naming(source.place.where(source.shard.name)), opened(source.path()) as batches:
         rows = sum(batch.num_rows for batch in batches)
     facts = {"samples": rows, "is_mapped": _is_mapped(source.path())}
@@ -125,7 +125,7 @@ def opened(path: Path) -> Iterator[_Batches]:
 
 
 def _is_mapped(path: Path) -> bool:
-    """Whether the batches of a file lie in it as they do in memory."""
+    """Whether the batches in a file have the same layout as in memory."""
     arrow = load()
     with path.open("rb") as file:
         if file.read(len(_FILE)) != _FILE:
@@ -156,7 +156,7 @@ def _write(source: Source, target: Path, schema: Any, batches: Any) -> None:  # 
 
 @contextmanager
 def _naming(where: str) -> Iterator[None]:
-    """Name the file in what is wrong about its content."""
+    """Name the file in errors about its content."""
     arrow = load()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Datasets whose samples have columns, of which some may be chosen."""
+"""Datasets whose samples have columns; a user may choose some of them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,11 +25,11 @@ class ColumnDataset(ShardedDataset):
         super().__init__(where, window=window, transform=transform)
 
     def _check_package(self) -> None:
-        """Raise ValueError with what to install."""
+        """Raise ValueError that says what to install."""
 
 
 def check_columns(wanted: Sequence[str] | None, present: Sequence[str], where: str) -> None:
-    """Raise ValueError for columns that are not there."""
+    """Raise ValueError for columns that do not exist."""
     if missing := set(wanted or ()) - set(present):
         raise ValueError(
             f"{where} has no column {', '.join(sorted(missing))}; it has {', '.join(present)}"

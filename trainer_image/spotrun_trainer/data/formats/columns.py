@@ -11,7 +11,7 @@ from spotrun_trainer.data.formats.pyarrow_module import load
 Column = Callable[[int], object]
 
 _WIDER = {"uint16": "int64", "uint32": "int64", "uint64": "int64"}
-"""The types that torch hardly computes with, and those that their values get."""
+"""Types with little support in torch, and the types that their values are converted to."""
 
 _MOST = (1 << 63) - 1
 
@@ -23,7 +23,7 @@ def column_of(array: Any) -> Column:  # noqa: ANN401 - of pyarrow
 
 
 def _one_row(array: Any) -> object:  # noqa: ANN401 - of pyarrow
-    """Return the value of an array's only row: nulls in others change nothing about it."""
+    """Return the value of an array's only row: nulls in other rows do not affect it."""
     types = load().types
     if array.null_count:
         return None
@@ -71,7 +71,7 @@ def tensor(values: "np.ndarray[Any, Any]") -> torch.Tensor:
     wider = _WIDER.get(values.dtype.name)
     if values.dtype == np.uint64 and values.size and values.max() > _MOST:
         raise ValueError(
-            f"{values.max()} is more than int64, the type of tensors, has room for: leave the "
-            "column out by columns=, or store it as int64"
+            f"{values.max()} is too large for int64, the type of tensors: leave the column out "
+            "with columns=, or store it as int64"
         )
     return torch.from_numpy(values.astype(wider or values.dtype, copy=True))

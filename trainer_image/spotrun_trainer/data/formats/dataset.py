@@ -1,4 +1,4 @@
-"""The part that all datasets in shards share: which sample is in which shard, and open shards."""
+"""The common part of all datasets in shards: which sample is in which shard, and open shards."""
 
 from abc import abstractmethod
 from bisect import bisect_right
@@ -19,7 +19,8 @@ from spotrun_trainer.data.places import Shard, open_place
 from spotrun_trainer.data.places.manifest import NAME, Facts, Manifest, decoded
 
 WINDOW = 1 << 16
-"""Samples that are shuffled together; of 2,048 tokens in 16 bits they are 268 MB."""
+"""The number of samples that are shuffled together; with 2,048 tokens of 16 bits they have 268
+MB."""
 MOST_OPEN = 64
 _AT_ONCE = 8
 
@@ -37,7 +38,7 @@ class ShardedDataset(OwnOrder):
 
     where       a folder, a file, or a place in an object store: s3://bucket/prefix, gs://, az://
     window      the samples that are shuffled together: shards are shuffled as a whole, and then
-                the samples of each window of so many; None: all, which reads at random places
+                the samples of each window of this size; None: all, which reads at random places
     transform   a function of a sample, called by loader workers
     """
 
@@ -104,18 +105,19 @@ class ShardedDataset(OwnOrder):
 
     @override
     def preload(self, index: int, most_bytes: int) -> int:
-        """Fetch the shard of a sample, and return its bytes; 0 if nothing was to be done."""
+        """Fetch the shard of a sample, and return its bytes; 0 if there was nothing to do."""
         shard = self._shards[self.part_of(index)]
         return self._files.preload(shard, self._form_of(shard), most_bytes)
 
     def _check_sizes(self) -> None:
-        """Raise ValueError for a shard of a folder that is another than its manifest says."""
+        """Raise ValueError for a shard of a folder whose size differs from its manifest."""
         for shard in self._shards:
             size = self._files.size(shard)
             if size != shard.num_bytes:
                 raise ValueError(
-                    f"{self._named(shard)} has {size} bytes, and {shard.num_bytes} in its manifest:"
-                    " it was changed, or copied in part. Copy it again, or `spotrun data index`"
+                    f"{self._named(shard)} has {size} bytes, but {shard.num_bytes} in its "
+                    "manifest: it was changed, or only partly copied. Copy it again, or run "
+                    "`spotrun data index`"
                 )
 
     def _configure(self) -> None:
@@ -123,18 +125,18 @@ class ShardedDataset(OwnOrder):
 
     @abstractmethod
     def _describe(self, shard: Shard) -> Facts:
-        """Find out what has to be known of a shard that no manifest describes."""
+        """Find the needed facts of a shard that no manifest describes."""
 
     def _length(self, shard: Shard, facts: Facts) -> int:
         """Return the number of samples in a shard."""
         samples = facts.get("samples")
         if isinstance(samples, int):
             return samples
-        raise ValueError(f"{self._named(shard)} has no number of samples in its manifest")
+        raise ValueError(f"the manifest has no number of samples for {self._named(shard)}")
 
     @abstractmethod
     def _form(self, shard: Shard, facts: Facts) -> Form | None:
-        """Return the form that is read; None: the shard as it is."""
+        """Return the form that is read; None: the shard itself."""
 
     @abstractmethod
     def _read(self, shard: Shard, facts: Facts) -> Reader:
@@ -151,8 +153,8 @@ class ShardedDataset(OwnOrder):
         if not mine:
             ends = ", ".join(self.suffixes)
             raise ValueError(
-                f"no {type(self).__name__} is in {self.where}: none of its {len(shards)} files ends"
-                f" with {ends}, or with one of these and .zst"
+                f"{self.where} has no {type(self).__name__} data: none of its {len(shards)} files "
+                f"ends with {ends}, or with one of these and .zst"
             )
         return mine
 
@@ -165,7 +167,7 @@ class ShardedDataset(OwnOrder):
         return {shard.name: facts for shard, facts in zip(self._shards, found, strict=True)}
 
     def described(self) -> list[tuple[Shard, Facts]]:
-        """Return all shards, and what is known of each."""
+        """Return all shards, and the known facts of each."""
         return [(shard, self._facts[shard.name]) for shard in self._shards]
 
     def _reader(self, number: int) -> Reader:
@@ -183,7 +185,7 @@ class ShardedDataset(OwnOrder):
 
 
 def _copied(kind: type[ShardedDataset], state: dict[str, Any]) -> ShardedDataset:
-    """Return a dataset in a process that is spawned, which opens shards itself."""
+    """Return a dataset in a spawned process, which opens the shards itself."""
     dataset = kind.__new__(kind)
     vars(dataset).update(state)
     return dataset

@@ -1,7 +1,7 @@
 """HDF5: arrays of which the first dimension counts the samples.
 
-Arrays that lie in the file as they do in memory are mapped. Those in chunks, or compressed, are
-written once into such a file in the node's cache.
+Arrays with the same layout in the file as in memory are mapped. Arrays in chunks, or compressed,
+are written once into such a file in the node's cache.
 """
 
 import json
@@ -87,14 +87,14 @@ def _facts(path: Path, columns: Sequence[str] | None, where: str) -> dict[str, o
     try:
         file = _h5py().File(path, "r")
     except OSError as error:
-        raise ValueError(f"{where} is no HDF5 file: {error}") from error
+        raise ValueError(f"{where} is not an HDF5 file: {error}") from error
     with file:
         arrays = _arrays(file, columns, where)
         lengths = {name: array.shape[0] for name, array in arrays.items()}
         if len(set(lengths.values())) != 1:
             raise ValueError(
-                f"the arrays of {where} have no length in common ({lengths}): name some with "
-                "columns=[...]"
+                f"the arrays of {where} differ in length ({lengths}): choose arrays of the same "
+                "length with columns=[...]"
             )
         is_mapped = all(_is_mapped(array) for array in arrays.values())
         return {"samples": next(iter(lengths.values())), "is_mapped": is_mapped}
@@ -111,8 +111,8 @@ def _arrays(file: Any, columns: Sequence[str] | None, where: str) -> dict[str, A
     check_columns(columns, sorted(found), where)
     chosen = {name: found[name] for name in columns or sorted(found)}
     for name, array in chosen.items():
-        if array.is_virtual or array.external:  # where that is missing HDF5 gives zeros
-            raise ValueError(f"{name} of {where} lies in other files: write it into this one")
+        if array.is_virtual or array.external:  # if such a file is missing HDF5 gives zeros
+            raise ValueError(f"{name} of {where} is stored in other files: write it into this file")
     return chosen
 
 

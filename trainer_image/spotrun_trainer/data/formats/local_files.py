@@ -18,42 +18,42 @@ from spotrun_trainer.data.cache.settings import node_cache
 from spotrun_trainer.data.places.shards import DataPlace, Shard
 from spotrun_trainer.process import threads
 
-TOO_LARGE = "unpacked it is larger than the whole cache: SPOTRUN_DATA_CACHE_SIZE gives it more"
+TOO_LARGE = "unpacked, it is larger than the whole cache: raise SPOTRUN_DATA_CACHE_SIZE"
 _REMEMBERED = 1024
 
 
 @dataclass(frozen=True)
 class Form:
-    """Another form of a shard: unpacked, or what a format has to know of it."""
+    """Another form of a shard: unpacked, or the facts that a format needs."""
 
     name: str
-    """The whole identity of the content: another version of the code has another name."""
+    """The name identifies the content: if the code changes, the name changes too."""
     make: Callable[["Source", Path], object]
     """Writes it into a new file."""
     of: "Form | None" = None
-    """The form that it is made from; None: from the shard as it is."""
+    """The form that it is made from; None: the shard itself."""
     keeps_source: bool = False
-    """Whether the shard itself is read afterwards too."""
+    """Whether the shard itself is also read later."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A shard that a form is made from; it is fetched when its path is asked for."""
+    """A shard that a form is made from; reading its path fetches it."""
 
     shard: Shard
     place: DataPlace
     path: Callable[[], Path]
     most_bytes: int
-    """The most that a form of it may have."""
+    """The most bytes that a form of it may have."""
 
     def check_fits(self, num_bytes: int) -> None:
-        """Raise OSError if a form has so much by now, which is more than it may have."""
+        """Raise OSError if a form already has more bytes than it may have."""
         if num_bytes > self.most_bytes:
             raise OSError(errno.EFBIG, TOO_LARGE)
 
 
 class OpenFile:
-    """A file that stays readable when a cache removes it."""
+    """A file that stays readable after the cache removes it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -79,18 +79,18 @@ class LocalFiles:
         self._ahead = _Ahead()
 
     def is_here(self, shard: Shard, form: Form | None) -> bool:
-        """Whether it is a file of this machine, or mounted, without a copy in the cache."""
+        """Whether it is a local or mounted file, without a copy in the cache."""
         return form is None and self._place.path(shard) is not None
 
     def size(self, shard: Shard) -> int:
-        """Return the size of a shard: as it is on this machine, or as it is known elsewhere."""
+        """Return the size of a shard: of the file on this machine, or as the place lists it."""
         path = self._place.path(shard)
         if path is None:
             return shard.num_bytes
         return path.stat().st_size if path.is_file() else 0
 
     def open(self, shard: Shard, form: Form | None = None) -> OpenFile:
-        """Open a shard, or a form of it; it is fetched and made if it is not there."""
+        """Open a shard, or a form of it; it is fetched and made if it is missing."""
         if form is None and (path := self._place.path(shard)) is not None:
             return OpenFile(path.open("rb"))
         cache = node_cache()
@@ -100,13 +100,13 @@ class LocalFiles:
             return OpenFile(self._made(cache, shard, form))
 
     def expect(self, shard: Shard, form: Form | None) -> None:
-        """Have it fetched and made in the background, unless another process of the node does."""
+        """Fetch and make it in the background, unless another process of the node does."""
         if not self.is_here(shard, form):
             key = self._key(shard, form)
             self._ahead.run(key, lambda: self._make_if_free(key, shard, form))
 
     def preload(self, shard: Shard, form: Form | None, most_bytes: int) -> int:
-        """Fetch and make it, unless it is there, another process does it, or it is larger.
+        """Fetch and make it, unless it exists, another process does it, or it is larger.
 
         Returns the bytes that were fetched.
         """
@@ -130,7 +130,7 @@ class LocalFiles:
             return True
 
     def _made(self, cache: NodeCache, shard: Shard, form: Form | None) -> BinaryIO:
-        """Return what is there by now, or make it; only one process of a node is here at a time."""
+        """Return the file if it exists by now, or make it; one process of a node at a time."""
         key = self._key(shard, form)
         if (file := cache.find(key) or cache.confirm(key)) is not None:
             return file
@@ -163,7 +163,7 @@ class LocalFiles:
 
 
 class _Ahead:
-    """Runs what was asked for in one thread of its own; a fork of the process begins anew."""
+    """Runs requested work in one thread of its own; a fork of the process starts empty."""
 
     def __init__(self) -> None:
         self._owner = 0
@@ -171,7 +171,7 @@ class _Ahead:
         self._queue = SimpleQueue[Callable[[], object] | None]()
 
     def run(self, key: str, do: Callable[[], object]) -> None:
-        """Do it in the background, unless it was asked for a short while ago."""
+        """Do it in the background, unless it was requested a short time ago."""
         if self._owner != os.getpid():
             self._begin()
         if key in self._asked:
@@ -189,7 +189,7 @@ class _Ahead:
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Ahead, ()  # a process that is spawned begins anew
+        return _Ahead, ()  # a spawned process starts empty
 
 
 def _work(queue: "SimpleQueue[Callable[[], object] | None]") -> None:
@@ -197,4 +197,4 @@ def _work(queue: "SimpleQueue[Callable[[], object] | None]") -> None:
         try:
             do()
         except (OSError, ValueError):
-            threading.Event().wait(1.0)  # who needs it will ask again, and get the error
+            threading.Event().wait(1.0)  # a reader will ask again, and get the error

@@ -1,4 +1,4 @@
-"""A dataset by the place that it is in: its format is known by the names of its files."""
+"""Opening a dataset by its place: the names of its files show the format."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +45,7 @@ def format_of(where: str | Path) -> str:
         known = ", ".join(end for kind in FORMATS.values() for end in kind.suffixes)
         what = f"files of several formats ({', '.join(found)})" if found else "no data"
         raise ValueError(
-            f"{place.where()} has {what} among its {len(shards)} files: formats are known by the "
-            f"ends of names ({known}, each with .zst too); or name the class, as TokenFile(...)"
+            f"{place.where()} has {what} among its {len(shards)} files: the ends of names show the "
+            f"format ({known}, each with .zst too); or use the class, such as TokenFile(...)"
         )
     return found[0]

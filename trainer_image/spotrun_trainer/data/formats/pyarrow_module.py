@@ -1,10 +1,10 @@
-"""The package pyarrow, which may not be there."""
+"""The package pyarrow, which may not be installed."""
 
 from typing import Any
 
 
-def load() -> Any:  # noqa: ANN401 - a module that may not be there
-    """Return pyarrow; raises ValueError with what to install."""
+def load() -> Any:  # noqa: ANN401 - a module that may not be installed
+    """Return pyarrow; raises ValueError that says what to install."""
     try:
         import pyarrow  # noqa: PLC0415
         import pyarrow.ipc  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""Parquet and Arrow: rows of columns, mapped into memory as Arrow's own files.
+"""Parquet and Arrow: rows of columns, mapped into memory as Arrow files.
 
-A Parquet file is unpacked once, into an Arrow file in the node's cache: then any row is found at
-once, by any process. The same is done to Arrow files that are streams, or compressed.
+A Parquet file is unpacked once, into an Arrow file in the node's cache: then any process finds any
+row at once. The same is done with Arrow files that are streams, or compressed.
 """
 
 import json
@@ -41,7 +41,7 @@ class _Table(ColumnDataset):
 class Parquet(_Table):
     """Rows of Parquet files, each a dict by column.
 
-    Numbers, and lists of them, are tensors; texts are str. A file is unpacked once for a node.
+    Numbers, and lists of them, are tensors; texts are str. A file is unpacked once per node.
 
     columns     only these; default: all
     """

@@ -1,7 +1,7 @@
-"""Tar shards as WebDataset has them: files with the same name up to their first dot are a sample.
+"""Tar shards as in WebDataset: files with the same name up to their first dot are a sample.
 
-Where each file begins is found once, when a shard is first read on a node; then a sample is read by
-its place, at random, without unpacking anything.
+The beginning of each file is found once, when a shard is first read on a node; then samples are
+read by position, in any order, without unpacking.
 """
 
 import io
@@ -95,9 +95,9 @@ def _index(source: Source, target: Path) -> None:
                 _add(samples, files, member)
             _check_end(path, tar.offset)
     except (tarfile.TarError, EOFError) as error:
-        raise ValueError(
-            f"{where} is no tar file, or compressed by other than zstd: {error}"
-        ) from (error)
+        raise ValueError(f"{where} is not a tar file, or not compressed with zstd: {error}") from (
+            error
+        )
     target.write_text(json.dumps(samples))
 
 
@@ -105,12 +105,16 @@ def _add(
     samples: list[tuple[str, dict[str, Any]]], files: dict[str, _Member], member: tarfile.TarInfo
 ) -> None:
     if member.issparse():
-        raise tarfile.ReadError(f"{member.name} has holes: make it again without --sparse")
+        raise tarfile.ReadError(
+            f"{member.name} is sparse: create the archive again without --sparse"
+        )
     if member.isfile():
         files[member.name] = (member.offset_data, member.size)
-    elif member.islnk():  # a file of the same content as one before
+    elif member.islnk():  # a file with the content of an earlier one
         if member.linkname not in files:
-            raise tarfile.ReadError(f"{member.name} is a link to {member.linkname}, not before it")
+            raise tarfile.ReadError(
+                f"{member.name} is a link to {member.linkname}, which does not come before it"
+            )
         files[member.name] = files[member.linkname]
     else:
         return
@@ -125,7 +129,7 @@ def _add(
 
 
 def _check_end(path: Path, end: int) -> None:
-    """Raise ReadError if reading ended too early: tarfile takes a damaged header for the end."""
+    """Raise ReadError if reading ended too early: tarfile treats a damaged header as the end."""
     with path.open("rb") as file:
         file.seek(end)
         if any(file.read(tarfile.BLOCKSIZE)):

@@ -1,4 +1,4 @@
-"""Tokens in a row: files of 16 or 32 bit numbers, of which each sample is a window."""
+"""Consecutive tokens: files of 16 or 32 bit numbers, of which each sample is a window."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -23,14 +23,14 @@ class TokenFile(ShardedDataset):
         tokens = TokenFile("s3://bucket/tokens", length=1025, stride=1024)
 
     length      the tokens of a sample
-    stride      the tokens from the begin of one to the next; default: length
+    stride      the tokens from the start of one sample to the next; default: length
     dtype       "uint16" or "uint32"; default: what `spotrun data prepare` has noted, else uint32
                 for files that end with .u32, and uint16 for others
     header      the bytes before the first token of each file
     unpack      False: shards that are compressed in frames stay so on the disk, and are unpacked
                 frame by frame at each read, which is much slower
 
-    What is left at the end of a shard and is no whole window is left out.
+    Tokens at the end of a shard that do not fill a window are left out.
     """
 
     suffixes = (".bin", ".tokens", ".u16", ".u32")
@@ -48,7 +48,7 @@ class TokenFile(ShardedDataset):
         transform: Transform | None = None,
     ) -> None:
         if length < 1 or (stride is not None and stride < 1) or header < 0:
-            raise ValueError("length and stride are numbers of tokens, at least 1")
+            raise ValueError("length and stride must be numbers of tokens, at least 1")
         if dtype not in {None, *DTYPES}:
             raise ValueError(f"dtype={dtype!r}: give one of {', '.join(DTYPES)}")
         self._tokens, self._stride = length, stride or length
@@ -60,8 +60,8 @@ class TokenFile(ShardedDataset):
         noted = self.settings.get("dtype")
         if noted and self._named_dtype not in {None, noted}:
             raise ValueError(
-                f"dtype={self._named_dtype!r}, and {self.where} was prepared with {noted}: leave it"
-                " out"
+                f"dtype={self._named_dtype!r}, but {self.where} was prepared with {noted}: leave "
+                "dtype= out"
             )
         self.dtype = str(self._named_dtype or noted or self._dtype_by_names())
         self._dtype = np.dtype(self.dtype).newbyteorder("<")
@@ -70,8 +70,8 @@ class TokenFile(ShardedDataset):
         are_wide = {shard.name.removesuffix(".zst").endswith(".u32") for shard in self._shards}
         if len(are_wide) > 1:
             raise ValueError(
-                f"only some files in {self.where} end with .u32: tokens of 16 and of 32 bits are "
-                "two datasets, which mix(...) puts together"
+                f"only some files in {self.where} end with .u32: open tokens of 16 and of 32 bits "
+                "as two datasets, and combine them with mix(...)"
             )
         return DTYPES[True in are_wide]
 
@@ -86,7 +86,7 @@ class TokenFile(ShardedDataset):
         num_bytes = cast("int", facts["bytes"]) - self._header
         if num_bytes < 0 or num_bytes % self._dtype.itemsize:
             raise ValueError(
-                f"{self._named(shard)} has {facts['bytes']} bytes, which are no whole number of "
+                f"{self._named(shard)} has {facts['bytes']} bytes, which is not a whole number of "
                 f"{self._dtype.name} after a header of {self._header}: check dtype= and header="
             )
         tokens = num_bytes // int(self._dtype.itemsize)
@@ -104,7 +104,7 @@ class TokenFile(ShardedDataset):
         mapped: Any = self._files.open(shard, self._form(shard, facts)).mapped()
         if len(mapped) != facts["bytes"]:
             raise ValueError(
-                f"{self._named(shard)} has {len(mapped)} bytes, and had {facts['bytes']} when it "
+                f"{self._named(shard)} has {len(mapped)} bytes, but had {facts['bytes']} when it "
                 "was indexed"
             )
         tokens = np.frombuffer(mapped, self._dtype, offset=self._header)

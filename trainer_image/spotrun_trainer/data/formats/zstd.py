@@ -1,8 +1,8 @@
 """Files compressed by Zstandard, in frames with an index: each part can be unpacked alone.
 
 The index is the "seek table" of zstd's seekable format: a frame at the end that other readers skip.
-It has the compressed and the whole size of each frame. A file without it is unpacked from its
-beginning, once.
+It has the compressed and the uncompressed size of each frame. A file without an index is unpacked
+once, from its beginning.
 """
 
 import errno
@@ -25,18 +25,18 @@ _SKIPPABLE, _SEEKABLE = 0x184D2A5E, 0x8F92EAB1
 _FOOTER, _ENTRY, _ENTRY_WITH_CHECKSUM = struct.Struct("<IBI"), struct.Struct("<II"), 12
 _HEADER = struct.Struct("<II")
 _MOST_FRAMES = 1 << 27
-_PIECE_BYTES = 1 << 14  # which become 512 MiB at the most
+_PIECE_BYTES = 1 << 14  # which unpack to at most 512 MiB
 
 
 class Frame(NamedTuple):
-    """A frame: its compressed and its whole size."""
+    """A frame: its compressed and its uncompressed size."""
 
     packed: int
     whole: int
 
 
 def write_frames(source: Iterator[bytes], target: BinaryIO) -> int:
-    """Compress pieces, each into a frame, and write their index behind; returns the whole size."""
+    """Compress pieces, each into a frame, then write the index; returns the uncompressed size."""
     compressor = _zstandard().ZstdCompressor(level=LEVEL, write_content_size=True)
     frames = list[Frame]()
     for piece in source:
@@ -50,7 +50,7 @@ def write_frames(source: Iterator[bytes], target: BinaryIO) -> int:
 
 
 def frames_in(file: BinaryIO) -> list[Frame] | None:
-    """Return the frames by the index of a file; None without one."""
+    """Return the frames in the index of a file; None without an index."""
     size = file.seek(0, 2)
     if size < _FOOTER.size:
         return None
@@ -65,7 +65,7 @@ def frames_in(file: BinaryIO) -> list[Frame] | None:
     file.seek(size - length - _FOOTER.size)
     table = file.read(length)
     frames = [Frame(*_ENTRY.unpack_from(table, place)) for place in range(0, length, width)]
-    # Of files that were put one behind the other it is the index of the last one only.
+    # In concatenated files this is the index of the last one only.
     is_of_all = sum(one.packed for one in frames) + _HEADER.size + length + _FOOTER.size == size
     return frames if is_of_all else None
 
@@ -81,11 +81,11 @@ class FramedFile:
 
     @property
     def size(self) -> int:
-        """Return the whole size."""
+        """Return the uncompressed size."""
         return self._whole[-1]
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return a part; only the frames that it is in are unpacked."""
+        """Return a part; only the frames that contain it are unpacked."""
         parts, stop = list[bytes](), min(stop, self.size)
         while start < stop:
             number = bisect_right(self._whole, start) - 1
@@ -101,7 +101,7 @@ class FramedFile:
             whole = self._whole[number + 1] - self._whole[number]
             content = _content(self._content[start:stop], whole)
             if len(content) != whole:
-                raise ValueError(f"frame {number} has another size than the index says")
+                raise ValueError(f"the size of frame {number} differs from the index")
             self._last = (number, content)
         return self._last[1]
 
@@ -119,11 +119,13 @@ def unpack(source: Path, target: Path, most: int | None = None) -> None:
             if most is not None and whole.tell() > most:
                 raise OSError(errno.EFBIG, TOO_LARGE)
     if is_amid_frame:
-        raise _zstandard().ZstdError("it ends amid a frame, as a copy does that was cut off")
+        raise _zstandard().ZstdError(
+            "it ends in the middle of a frame, like a copy that was cut off"
+        )
 
 
 def _content(packed: bytes, whole: int) -> bytes:
-    """Unpack a frame, which need not say its size, into no more than it should be."""
+    """Unpack a frame, which may not state its size, into at most its expected size."""
     found: bytes = b""
     zstandard = _zstandard()
     said = zstandard.frame_content_size(packed)
@@ -137,14 +139,14 @@ def _unpack(source: Source, target: Path) -> None:
         unpack(source.path(), target, source.most_bytes)
     except _zstandard().ZstdError as error:
         where = source.place.where(source.shard.name)
-        raise ValueError(f"{where} is no file that zstd has made: {error}") from error
+        raise ValueError(f"{where} is not a file that zstd has made: {error}") from error
 
 
 UNPACKED = Form("unpacked by zstd 2", _unpack)
 
 
 def unpacked_bytes(files: LocalFiles, shard: Shard, *, in_frames: bool) -> int:
-    """Return the whole size of a compressed shard: by its index, or by unpacking it."""
+    """Return the uncompressed size of a shard: by its index, or by unpacking it."""
     if in_frames or files.is_here(shard, None):
         with files.open(shard).file as file:
             if (frames := frames_in(file)) is not None:
@@ -154,18 +156,18 @@ def unpacked_bytes(files: LocalFiles, shard: Shard, *, in_frames: bool) -> int:
 
 
 def framed(files: LocalFiles, shard: Shard, where: str) -> FramedFile:
-    """Open a compressed shard to be read frame by frame."""
+    """Open a compressed shard for reading frame by frame."""
     with files.open(shard).file as file:
         frames = frames_in(file)
     if frames is None:
         raise ValueError(
-            f"{where} has no index of frames: leave out unpack=False, or compress it by "
-            "`spotrun data prepare --zstd`, or another program that writes zstd's seekable format"
+            f"{where} has no index of frames: leave out unpack=False, or compress it with `spotrun "
+            "data prepare --zstd`, or another program that writes zstd's seekable format"
         )
     return FramedFile(files.open(shard).mapped(), frames)
 
 
-def _zstandard() -> Any:  # noqa: ANN401 - a module that may not be there
+def _zstandard() -> Any:  # noqa: ANN401 - a module that may not be installed
     try:
         import zstandard  # noqa: PLC0415
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Orders of samples: which sample has which number, for datasets that say it themselves too."""
+"""Orders of samples: which sample has which number, also for datasets with their own order."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
@@ -17,25 +17,25 @@ class SampleOrder(Protocol):
 
     @property
     def seed(self) -> int:
-        """The seed that the random numbers of samples follow from."""
+        """The seed of the samples' random numbers."""
 
     def sample(self, number: int) -> Sample:
         """Return the sample with this number."""
 
     def state(self) -> dict[str, Json]:
-        """Return what must be the same when a training goes on, or the order is another."""
+        """Return the values that must not change when a training continues, to keep the order."""
 
 
 class OwnOrder(ABC):
     """A map-style dataset that says in which order its samples are best read.
 
-    `Run` has `shuffle=True` mean that order; a Subset of it is shuffled as any other dataset is.
+    For `Run`, `shuffle=True` means that order; a Subset of it is shuffled like any other dataset.
     """
 
     draws = False
     """Whether a sample may need random numbers."""
     lead = 0
-    """The number of samples that `expect` should be called ahead by; 0: it does nothing."""
+    """The number of samples ahead of use at which `expect` should be called; 0: it does nothing."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -49,19 +49,19 @@ class OwnOrder(ABC):
 
     @abstractmethod
     def expect(self, index: int) -> None:
-        """Begin to fetch what a sample is in, for it will be asked for soon; do not wait."""
+        """Begin to fetch the shard of a sample that will be read soon; do not wait."""
 
     @abstractmethod
     def part_of(self, index: int) -> Hashable:
-        """Return the name of what is fetched for a sample."""
+        """Return the name of the shard that is fetched for a sample."""
 
     @abstractmethod
     def preload(self, index: int, most_bytes: int) -> int:
-        """Fetch what a sample is in, and return its bytes; 0 if that is there, or larger."""
+        """Fetch the shard of a sample, and return its bytes; 0 if it is here already, or larger."""
 
 
 def order_of(dataset: object, length: int, *, seed: int, shuffle: bool) -> SampleOrder:
-    """Return the order of a dataset's samples: its own, or the one of all others."""
+    """Return the order of a dataset's samples: its own order, or the default one."""
     if isinstance(dataset, OwnOrder):
         return dataset.order(seed, shuffle=shuffle)
     return Order(length, seed=seed, shuffle=shuffle)

@@ -1,7 +1,8 @@
-"""A step that goes on in another world: pure functions of what each process has summed of it.
+"""A step that continues in another world: pure functions of the sums that each process has.
 
-A process that survives a loss keeps the sum of the microbatches that it has computed whole. When
-the next world forms, all tell each other which these are. What nobody holds is dealt anew.
+A process that survives a loss keeps the sum of the microbatches that it has computed completely.
+When the next world forms, all processes tell each other which these are. The microbatches that no
+process holds are dealt again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from spotrun_trainer.data.order.sharding import NOBODY, deal
 
-_MOST_RANGES = 8  # a loss makes one more of them, so a step seldom has three
+_MOST_RANGES = 8  # each loss adds one, so a step seldom has three
 ROW_SIZE = 2 + 2 * _MOST_RANGES
 
 Range = tuple[int, int]
@@ -19,13 +20,13 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Held:
-    """The microbatches of a step of which a process has the sum, before the step goes on."""
+    """The microbatches of a step whose sum a process has, before the step continues."""
 
-    microbatches: int = 0  # of the whole step, by which sizes are compared; 0: it holds nothing
+    microbatches: int = 0  # of the whole step, to compare sizes; 0: it holds nothing
     ranges: tuple[Range, ...] = ()
     buckets: int = 0
-    """Buckets of gradients, the first in their common order, that it has as the step's whole sum:
-    the world broke after these were summed over all processes."""
+    """The number of gradient buckets, from the first in their common order, that have the step's
+    whole sum: the world broke after these were summed over all processes."""
 
     @property
     def numbers(self) -> list[int]:
@@ -38,12 +39,12 @@ NOTHING_HELD = Held()
 
 @dataclass(frozen=True)
 class Resumption:
-    """One process's part of a step that goes on."""
+    """One process's part of a step that continues."""
 
     computes: tuple[int, ...]  # microbatches
-    keeps: bool  # what it holds counts; else it is dropped
-    buckets: int = 0  # of which some process has the step's whole sum
-    gives: bool = False  # it is this process that adds these, and the others add zeros
+    keeps: bool  # whether its held sums count; if not, they are dropped
+    buckets: int = 0  # buckets whose whole sum for the step some process has
+    gives: bool = False  # this process adds these sums, and the others add zeros
 
 
 def ranges_of(numbers: Iterable[int]) -> tuple[Range, ...]:
@@ -58,7 +59,7 @@ def ranges_of(numbers: Iterable[int]) -> tuple[Range, ...]:
 
 
 def encode(held: Held) -> tuple[int, ...]:
-    """Return numbers for one row of a table; nothing is held where they do not fit into it."""
+    """Return the numbers for one row of a table; those of NOTHING_HELD if they do not fit."""
     if len(held.ranges) > _MOST_RANGES:
         held = NOTHING_HELD
     flat = [number for one in held.ranges for number in one]
@@ -75,10 +76,10 @@ def decode(row: Sequence[int]) -> Held:
 def resume(
     held: Sequence[Held], microbatches: int, rank: int, idle: AbstractSet[int] = NOBODY
 ) -> Resumption | None:
-    """Return this process's part of the step; None if the step begins anew, for nothing is held.
+    """Return this process's part of the step; None if nothing is held, so the step starts again.
 
-    Each microbatch is held by one process, or computed by one. Two may hold the same one, where a
-    process that was given up comes back: then the sum counts that has more of them.
+    Each microbatch is held by one process, or computed by one. Two may hold the same one, if a
+    process that was given up comes back: then the sum with more microbatches counts.
     """
     if not held:
         return None

@@ -1,4 +1,4 @@
-"""Random numbers that follow from the sample, not from the process that loads it."""
+"""Random numbers that depend on the sample, not on the process that loads it."""
 
 import random
 import sys
@@ -16,7 +16,7 @@ def sample_seed(seed: int, epoch: int, index: int) -> int:
 
 
 def seed_generators(value: int) -> None:
-    """Set the global generators of Python, of torch on the CPU and of numpy where it is in use.
+    """Seed the global generators of Python, of torch on the CPU and of numpy if it is in use.
 
     A dataset seeds generators of its own with `torch.initial_seed()`, which is then `value`.
     """
@@ -29,7 +29,7 @@ def seed_generators(value: int) -> None:
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Restore the global generators afterwards, whatever is seeded and drawn in the block."""
+    """Restore the global generators after the block, which may seed and draw."""
     numpy = sys.modules.get("numpy")
     of_python, of_torch = random.getstate(), torch.default_generator.get_state()
     of_numpy = numpy.random.get_state(legacy=False) if numpy else None

@@ -9,10 +9,11 @@ NOBODY: AbstractSet[int] = frozenset()
 
 @dataclass(frozen=True)
 class Share:
-    """A process's place among those that a step's microbatches are dealt to.
+    """A process's place among the processes that get a step's microbatches.
 
-    They are dealt to copies of the model. Where several processes hold one copy together, all of
-    them compute the same microbatches, or each of its `parts` computes as many of its own.
+    Microbatches are dealt to copies of the model. If several processes hold one copy together, all
+    of them compute the same microbatches, or each of its `parts` computes the same number of its
+    own.
     """
 
     size: int = 1
@@ -20,7 +21,7 @@ class Share:
     rank: int = 0
     """The number of this copy."""
     idle: AbstractSet[int] = NOBODY
-    """The copies that get none."""
+    """The copies that get no microbatch."""
     parts: int = 1
     part: int = 0
     dealt: Sequence[int] = ()
@@ -60,8 +61,8 @@ def deal(
 ) -> range:
     """Return `rank`'s microbatches of a step, of `size` processes; `idle` ranks get none.
 
-    They are consecutive, so that a process sums them as a subtree; the shares differ by one at
-    most, and the first processes have the greater ones, unless `dealt` has their numbers.
+    They are consecutive, so that a process sums them as a subtree; the shares differ by at most
+    one, and the first processes have the larger ones, unless `dealt` gives the numbers.
     """
     if dealt:
         assert (len(dealt), sum(dealt)) == (size, microbatches), "each microbatch is dealt once"
@@ -85,7 +86,7 @@ def block_of(step_start: int, global_batch: int, microbatch: int, share: Share) 
 def upcoming(block: Block, first: int, count: int) -> list[tuple[int, int]]:
     """Return the block's microbatches from `first` on, then those of the blocks that follow it.
 
-    Each is the number of its first sample and its size; `count` of them, if so many are known.
+    Each is the number of its first sample and its size; `count` of them, if that many are known.
     """
     if not block.microbatches:
         return []

@@ -1,9 +1,9 @@
 """The order of the samples: a permutation for each seed and epoch that is never stored.
 
-Position p of an epoch is looked up alone, in constant time and memory, by whichever process loads
-it: a Feistel network over the grid of about sqrt(n) x sqrt(n) positions (Black and Rogaway,
-"Ciphers with arbitrary finite domains", 2002). A checkpoint has no order in it and
-relies on this one: the result for given arguments must never change.
+Any process can look up position p of an epoch by itself, in constant time and memory: a Feistel
+network over the grid of about sqrt(n) x sqrt(n) positions (Black and Rogaway, "Ciphers with
+arbitrary finite domains", 2002). A checkpoint stores no order and relies on this one: the result
+for given arguments must never change.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,11 @@ from math import isqrt
 from spotrun_trainer.data.load import Json
 
 ROUNDS = 6
-"""Three changes of each coordinate: with four rounds neighbours in a row keep a likely distance."""
+"""Three changes of each coordinate: with only four rounds neighbours in a row keep a likely
+distance."""
 ROUNDS_OF_FEW = 16
 FEW = 256
-"""Below so many samples six rounds favour some orders (measured: chi-square over all of them)."""
+"""Below this many samples six rounds favour some orders (measured: chi-square over all of them)."""
 
 _MASK = (1 << 64) - 1
 # The multipliers of splitmix64's finalizer (Steele, Lea and Flood, 2014).
@@ -49,7 +50,7 @@ class Order:
         return Sample(epoch, permutation(self.seed, epoch, self.length)(position))
 
     def state(self) -> dict[str, Json]:
-        """Return what the order follows from."""
+        """Return the values that define the order."""
         return {"length": self.length, "seed": self.seed, "shuffle": self.shuffle}
 
 
@@ -58,7 +59,7 @@ def permutation(seed: int, epoch: int, length: int) -> Callable[[int], int]:
     return permutation_by(f"order {seed} {epoch}", length)
 
 
-@lru_cache(maxsize=64)  # a microbatch meets two epochs, or windows, of each source at the most
+@lru_cache(maxsize=64)  # a microbatch touches at most two epochs, or windows, of each source
 def permutation_by(key: str, length: int) -> Callable[[int], int]:
     """Return a permutation of range(length) that follows from the key, as a function."""
     columns = isqrt(length - 1) + 1
@@ -80,7 +81,7 @@ def _round_keys(key: str, rounds: int) -> tuple[int, ...]:
 
 
 def _shuffled(position: int, rows: int, columns: int, keys: tuple[int, ...]) -> int:
-    # Written out, as each sample of the training passes here: 2.5 us instead of 4.
+    # Written out, because every sample of the training passes here: 2.5 us instead of 4.
     row, column = divmod(position, columns)
     for turn in range(0, len(keys), 2):
         mixed = ((column ^ keys[turn]) * _FIRST) & _MASK

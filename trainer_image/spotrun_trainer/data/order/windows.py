@@ -1,9 +1,9 @@
 """An order that reads a few shards at a time: shards are shuffled, then samples within windows.
 
-The shards of an epoch are laid one behind the other, in an order that seed and epoch give. Each
-window of that line is shuffled in itself. So while a window is read only its shards are needed, and
-the next ones are known: they can be fetched before. Nothing is stored, as in `shuffle`, and the
-result for given arguments must never change.
+The shards of an epoch form a line, in an order that seed and epoch give. Each window of that line
+is shuffled by itself. So while a window is read only its shards are needed, and the next ones are
+known and can be fetched early. Nothing is stored, as in `shuffle`, and the result for given
+arguments must never change.
 """
 
 from bisect import bisect_right
@@ -54,7 +54,7 @@ class WindowedOrder:
         return Sample(epoch, self._starts[shard] + self._lengths[shard] - line.ends[at] + place)
 
     def state(self) -> dict[str, Json]:
-        """Return what the order follows from; the shards by a digest of their lengths."""
+        """Return the values that define the order; the shards as a digest of their lengths."""
         shards = sha256(repr(self._lengths).encode()).hexdigest()[:16]
         return {
             "length": self.length,

@@ -1,9 +1,9 @@
-"""A process that speaks to object stores: `python -m spotrun_trainer.data.places.fetcher`.
+"""A process that talks to object stores: `python -m spotrun_trainer.data.places.fetcher`.
 
 Loader workers are forks, and the client of object stores does not survive a fork: its threads are
-not there, and a request would wait for ever. So whoever reads data from a store starts this process
-and asks it, a line of JSON for each request. It ends when the one who started it closes the pipe,
-or is gone.
+missing, and a request would wait for ever. So a process that reads data from a store starts this
+process and sends it a line of JSON for each request. It ends when the process that started it
+closes the pipe, or ends.
 """
 
 import base64
@@ -102,7 +102,7 @@ _DO: Mapping[str, Callable[[Asked], dict[str, object]]] = {
 
 
 def answer(line: str) -> dict[str, object]:
-    """Do what a line asks for; an error is part of the answer."""
+    """Do the request of a line; an error is part of the answer."""
     asked = json.loads(line)
     try:
         return _DO[asked["do"]](asked)
@@ -113,7 +113,7 @@ def answer(line: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until the pipe is closed."""
     for line in sys.stdin:
         print(json.dumps(answer(line)), flush=True)
 

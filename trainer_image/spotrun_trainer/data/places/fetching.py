@@ -1,4 +1,4 @@
-"""Asks the process that speaks to object stores; each process that needs one has its own."""
+"""Asks the process that talks to object stores; each process that needs one has its own."""
 
 import errno
 import json
@@ -55,10 +55,10 @@ class Fetcher:
             self.close()
             raise OSError(
                 errno.EIO,
-                "the process that reads from the store has ended; what it printed says why",
+                "the process that reads from the store has ended; its output says why",
                 where,
             ) from error
-        except BaseException:  # Ctrl-C: the answer would be taken for that of the next request
+        except BaseException:  # Ctrl-C: the answer would be read as that of the next request
             self.close()
             raise
         return answer
@@ -70,21 +70,21 @@ class Fetcher:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                start_new_session=True,  # signals to the training's processes are not meant for it
+                start_new_session=True,  # signals to the training's processes must not reach it
             )
         return self._process
 
     def _begin_anew(self) -> None:
         """Forget the parent's process, and a lock that one of its threads may hold."""
         if self._process is not None:
-            self._of_parent.append(self._process)  # deleted it would be waited for
+            self._of_parent.append(self._process)  # if it were deleted, Python would wait for it
             self._process = None
         self._one_at_a_time = threading.Lock()
 
 
 FETCHER = Fetcher()
 SHARD_FETCHER = Fetcher()
-"""One of its own for whole shards: a listing need not wait for them."""
+"""A separate one for whole shards, so that a listing need not wait for them."""
 
 
 def close_fetchers() -> None:

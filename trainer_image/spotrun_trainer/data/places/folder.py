@@ -15,8 +15,8 @@ class Folder:
         is_file = path.is_file()
         if not is_file and not path.is_dir():
             raise ValueError(
-                f"{path} is no folder with data, and no file: check the path, and that its volume "
-                "is mounted in this pod"
+                f"{path} is neither a folder with data nor a file: check the path, and that its "
+                "volume is mounted in this pod"
             )
         self._root = path.absolute().parent if is_file else path.absolute()
         self._only = path.name if is_file else None
@@ -26,7 +26,7 @@ class Folder:
         return str(self._root / (name or self._only or ""))
 
     def shards(self) -> Sequence[Shard]:
-        """List all files, those of inner folders as well."""
+        """List all files, also those of inner folders."""
         found = [_shard(self._root, name) for name in self._names() if is_data(name)]
         return sorted(found, key=lambda one: one.name)
 

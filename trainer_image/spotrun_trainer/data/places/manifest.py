@@ -1,6 +1,6 @@
 """The manifest of a dataset: its shards, their hashes, and how many samples each has.
 
-With it neither a listing nor a look into the shards is needed before a training begins.
+With it a training can begin without a listing and without opening the shards.
 """
 
 import json
@@ -46,20 +46,21 @@ def encoded(manifest: Manifest) -> dict[str, Json]:
 
 
 def decoded(content: bytes, where: str) -> Manifest:
-    """Read it; raises ValueError if it is none."""
+    """Read it; raises ValueError if it is not a manifest."""
     try:
         read = json.loads(content)
         if read["version"] != VERSION:
             raise ValueError(
-                f"{where} is of version {read['version']}, and {VERSION} is read: install a newer"
-                " spotrun"
+                f"{where} has version {read['version']}, but this spotrun reads version {VERSION}: "
+                "install a newer spotrun"
             )
         shards = [_shard(one) for one in read["shards"]]
         facts = {one["name"]: dict(one["facts"]) for one in read["shards"]}
         return Manifest(shards, facts, dict(read["settings"]))
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(
-            f"{where} is no manifest of data ({type(error).__name__}: {error}): make it again with "
+            f"{where} is not a manifest of data ({type(error).__name__}: {error}): write it again "
+            "with "
             "`spotrun data prepare` or `spotrun data index`"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Data in an object store: every request is made by a process of its own (`fetcher.py`)."""
+"""Data in an object store: a separate process makes every request (`fetcher.py`)."""
 
 import base64
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Objects:
         self._address = str(address)
 
     def where(self, name: str = "") -> str:
-        """Return the address of it all, or of an object of it."""
+        """Return the address of the place, or of an object in it."""
         return "/".join(one for one in (self._address, name) if one)
 
     def shards(self) -> Sequence[Shard]:
@@ -41,7 +41,7 @@ class Objects:
         return base64.b64decode(FETCHER.ask("read", self._address, shard.name, asked)["content"])
 
     def path(self, shard: Shard) -> None:
-        """Return None: objects are on no disk of this machine."""
+        """Return None: objects are not on a disk of this machine."""
 
     def fetch(self, shard: Shard, target: Path) -> None:
         """Copy an object into a file."""

@@ -15,7 +15,7 @@ _MISSING = (
 
 
 def open_place(where: str | Path) -> DataPlace:
-    """Return the place; raises ValueError for what is none."""
+    """Return the place; raises ValueError if it is not a valid place."""
     if not is_address(where):
         return Folder(_path(str(where)))
     address = Address.parse(str(where))
@@ -31,6 +31,6 @@ def _path(text: str) -> Path:
     if scheme == "file" and rest.startswith("/"):
         return Path(rest)
     raise ValueError(
-        f"{without_secrets(text)} is no place for data: give a path, a file:/// address, or a place"
-        " in an object store (s3://, gs://, az://)"
+        f"{without_secrets(text)} cannot be a place for data: give a path, a file:/// address, or "
+        "a place in an object store (s3://, gs://, az://)"
     )

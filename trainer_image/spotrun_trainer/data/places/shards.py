@@ -1,4 +1,4 @@
-"""Shards: the files of a dataset, and the face of the places that they lie in."""
+"""Shards: the files of a dataset, and the interface of the places that hold them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ class Shard:
     """The path below the place, with slashes."""
     num_bytes: int
     version: str
-    """A store's ETag, or a file's time of change: other content has another one."""
+    """A store's ETag, or a file's modification time: it changes with the content."""
     sha256: str = ""
-    """The hash of its content, if a manifest says."""
+    """The hash of its content, if a manifest has it."""
 
     def key(self, place: str, form: str = "") -> str:
         """Return the name under which a node keeps it, as it is or in another form.
 
-        Where its hash is known it is found by its content alone, wherever it lies.
+        If its hash is known the name depends on the content only, not on the place.
         """
         identity = self.sha256 or f"{place}\n{self.name}\n{self.num_bytes}\n{self.version}"
         return sha256(f"{identity}\n{form}".encode()).hexdigest()
@@ -32,19 +32,19 @@ class DataPlace(Protocol):
     """A folder, or a part of an object store, that holds the shards of a dataset."""
 
     def where(self, name: str = "") -> str:
-        """Return the path or address of it all, or of a file of it."""
+        """Return the path or address of the place, or of a file in it."""
 
     def shards(self) -> Sequence[Shard]:
         """List all files in the order of their names; hidden ones are left out."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a small file; None if it is not there."""
+        """Return the content of a small file; None if it does not exist."""
 
     def tail(self, shard: Shard, num_bytes: int) -> bytes:
         """Return the last bytes of a shard."""
 
     def path(self, shard: Shard) -> Path | None:
-        """Return the path of a shard that is on this machine, or mounted; None: it is fetched."""
+        """Return the path of a shard that is on this machine, or mounted; None: fetch it."""
 
     def fetch(self, shard: Shard, target: Path) -> None:
         """Copy a shard into a new file; raises OSError if it cannot be read, or has changed."""

@@ -1,1 +1,1 @@
-"""`spotrun data`: shards of tokens made of texts, and manifests of data that is there."""
+"""`spotrun data`: shards of tokens made from texts, and manifests of existing data."""

@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_prepare(chosen: Namespace) -> int:
-    """Prepare, and say what was made."""
+    """Prepare data, and print what was made."""
     if is_address(chosen.output) or any(is_address(one) for one in chosen.input):
         raise ValueError(
             "prepare reads and writes folders: copy its inputs and its output with the tool of your"
@@ -79,7 +79,7 @@ def run_prepare(chosen: Namespace) -> int:
 
 
 def run_index(chosen: Namespace) -> int:
-    """Index, and say what there is."""
+    """Index data, and print what the manifest contains."""
     made = index(Path(chosen.folder), chosen.dtype)
     size = sum(shard.num_bytes for shard in made.shards)
     print(f"{chosen.folder}: {len(made.shards)} shards ({size_text(size)}) are in the manifest")

@@ -26,12 +26,12 @@ class Piece:
 
     @property
     def num_bytes(self) -> int:
-        """Return how much of the file it is."""
+        """Return how many bytes of the file it has."""
         return self.stop - self.start
 
 
 def documents(piece: Piece, column: str) -> Iterator[str]:
-    """Yield the texts of a piece; raises ValueError, naming the place, for what has none."""
+    """Yield the texts of a piece; raises ValueError, which names the place, if one is missing."""
     if piece.name.endswith(TEXTS):
         yield _text(piece)
     elif piece.name.endswith(LINES):
@@ -44,14 +44,14 @@ def _text(piece: Piece) -> str:
     try:
         return Path(piece.path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{piece.path} is no text in UTF-8: {error}") from error
+        raise ValueError(f"{piece.path} is not text in UTF-8: {error}") from error
 
 
 def _of_lines(piece: Piece, column: str) -> Iterator[str]:
     with Path(piece.path).open("rb") as file:
         if piece.start:
             file.seek(piece.start - 1)
-            file.readline()  # it belongs to the piece before
+            file.readline()  # it belongs to the previous piece
         while (place := file.tell()) < piece.stop and (line := file.readline()):
             if line.strip():
                 yield _value(line, column, f"{piece.path}, at byte {place}")
@@ -61,12 +61,14 @@ def _value(line: bytes, column: str, where: str) -> str:
     try:
         read = json.loads(line)
     except ValueError as error:
-        raise ValueError(f"{where}: a line is no JSON: {error}") from error
+        raise ValueError(f"{where}: a line is not JSON: {error}") from error
     value = read.get(column) if isinstance(read, dict) else read
     if isinstance(value, str):
         return value
-    has = f"it has {', '.join(map(str, read))}" if isinstance(read, dict) else "it is no object"
-    raise ValueError(f"{where}: a line has no text {column!r} ({has}): name it with --column")
+    has = f"it has {', '.join(map(str, read))}" if isinstance(read, dict) else "it is not an object"
+    raise ValueError(
+        f"{where}: a line has no text {column!r} ({has}): choose the column with --column"
+    )
 
 
 def _of_table(piece: Piece, column: str) -> Iterator[str]:
@@ -85,4 +87,4 @@ def _of_table(piece: Piece, column: str) -> Iterator[str]:
 def _cell(value: object, where: str) -> str:
     if isinstance(value, str):
         return value
-    raise ValueError(f"{where} is {value!r}, and no text")
+    raise ValueError(f"{where} is {value!r}, which is not text")

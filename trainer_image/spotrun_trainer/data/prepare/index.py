@@ -1,4 +1,4 @@
-"""A manifest for data that is there: then a training begins without looking into each shard."""
+"""A manifest for existing data: with it a training begins without opening each shard."""
 
 import json
 from pathlib import Path
@@ -16,11 +16,13 @@ from spotrun_trainer.process.commands.progress import Progress
 def index(folder: Path, dtype: str | None) -> Manifest:
     """Write the manifest of a folder, and return it; one that `index` wrote before is replaced."""
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder: index data before it is uploaded")
+        raise ValueError(f"{folder} is not a folder: index data before you upload it")
     path = folder / manifest.NAME
     if path.exists():
         if "tokenizer" in decoded(path.read_bytes(), str(path)).settings:
-            raise ValueError(f"{folder} was prepared by `spotrun data prepare`, which indexed it")
+            raise ValueError(
+                f"{folder} was made by `spotrun data prepare`, which has indexed it already"
+            )
         path.unlink()
     name = format_of(folder)
     options: dict[str, Any] = {"length": 1, "dtype": dtype} if name == "tokens" else {}

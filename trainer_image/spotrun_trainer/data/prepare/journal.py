@@ -1,9 +1,9 @@
-"""The work that a preparation has done so far, in a file of its own beside the shards.
+"""The work that a preparation has done so far, in a separate file beside the shards.
 
-Its first line is what was known when the preparation began, and each further line is a group that
-was done since. A line is appended and synced after its shards are, so a kill, or a node that loses
-its power, costs only the groups in work. The manifest, which readers look for, is written at the
-end.
+Its first line has what was known when the preparation began, and each further line has a group that
+was done since. A line is appended and synced after its shards, so if the process is killed, or the
+node loses power, only the groups in progress are lost. The manifest, which readers look for, is
+written at the end.
 """
 
 import json
@@ -20,7 +20,7 @@ from spotrun_trainer.store.folder_sync import sync_folder
 
 NAME = "_prepared.json"
 PART = f".{NAME}.part"
-"""The file that becomes it."""
+"""The temporary file that becomes it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def read(folder: Path) -> Journal:
         return Journal()
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{path} is no journal of `spotrun data prepare` ({error}): choose another folder, or "
+            f"{path} is not a journal of `spotrun data prepare` ({error}): choose another folder, "
+            "or "
             "remove this one"
         ) from error
 
@@ -86,7 +87,7 @@ def appending(folder: Path) -> Iterator[Callable[[str, Sequence[Made]], None]]:
 
 
 def replace(path: Path, content: str) -> None:
-    """Write a file under another name first, so that no reader finds half of it."""
+    """Write a file under another name first, so that no reader finds a partial file."""
     part = path.with_name(f".{path.name}.part")
     with part.open("w") as file:
         file.write(content)

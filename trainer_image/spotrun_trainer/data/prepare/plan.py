@@ -1,7 +1,8 @@
-"""The plan of a preparation: inputs in groups, of which only new and changed ones are worked on.
+"""The plan of a preparation: inputs in groups; only new and changed groups are processed.
 
 A group is a unit of work: some small files, or a part of a large one. Its shards are named after
-the content of its inputs and the settings. So a group that was done before is known by its name.
+the content of its inputs and the settings. So a group that was done before is recognised by its
+name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from spotrun_trainer.data.load import Json
 from spotrun_trainer.data.prepare.documents import LINES, Piece
 
 GROUP_BYTES = 128 << 20
-"""The input of a group: a minute or so of work that a kill loses, per process."""
+"""The input bytes of a group: about a minute of work, which each process loses if it is killed."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices that decide, besides the inputs, about the content of shards."""
+    """The options that decide, besides the inputs, the content of shards."""
 
     tokenizer: str
     column: str
@@ -37,7 +38,7 @@ class Settings:
     is_packed: bool
 
     def as_json(self) -> dict[str, Json]:
-        """Return them as they stand in a manifest."""
+        """Return them as they are written in a manifest."""
         return {
             "tokenizer": self.tokenizer,
             "column": self.column,
@@ -50,7 +51,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Group:
-    """A unit of work, and the name of what comes out of it."""
+    """A unit of work, and the name of its result."""
 
     pieces: Sequence[Piece]
     key: str
@@ -69,8 +70,8 @@ def groups_of(
 ) -> list[Group]:
     """Return the groups of all inputs.
 
-    `known` are the names of inputs that were together in groups before. They stay together, as far
-    as they are there: then a file that is added changes no other group.
+    `known` are the names of inputs that were together in groups before. Those that still exist stay
+    together: so an added file changes no other group.
     """
     group_bytes = group_bytes or GROUP_BYTES
     left = {one.name: one for one in inputs}
@@ -82,7 +83,7 @@ def groups_of(
 
 
 def _batches(inputs: Sequence[Input], group_bytes: int) -> Iterator[list[Input]]:
-    """Put files together until there are enough bytes, in their order."""
+    """Group files, in their order, until they have enough bytes."""
     batch, num_bytes = list[Input](), 0
     for one in inputs:
         if one.num_bytes > group_bytes and one.name.endswith(LINES):
@@ -97,7 +98,7 @@ def _batches(inputs: Sequence[Input], group_bytes: int) -> Iterator[list[Input]]
 
 
 def _pieces(inputs: Sequence[Input], group_bytes: int) -> Iterator[list[Piece]]:
-    """Cut a large file of lines into parts; leave all else together."""
+    """Cut a large file of lines into parts; leave all other inputs together."""
     if len(inputs) == 1 and inputs[0].name.endswith(LINES):
         (one,) = inputs
         for start in range(0, max(1, one.num_bytes), group_bytes):

@@ -1,4 +1,4 @@
-"""The preparation: inputs are looked at, groups that are not done are worked on by processes."""
+"""The preparation: it checks inputs, and processes work on the groups that are not done."""
 
 import json
 import os
@@ -23,7 +23,7 @@ LOCK = ".lock"
 
 
 class Preparation:
-    """Shards in a folder, made of inputs; what was done before is not done again."""
+    """Shards in a folder, made from inputs; finished work is not done again."""
 
     def __init__(self, output: Path, settings: Settings) -> None:
         self._output = output
@@ -37,16 +37,18 @@ class Preparation:
                 f"{name} {before.get(name)}" for name in now if before.get(name) != now[name]
             ]
             raise ValueError(
-                f"{output} was prepared with {', '.join(changed)}: give the same, or another folder"
+                f"{output} was prepared with {', '.join(changed)}: use the same values, or another "
+                "folder"
             )
 
     def run(self, paths: Sequence[Path], workers: int) -> tuple[list[Made], int]:
-        """Prepare all inputs; returns all shards, and how many bytes of input were worked on."""
+        """Prepare all inputs; returns all shards, and how many bytes of input were processed."""
         found = dict[str, Path]()
         for name, path in _found(paths):
             if found.setdefault(name, path) != path:
                 raise ValueError(
-                    f"{found[name]} and {path} would both be {name}: give the folder above them"
+                    f"{found[name]} and {path} would both get the name {name}: give the folder "
+                    "above them"
                 )
         if not found:
             raise ValueError(
@@ -73,7 +75,7 @@ class Preparation:
         return self._finish(groups), sum(one.num_bytes for one in missing)
 
     def _look_at(self, found: Mapping[str, Path]) -> dict[str, Seen]:
-        """Return the hashes of inputs; those that have not changed are not read."""
+        """Return the hashes of inputs; unchanged inputs are not read."""
         facts = {name: path.stat() for name, path in found.items()}
         seen = dict[str, Seen]()
         with Progress("comparing inputs", sum(one.st_size for one in facts.values())) as progress:
@@ -107,13 +109,13 @@ class Preparation:
                 progress.add(group.num_bytes)
 
     def _check_unchanged(self, group: Group) -> None:
-        """Raise ValueError for inputs that are others than when they were compared."""
+        """Raise ValueError for inputs that have changed since they were compared."""
         for piece in group.pieces:
             facts, seen = Path(piece.path).stat(), self._journal.seen[piece.name]
             if (facts.st_size, facts.st_mtime_ns) != (seen.num_bytes, seen.modified_ns):
                 raise ValueError(
-                    f"{piece.path} was changed while it was prepared: call again when it stays as "
-                    "it is; what is done stays done"
+                    f"{piece.path} changed during the preparation: run the command again when the "
+                    "file no longer changes; finished work is kept"
                 )
 
     def _finish(self, groups: Sequence[Group]) -> list[Made]:
@@ -144,14 +146,14 @@ class Preparation:
 def prepare(
     paths: Sequence[Path], output: Path, settings: Settings, workers: int
 ) -> tuple[list[Made], int]:
-    """Prepare inputs into a folder that no other process prepares into at the time."""
+    """Prepare inputs into a folder; no other process may do that at the same time."""
     output.mkdir(parents=True, exist_ok=True)
     with held_if_free(output / LOCK) as is_held:
         if not is_held:
-            raise ValueError(f"another process prepares into {output} right now")
+            raise ValueError(f"another process prepares data in {output} at the moment")
         others = {path.name for path in output.iterdir()} - {LOCK, journals.PART}
         if others and journals.NAME not in others:
-            raise ValueError(f"{output} has other files: choose an empty folder, or a new one")
+            raise ValueError(f"{output} contains other files: choose an empty folder, or a new one")
         return Preparation(output, settings).run(paths, workers)
 
 
@@ -171,4 +173,4 @@ def _found(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
             )
             yield from ((name, (path / name).absolute()) for name in names)
         else:
-            raise ValueError(f"{path} is no file, and no folder")
+            raise ValueError(f"{path} is neither a file nor a folder")

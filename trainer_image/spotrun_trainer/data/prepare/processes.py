@@ -1,4 +1,4 @@
-"""Groups that are worked on by several processes, and handed back as each is done."""
+"""Work on groups in several processes, which returns each group when it is done."""
 
 import multiprocessing
 import signal
@@ -17,7 +17,7 @@ from spotrun_trainer.process.parent import die_with_parent
 def each_done(
     groups: Sequence[Group], settings: Settings, output: Path, workers: int
 ) -> Iterator[tuple[Group, list[Made]]]:
-    """Yield each group when it is done; what is left is dropped when that ends early."""
+    """Yield each group when it is done; the rest is dropped if the caller ends early."""
     if workers == 1 or len(groups) < 2:
         for group in groups:
             yield group, _work(group, settings, output)
@@ -30,15 +30,15 @@ def each_done(
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
             raise ValueError(
-                "a process that prepares was killed, most likely because memory ran out: try fewer "
-                "--workers; what is done stays done"
+                "a preparing process was killed, most likely because memory ran out: try fewer "
+                "--workers; finished work is kept"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
     die_with_parent()
 
 

@@ -11,7 +11,7 @@ Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A function from texts to tokens, and what is known of its tokens."""
+    """A function from texts to tokens, and what is known about its tokens."""
 
     encode: Encode
     size: int | None
@@ -21,7 +21,7 @@ class Tokenizer:
 
 
 def tokenizer_of(name: str) -> Tokenizer:
-    """Return a tokenizer; raises ValueError with what to try.
+    """Return a tokenizer; raises ValueError that says what to try.
 
     `bytes`, `module:function`, a tokenizer.json, or a name or folder as AutoTokenizer takes it.
     """
@@ -40,8 +40,8 @@ def _of_function(module: str, function: str) -> Tokenizer:
         encode: Callable[[str], Sequence[int]] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"--tokenizer {module}:{function}: {error}. It names a function from a text to a list "
-            "of numbers, in a module that Python finds: set PYTHONPATH to its folder"
+            f"--tokenizer {module}:{function}: {error}. It must be a function that turns a text "
+            "into a list of numbers, in a module that Python finds: set PYTHONPATH to its folder"
         ) from error
     return Tokenizer(lambda texts: [encode(text) for text in texts], None, None)
 
@@ -52,8 +52,8 @@ def _of_file(path: Path) -> Tokenizer:
         raise ValueError(f"--tokenizer {path}: there is no such file")
     try:
         read = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing more special
-        raise ValueError(f"--tokenizer {path} is no tokenizer: {error}") from error
+    except Exception as error:  # it raises no more specific type
+        raise ValueError(f"--tokenizer {path} is not a tokenizer: {error}") from error
 
     def encode(texts: list[str]) -> list[list[int]]:
         return [one.ids for one in read.encode_batch(texts, add_special_tokens=False)]
@@ -77,8 +77,10 @@ def _of_model(name: str) -> Tokenizer:
     return Tokenizer(encode, len(read), read.eos_token_id)
 
 
-def _imported(package: str) -> Any:  # noqa: ANN401 - a module that may not be there
+def _imported(package: str) -> Any:  # noqa: ANN401 - a module that may not be installed
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:
-        raise ValueError(f"that tokenizer needs the package: pip install {package}") from error
+        raise ValueError(
+            f"this tokenizer needs a package that is not installed: pip install {package}"
+        ) from error

@@ -28,7 +28,7 @@ class Made:
 
 
 def make_shards(group: Group, settings: Settings, tokenizer: Tokenizer, output: Path) -> list[Made]:
-    """Make all shards of a group; one that was half made before is replaced."""
+    """Make all shards of a group; an incomplete shard from before is replaced."""
     made, tokens = list[Made](), array(_CODES[settings.dtype])
     most = settings.shard_bytes // tokens.itemsize
     for some in _encoded(group, settings, tokenizer):
@@ -36,8 +36,8 @@ def make_shards(group: Group, settings: Settings, tokenizer: Tokenizer, output: 
             tokens.extend(some)
         except OverflowError:
             raise ValueError(
-                f"a token of {group.pieces[0].path} does not fit into {settings.dtype}: its numbers"
-                f" are {min(some)} to {max(some)}. Say --dtype uint32"
+                f"a token of {group.pieces[0].path} does not fit into {settings.dtype}: its "
+                f"numbers are {min(some)} to {max(some)}. Use --dtype uint32"
             ) from None
         if len(tokens) >= most:
             made.append(_write(group, len(made), tokens, settings, output))
@@ -48,7 +48,7 @@ def make_shards(group: Group, settings: Settings, tokenizer: Tokenizer, output: 
 
 
 def _encoded(group: Group, settings: Settings, tokenizer: Tokenizer) -> Iterator[Sequence[int]]:
-    """Yield the tokens of each document, with the one that ends it."""
+    """Yield the tokens of each document, with its end token."""
     end = [] if settings.end is None else [settings.end]
     for piece in group.pieces:
         texts = documents(piece, settings.column)

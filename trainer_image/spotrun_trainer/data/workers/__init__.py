@@ -1,1 +1,1 @@
-"""The processes that load microbatches, and how their results come back."""
+"""The processes that load microbatches, and how they return results."""

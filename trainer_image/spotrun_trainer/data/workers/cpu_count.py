@@ -23,7 +23,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _along(mounted: Path, path: str, quota: Callable[[Path], float | None]) -> Iterator[float]:
-    """Yield the quotas of a cgroup and its parents, as far as they are mounted in here."""
+    """Yield the quotas of a cgroup and its parents, as far as they are mounted in the container."""
     for part in (PurePosixPath(path), *PurePosixPath(path).parents):
         if cpus := quota(mounted / part.relative_to("/")):
             yield cpus

@@ -1,4 +1,4 @@
-"""Batches in page-locked memory, from which a GPU fetches them by itself."""
+"""Batches in page-locked memory, from which a GPU copies them by itself."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,13 +17,13 @@ class Pinnable(Protocol):
 
 
 class Pinner:
-    """A thread that pins batches while the one before is trained on."""
+    """A thread that pins a batch while the previous one is used for training."""
 
     def __init__(self) -> None:
         device = torch.cuda.current_device()
 
         def prepare() -> None:
-            torch.cuda.set_device(device)  # a new thread's is the first one
+            torch.cuda.set_device(device)  # a new thread starts with the first device
             torch.set_num_threads(1)  # of this thread: its copies leave the cores to training
 
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pin", initializer=prepare)

@@ -9,15 +9,15 @@ from spotrun_trainer.data.workers.worker_pool import Workers
 from spotrun_trainer.data.workers.worker_process import Dropped, Failure, Outcome
 
 PER_WORKER = 2
-"""Microbatches that are loading or wait to be taken: one is loaded while one is sent for, as
-DataLoader's prefetch_factor has it."""
+"""Microbatches that are loading or wait to be taken, for each worker: one is loaded while another
+is requested, as with DataLoader's prefetch_factor."""
 
 Key = tuple[int, int]
 """The identity of a microbatch: the number of its first sample, and its size."""
 
 
 class Ahead:
-    """Has microbatches loaded by free workers, and keeps them until they are taken or dropped."""
+    """Lets free workers load microbatches, and keeps these until they are taken or dropped."""
 
     def __init__(self, load: Load, *, num_workers: int, pinning: bool) -> None:
         self._workers = Workers(load, num_workers)
@@ -34,7 +34,7 @@ class Ahead:
         self._workers.drop(self._loading.pop(key) for key in dropped)
 
     def want(self, requests: Iterable[Request]) -> None:
-        """Have these loaded, in this order, unless they are already."""
+        """Load these, in this order, unless they are loaded already."""
         for request in requests:
             key = (request.first, request.size)
             if key not in self._loading and key not in self._ready:
@@ -42,9 +42,9 @@ class Ahead:
                 self._loading[key], self._keys[ticket] = ticket, key
 
     def take(self, request: Request) -> Loaded:
-        """Return the microbatch once it is there; raises what the dataset raised for it."""
+        """Return the microbatch once it is loaded; raises the dataset's exception for it."""
         self.want([request])
-        self._hear(timeout_seconds=0.0)  # receives what has come meanwhile, so that it is pinned
+        self._hear(timeout_seconds=0.0)  # receives what has arrived meanwhile, so that it is pinned
         key = (request.first, request.size)
         while key not in self._ready:
             self._hear(timeout_seconds=None)

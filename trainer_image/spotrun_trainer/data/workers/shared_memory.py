@@ -17,12 +17,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-# Imported for its effect: it teaches multiprocessing to pickle tensors.
+# Imported for its side effect: multiprocessing can then pickle tensors.
 import torch.multiprocessing  # noqa: F401
 
 COUNT_BYTES = 4
 AT_ONCE = 253
-"""Descriptors in a message: Linux takes no more (SCM_MAX_FD)."""
+"""Descriptors in a message: Linux accepts no more (SCM_MAX_FD)."""
 
 _received: ContextVar[list[int]] = ContextVar("received")
 

@@ -24,11 +24,11 @@ from spotrun_trainer.data.load import Load, Request, add_note
 from spotrun_trainer.data.workers.shared_memory import receive
 from spotrun_trainer.data.workers.worker_process import Answer, Ask, Drop, Place, live, signals_held
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where Linux has it
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its place on Linux
 CLOSE_SECONDS = 2.0
-"""The time in which a worker may finish its present sample; then it is killed."""
+"""The time for a worker to finish its current sample; after that it is killed."""
 END_SECONDS = 5.0
-"""The time in which a worker whose connection has ended should end, with a core dump maybe."""
+"""The time for a worker to end after its connection has ended; it may write a core dump."""
 
 _open: "weakref.WeakSet[Workers]" = weakref.WeakSet()
 
@@ -60,7 +60,7 @@ class Workers:
             raise
 
     def ask(self, request: Request) -> int:
-        """Have a microbatch loaded by the worker with the fewest requests; return the ticket."""
+        """Let the worker with the fewest requests load a microbatch; return the ticket."""
         worker = min(self._workers, key=lambda worker: len(worker.asked))
         self._last_ticket += 1
         worker.asked.add(self._last_ticket)
@@ -75,7 +75,7 @@ class Workers:
                 self._send(worker, Drop(tuple(theirs)))
 
     def answers(self, *, timeout_seconds: float | None) -> list[Answer]:
-        """Return one answer of each worker that has one, after waiting for the first if need be."""
+        """Return one answer of each worker that has one; wait for the first answer if necessary."""
         by_connection: dict[object, _Worker] = {
             worker.connection: worker for worker in self._workers
         }
@@ -84,8 +84,8 @@ class Workers:
         return [self._receive(by_connection[connection]) for connection in ready]
 
     def close(self) -> None:
-        """End the workers, even amid a sample."""
-        if os.getpid() != self._owner:  # a fork of the training process, on its way out
+        """End the workers, even while they load a sample."""
+        if os.getpid() != self._owner:  # a fork of the training process that ends
             return
         for worker in self._workers:
             with contextlib.suppress(OSError):  # it is gone already
@@ -114,9 +114,9 @@ class Workers:
             soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             add_note(
                 error,
-                "A microbatch could not be received from a loader worker. Each tensor of a"
-                f" microbatch that is kept takes an open file, of which {soft_limit} are allowed:"
-                " keep copies (tensor.clone()), or raise the limit (ulimit -n).",
+                "A microbatch could not be received from a loader worker. Each tensor of a "
+                f"microbatch that you keep takes an open file, and {soft_limit} are allowed: keep "
+                "copies (tensor.clone()), or raise the limit (ulimit -n).",
             )
             raise
         worker.asked.discard(answer[0])
@@ -144,16 +144,17 @@ def _start(load: Load, number: int, count: int) -> _Worker:
     )
     try:
         with signals_held(), warnings.catch_warnings():
-            # Python 3.12 warns of forks beside threads. A worker uses no lock that they may hold.
+            # Python 3.12 warns about forks while threads run. A worker uses no lock that they may
+            # hold.
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         ours.close()
         raise ValueError(
-            f"the dataset cannot be sent to a loader worker: {error}. The program has chosen by"
-            " set_start_method() that processes do not begin as copies, so the dataset and the"
-            " collate function have to be picklable: no lambdas, no open files, and classes at the"
-            " top level of a module. num_workers=0 loads in the training process."
+            f"the dataset cannot be sent to a loader worker: {error}. The program called "
+            "set_start_method(), so processes do not start as forks, and the dataset and the "
+            "collate function must be picklable: no lambdas, no open files, and classes at the "
+            "top level of a module. num_workers=0 loads in the training process."
         ) from error
     finally:
         theirs.close()
@@ -163,8 +164,9 @@ def _start(load: Load, number: int, count: int) -> _Worker:
 def _context() -> ForkContext | SpawnContext:
     """Fork, as DataLoader does, unless the program has chosen another way.
 
-    Then a training script needs no `if __name__ == "__main__":`, and its datasets no pickling. A
-    fork server is no choice: it would die of the SIGTERM that its children have to outlive.
+    With forks a training script needs no `if __name__ == "__main__":`, and its datasets need no
+    pickling. A fork server cannot be used: the SIGTERM that its children must survive would kill
+    it.
     """
     if multiprocessing.get_start_method(allow_none=True) in {None, "fork"}:
         return multiprocessing.get_context("fork")
@@ -177,16 +179,17 @@ def ended_how(process: BaseProcess) -> str:
         case code if code == -signal.SIGKILL:
             return (
                 "was killed, most likely because memory ran out."
-                " Try fewer num_workers, a smaller microbatch, or a greater memory limit."
+                " Try fewer num_workers, a smaller microbatch, or a larger memory limit."
             )
         case code if code == -signal.SIGBUS:
             return (
-                f"was ended by a bus error, as when {SHARED_MEMORY} is full ({_shared_memory()})."
+                f"was ended by a bus error, which happens when {SHARED_MEMORY} is full "
+                f"({_shared_memory()})."
                 f" Give the pod an emptyDir with `medium: Memory` at {SHARED_MEMORY}, or try"
                 " fewer num_workers, or a smaller microbatch."
             )
         case None:
-            return "has closed its connection: the dataset closes files that are not its own."
+            return "has closed its connection: the dataset closes files that it did not open."
         case code if code < 0:
             return (
                 f"was ended by {signal.Signals(-code).name}, in native code that the dataset uses."
@@ -194,7 +197,7 @@ def ended_how(process: BaseProcess) -> str:
             )
         case code:
             return (
-                f"ended with exit code {code}. What it printed says why; if it was spawned, the"
+                f"ended with exit code {code}. Its output says why; if it was spawned, the"
                 ' script must begin its work below `if __name__ == "__main__":`.'
             )
 
@@ -212,6 +215,6 @@ def _close_all() -> None:
         workers.close()
 
 
-# Registered after multiprocessing's own, so it runs before: that one would send the workers a
-# SIGTERM, which they ignore, and wait for them.
+# Registered after multiprocessing's own handler, so it runs before that one, which would send the
+# workers a SIGTERM that they ignore, and wait for them.
 atexit.register(_close_all)

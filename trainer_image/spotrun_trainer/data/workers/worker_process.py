@@ -24,8 +24,8 @@ from spotrun_trainer.data.workers.shared_memory import PackedMessage, pack, send
 from spotrun_trainer.process.parent import die_with_parent
 
 IGNORED = (signal.SIGTERM, signal.SIGINT)
-"""Signals that go to the whole process group. A worker that died of them would make the training
-process fail before it has saved."""
+"""Signals that go to the whole process group. If they killed a worker, the training process would
+fail before it has saved."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ Answer = tuple[int, Outcome]
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Block signals, so that a process started in the block can first set up ignoring them."""
+    """Block signals, so that a process started in the block can first arrange to ignore them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)
     try:
         yield
@@ -71,13 +71,14 @@ def signals_held() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Place:
-    """The number of this worker among its pool's, and its parent."""
+    """The number of this worker in its pool, and its parent."""
 
     number: int
     num_workers: int
     parent: int
     dies_with_thread: bool
-    """Linux means the forking thread when it says parent, and only the main thread surely stays."""
+    """Whether the worker ends with the thread that forked it: to Linux that thread is the parent,
+    and only the main thread surely stays."""
 
 
 def live(connection: Connection, load: Load, place: Place) -> None:
@@ -91,7 +92,7 @@ def live(connection: Connection, load: Load, place: Place) -> None:
         return
     close_inherited_sockets(but=connection.fileno())
     introduce(place, load.dataset)
-    torch.set_num_threads(1)  # else there would be a thread for each core in each worker
+    torch.set_num_threads(1)  # or each worker would have a thread for each core
     with contextlib.suppress(EOFError, ConnectionError):  # the training process is gone
         answer(connection, load)
 
@@ -99,8 +100,8 @@ def live(connection: Connection, load: Load, place: Place) -> None:
 def introduce(place: Place, dataset: object) -> None:
     """Tell torch that this is a loader worker.
 
-    Datasets ask for it by `get_worker_info()`; and default_collate then puts batches into shared
-    memory at once, which spares a copy of each.
+    Datasets ask for this with `get_worker_info()`; and default_collate then puts batches directly
+    into shared memory, which saves a copy of each.
     """
     of_torch: Any = import_module("torch.utils.data._utils.worker")
     info = of_torch.WorkerInfo(
@@ -113,8 +114,8 @@ def close_inherited_sockets(*, but: int) -> None:
     """Close sockets that came along with the fork.
 
     Peers learn that a training process has ended, or has left their group, when its sockets close:
-    a copy in here would keep them open. Each descriptor becomes /dev/null, so that an inherited
-    object that closes it later does not close another file with its number.
+    a copy in the worker would keep them open. Each descriptor becomes /dev/null, so that an
+    inherited object that closes it later does not close another file with its number.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for entry in list(Path("/proc/self/fd").iterdir()):
@@ -157,8 +158,8 @@ def packed(ticket: int, outcome: Outcome) -> PackedMessage:
     except Exception as error:
         add_note(
             error,
-            "A loader worker could not send a microbatch to the training process. What the dataset"
-            " gives must be picklable, and /dev/shm must have room for two microbatches of each"
+            "A loader worker could not send a microbatch to the training process. The dataset's "
+            "samples must be picklable, and /dev/shm must have room for two microbatches of each"
             " worker: in a pod, an emptyDir with `medium: Memory`. num_workers=0 needs neither.",
         )
         return pack((ticket, Failure(portable(error))))

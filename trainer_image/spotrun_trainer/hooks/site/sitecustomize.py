@@ -2,8 +2,9 @@
 
 The agent puts this folder into PYTHONPATH. Here is only what is needed to wait until the process
 imports torch's optimizers: a process that never does so pays for one comparison per import. A
-`sitecustomize` that was there before runs as well. It may look for the next one, too, as those of
-profilers do, and then it finds this file again: `sys` remembers which files have run.
+`sitecustomize` that was there before runs as well. That one may in turn load the next one, as those
+of profilers do, and then it finds this file again: so `sys` keeps a list of the files that have
+run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
-TYPE_CHECKING = False  # as the one of typing, whose import takes longer than this file
+TYPE_CHECKING = False  # like typing's, whose import takes longer than this file
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType, TracebackType
@@ -44,7 +45,7 @@ class _Waiting:
             spec = _found_by_others(name, path, target, self)
             if spec is not None and spec.loader is not None:
                 _call_after(spec.loader, watch)
-        except Exception as error:  # the script goes on without
+        except Exception as error:  # the script continues without
             _say(error)
             return None
         return spec
@@ -65,7 +66,7 @@ def _call_after(loader: object, watch: str) -> None:
     execute = loader.exec_module  # type: ignore[attr-defined] # every loader of a file has it
 
     def execute_and_watch(module: object) -> None:
-        vars(loader).pop("exec_module", None)  # this one, and its class's is left
+        vars(loader).pop("exec_module", None)  # this one; its class's remains
         execute(module)
         try:
             from spotrun_trainer.hooks import watches  # noqa: PLC0415 - only where torch is used
@@ -78,11 +79,11 @@ def _call_after(loader: object, watch: str) -> None:
 
 
 def _say(error: Exception) -> None:
-    print(f"spotrun: steps are not counted, the script goes on: {error!r}", file=sys.stderr)
+    print(f"spotrun: steps are not counted, the script continues: {error!r}", file=sys.stderr)
 
 
 def _run_the_one_before() -> None:
-    """Run the sitecustomize that Python would have run without this one, and none twice."""
+    """Run the sitecustomize that Python would have run without this one, and run none twice."""
     for entry in sys.path:
         spec = PathFinder.find_spec("sitecustomize", [entry])
         if spec is None or spec.loader is None or not spec.origin or spec.origin in _HAVE_RUN:
@@ -97,10 +98,10 @@ def _run_the_one_before() -> None:
 
 
 def _uncaught() -> ModuleType:
-    """Load the module by its file, with nothing of a package of ours.
+    """Load the module by its file, without importing a package of ours.
 
-    An interpreter that was begun ahead starts a script again that imports such a package after it
-    has changed the environment, and this script has ended.
+    If a script has changed the environment, an interpreter that was begun ahead starts it again
+    when it imports such a package, and this script has ended.
     """
     from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - only then
 
@@ -116,7 +117,7 @@ def _uncaught() -> ModuleType:
 def _note_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Note for torchrun what ends the script, and print it as ever."""
+    """Note for torchrun the exception that ends the script, and print it as usual."""
     try:
         try:
             _uncaught().note_error(error, trace)
@@ -124,12 +125,15 @@ def _note_uncaught(
             told.__cause__ = error
             _uncaught().note_error(told, trace)
     except Exception as failure:
-        print(f"spotrun: the failure's message cannot say this: {failure!r}", file=sys.stderr)
+        print(
+            f"spotrun: this exception cannot be noted for the failure's message: {failure!r}",
+            file=sys.stderr,
+        )
     sys.__excepthook__(kind, error, trace)
 
 
 def _wait_once() -> None:
-    """Wait for torch where steps are to be counted, unless this file does so already."""
+    """Wait for torch if steps must be counted, unless this file does so already."""
     this = os.path.join(_FOLDER, "sitecustomize.py")  # noqa: PTH118 - as above
     is_wanted = os.environ.get("SPOTRUN_COUNT_STEPS") != "0" and os.environ.get("SPOTRUN_DIR")
     if is_wanted and this not in _HAVE_RUN:

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class InterruptedEvaluationError(Exception):
-    """A process has to end; all of them know, and stop evaluating."""
+    """A process must end; all processes know, and stop evaluating."""
 
 
 class Participants:
@@ -46,7 +46,7 @@ class Participants:
 
     @property
     def first(self) -> int:
-        """The rank of the first process that counts batches: it is of the last stage."""
+        """The rank of the first process that counts batches: it belongs to the last stage."""
         return self.times * (self.stages - 1)
 
     def check(self) -> None:
@@ -54,16 +54,16 @@ class Participants:
         self.group.check()
 
     def commit(self, totals: Tensor) -> None:
-        """Sum over all of them, in place; raises WorldChangedError if it failed."""
+        """Sum over all processes, in place; raises WorldChangedError if that failed."""
         self.group.all_reduce(totals).wait()
 
     def must_end(self) -> bool:
-        """Whether this process has to stop: never here, for only a training has to be saved."""
+        """Whether this process must stop: never here, because only a training must be saved."""
         return False
 
 
 class Alone(Participants):
-    """One copy of the model, which evaluates all by itself amid a world of several."""
+    """One copy of the model, which evaluates by itself although the world has several."""
 
     def __init__(self, world: Group) -> None:
         super().__init__(world.along("pp"))
@@ -76,7 +76,7 @@ class Alone(Participants):
 
 
 class TrainingParticipants(Participants):
-    """The processes of a training's world, for which an evaluation is a commit."""
+    """The processes of a training's world, where an evaluation ends with a commit."""
 
     def __init__(self, context: Context, membership: Membership) -> None:
         super().__init__(context.group)
@@ -99,8 +99,8 @@ def repeat_until_committed(context: Context, loop: Loop, attempt: Callable[[Part
         while True:
             try:
                 if membership.evaluates_alone:
-                    # Alone it cannot be given up together: an interrupt is handled in the next
-                    # step.
+                    # One copy alone cannot stop together with the others: the next step handles an
+                    # interrupt.
                     return attempt(Alone(context.group))
                 return _or_leave(loop, attempt, TrainingParticipants(context, membership))
             except WorldChangedError:
@@ -129,7 +129,7 @@ def metrics(
 ) -> float | dict[str, float]:
     """Compute each metric over all samples, for all processes; raises WorldChangedError.
 
-    `stages` is what the function calls in place of a model of which this process has one stage.
+    `stages` is what the function calls instead of the model, if this process has one stage of it.
     """
     if not source.length:
         raise ValueError("run.evaluate needs a dataset with a length, and samples in it")
@@ -139,7 +139,7 @@ def metrics(
     own = _batches(source, plan(source.length, microbatch, copies, participants.copy))
     alarm = _Alarm(participants, context.device)
     with evaluating(model), context.meter.span("evaluate"):
-        for _ in range(-(-rounds // copies)):  # as many as the busiest process has
+        for _ in range(-(-rounds // copies)):  # as many rounds as the busiest process has
             for given, samples in _at_most_one(own):
                 with _of_a_whole_world(participants):
                     batch = moved(given, context.device)
@@ -157,7 +157,7 @@ def metrics(
 
 
 def plan(length: int, microbatch: int, size: int, rank: int) -> list[Block]:
-    """Return a process's part of a dataset; the last microbatch may be smaller, to repeat none."""
+    """Return a process's part of a dataset; the last microbatch may be smaller, without repeats."""
     whole, rest = divmod(length, microbatch)
     dealt = deal(whole + bool(rest), size, rank)
     count = min(dealt.stop, whole) - dealt.start
@@ -183,7 +183,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _of_a_whole_world(participants: Participants) -> Iterator[None]:
-    """Let an error count as the loss of a peer, if numbers of a broken world may have caused it."""
+    """Treat an error as the loss of a peer, if numbers of a broken world may have caused it."""
     try:
         yield
     except Exception as error:
@@ -195,7 +195,7 @@ def _of_a_whole_world(participants: Participants) -> Iterator[None]:
 
 
 class _Alarm:
-    """A flag by which all processes learn in the same round that one of them has to end."""
+    """A flag by which all processes learn in the same round that one of them must end."""
 
     def __init__(self, participants: Participants, device: torch.device) -> None:
         self._participants = participants
@@ -203,7 +203,7 @@ class _Alarm:
         self._raise = self._ring()
 
     def look(self) -> None:
-        """Raise InterruptedEvaluationError if a process set the flag in the round before."""
+        """Raise InterruptedEvaluationError if a process set the flag in the previous round."""
         self._participants.check()
         self._raise()
         self._raise = self._ring()

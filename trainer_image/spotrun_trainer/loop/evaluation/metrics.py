@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 Metric = Tensor | tuple[Tensor, float | Tensor | None]
-"""A batch's metric: a mean, a sum and its weight, or with None a sum that is not divided."""
+"""A batch's metric: a mean, or a sum and its weight; with weight None the sum is not divided."""
 
-_ALONE = ""  # the name of a metric that needs none
+_ALONE = ""  # the name of a single metric without a name
 
 
 class Totals:
@@ -18,10 +18,10 @@ class Totals:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._is_mean: dict[str, bool] = {}
-        self._sums: dict[str, Tensor] = {}  # with the weight
+        self._sums: dict[str, Tensor] = {}  # each with its weight
 
     def add(self, found: Metric | Mapping[str, Metric], samples: int) -> None:
-        """Add the metrics of a batch of so many samples."""
+        """Add the metrics of a batch with this many samples."""
         named = found if isinstance(found, Mapping) else {_ALONE: found}
         pairs = {name: _pair(metric, samples) for name, metric in named.items()}
         kinds = {name: weight is not None for name, (_, weight) in pairs.items()}
@@ -38,7 +38,7 @@ class Totals:
         return json.dumps(self._is_mean)
 
     def agree(self, kinds: str) -> None:
-        """Take over the first process's names, which have to be the same everywhere."""
+        """Use the first process's names, which must be the same everywhere."""
         theirs = json.loads(kinds)
         if self._is_mean and self._is_mean != theirs:
             raise ValueError(_difference(set(self._is_mean), set(theirs)))
@@ -50,7 +50,7 @@ class Totals:
         return torch.cat([self._sums.get(name, none) for name in self._is_mean])
 
     def results(self, numbers: Tensor, *, copies: int) -> float | dict[str, float]:
-        """Return the metrics from the sums over all, in which each sample counts `copies` times."""
+        """Return the metrics from the sums over all, where each sample counts `copies` times."""
         results = {
             name: total / weight if is_mean else total / copies
             for (name, is_mean), (total, weight) in zip(
@@ -83,8 +83,9 @@ def _divisible(numbers: Tensor) -> Tensor:
 
 
 def _difference(own: set[str], others: set[str]) -> str:
-    names = ", ".join(sorted(own ^ others)) or "a mean, and a sum that is none"
+    names = ", ".join(sorted(own ^ others)) or "a mean, and a sum that is not a mean"
     return (
-        "run.evaluate got other metrics for some batches than for others (" + names + "): return "
-        "the same names for each, with a sum and a weight of 0 where a batch has nothing of one"
+        "run.evaluate got different metrics for some batches than for others (" + names + "): "
+        "return the same names for each, with a sum and a weight of 0 if a batch has no value for "
+        "one"
     )

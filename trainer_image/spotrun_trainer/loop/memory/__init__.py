@@ -1,1 +1,1 @@
-"""The memory that a training needs: measured without a GPU, and ways to need less."""
+"""The memory that a training needs: measuring it without a GPU, and ways to need less."""

@@ -1,4 +1,4 @@
-"""Runs a training script for its needs alone: nothing is computed, and no GPU is asked for.
+"""Runs a training script only to measure its needs: it computes nothing and needs no GPU.
 
 python -m spotrun_trainer.loop.memory train.py ARGUMENTS...   prints one JSON object
 """
@@ -25,22 +25,22 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "needs.json")
         os.environ[PLAN_FILE] = str(found)
-        os.environ.pop("SPOTRUN_CHECKPOINT", None)  # nothing is restored, or claimed
+        os.environ.pop("SPOTRUN_CHECKPOINT", None)  # so nothing is restored or claimed
         said = _run(script)
         if found.exists():
             print(found.read_text())
             return 0
-    # On one line: who asks for a plan shows the last one only.
+    # On one line, because the caller shows only the last line.
     print(f"{script} cannot be planned: {' '.join(said.split())}", file=sys.stderr)
     return 1
 
 
 def _run(script: str) -> str:
-    """Run a script that ends itself once it is planned; return why it did not, if so."""
+    """Run a script, which ends itself when the plan is made; return why it was not made."""
     build_fake_models()
-    # torch's own copy of a parameter asks for an address, which a fake one does not have.
+    # torch's own copy of a parameter asks for an address, which a fake parameter does not have.
     warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
-    out, sys.stdout = sys.stdout, sys.stderr  # what the script prints is no part of the answer
+    out, sys.stdout = sys.stdout, sys.stderr  # the script's output is not part of the answer
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
@@ -49,7 +49,7 @@ def _run(script: str) -> str:
         return _reason(error, script)
     finally:
         sys.stdout = out
-    return "it came to its end without run.steps(...), whose first microbatch is what is measured"
+    return "it ended without run.steps(...), and the plan measures the first microbatch of that"
 
 
 def _reason(error: Exception, script: str) -> str:
@@ -58,8 +58,8 @@ def _reason(error: Exception, script: str) -> str:
     kind = type(error).__name__
     if "DataDependent" in kind or "DynamicOutputShape" in kind:
         return (
-            f"it asks for the content of a tensor in its step{where}, and in a plan tensors have "
-            "none: keep float(), .item(), `if` and boolean masks out of the loop over microbatches"
+            f"its step reads the content of a tensor{where}, but in a plan tensors have none: keep "
+            "float(), .item(), `if` and boolean masks out of the loop over microbatches"
         )
     return f"{kind}: {error}{where}"
 

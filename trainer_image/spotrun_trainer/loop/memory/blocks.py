@@ -22,13 +22,13 @@ _KEPT = (
     torch.ops.aten._scaled_dot_product_cudnn_attention.default,  # noqa: SLF001
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,  # noqa: SLF001
 )
-"""The results that selective checkpointing keeps: those that are dear to compute again."""
+"""The results that selective checkpointing keeps: those that are expensive to compute again."""
 
 
 def checkpoint_blocks(model: nn.Module, kind: Checkpointing) -> None:
     """Let each block keep only its input for the backward pass, and compute the rest again.
 
-    A block's `forward` is replaced, not the block: names of parameters, and what torch hangs on a
+    A block's `forward` is replaced, not the block: names of parameters, and torch's hooks on a
     module's call (`fully_shard`, `compile`), stay as they are.
     """
     if kind not in {"full", "selective"}:
@@ -38,7 +38,7 @@ def checkpoint_blocks(model: nn.Module, kind: Checkpointing) -> None:
 
 
 def is_checkpointed(block: nn.Module) -> bool:
-    """Whether `checkpoint_blocks` has been here."""
+    """Whether `checkpoint_blocks` has changed this block."""
     forward = block.__dict__.get("forward")
     return isinstance(forward, partial) and forward.func is checkpoint
 
@@ -50,7 +50,7 @@ def keep_all(blocks: Iterable[nn.Module]) -> None:
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile each block by itself: alike ones share one compilation."""
+    """Compile each block by itself: equal blocks share one compilation."""
     for block in _blocks(model, "compile"):
         block.compile()
 
@@ -66,7 +66,7 @@ def _blocks(model: nn.Module, option: str) -> list[nn.Module]:
     blocks = list(blocks_of([model]))
     if not blocks:
         raise ValueError(
-            f"{option}= works on a model's blocks, the entries of an nn.ModuleList, and this one "
-            "has none: keep its layers in one"
+            f"{option}= works on a model's blocks, the entries of an nn.ModuleList, but this model "
+            "has none: put its layers into an nn.ModuleList"
         )
     return blocks

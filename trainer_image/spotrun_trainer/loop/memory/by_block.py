@@ -1,7 +1,7 @@
-"""The memory of each block of a model, noted while a microbatch goes through them and back.
+"""The memory of each block of a model, measured during a microbatch's forward and backward pass.
 
-A pipeline deals the blocks to stages: from these figures follows what a stage keeps of a
-microbatch.
+A pipeline divides the blocks among stages: these figures show how much of a microbatch a stage
+keeps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,27 +17,27 @@ from spotrun_trainer.loop.memory.live_bytes import LiveBytes
 
 
 class BlockBytes:
-    """Notes what is alive as each block of a sequence begins and ends, forward and backward."""
+    """Notes the live bytes as each block of a sequence begins and ends, forward and backward."""
 
     def __init__(
         self, modules: Sequence[nn.Module], blocks: Sequence[nn.Module], live: LiveBytes
     ) -> None:
         self._live = live
-        self._modules = modules  # that blocks are in
+        self._modules = modules  # the modules that contain blocks
         self._blocks = blocks
         self._result = 0
-        self._before: int | None = None  # alive as the first block begins
+        self._before: int | None = None  # live bytes as the first block begins
         self._begun: dict[int, int] = {}
         self._kept: dict[int, int] = {}
         self._work: dict[int, int] = {}
         self._passed = 0
-        self._ended = 0  # alive as the last block ends
-        self._in_backward: int | None = None  # the block that is at work
-        self._is_a_sequence = True  # none was called twice
+        self._ended = 0  # live bytes as the last block ends
+        self._in_backward: int | None = None  # the block whose backward pass runs
+        self._is_a_sequence = True  # no block was called twice
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note the passes within."""
+        """Note the passes within the block."""
         handles: list[RemovableHandle] = []
         for number, block in enumerate(self._blocks):
             handles.append(block.register_forward_pre_hook(partial(self._begins, number)))
@@ -50,13 +50,13 @@ class BlockBytes:
                 handle.remove()
 
     def found(self) -> dict[str, int]:
-        """Return the figures; empty unless every block has computed and gone back once.
+        """Return the figures; empty unless every block had one forward and one backward pass.
 
-        before  kept by what comes in front of the blocks
+        before  kept by the modules in front of the blocks
         kept    the most that a block keeps from its forward pass to its backward pass
         work    the most that a block's backward pass holds in addition
-        after   the most that there is beside what the blocks and all before them keep
-        passed  the most that a block hands on
+        after   the most that exists beyond what the blocks and all modules before them keep
+        passed  the most that a block passes on
         result  the most that the model returns
         """
         self._end_of_backward()
@@ -89,7 +89,7 @@ class BlockBytes:
         self._result = max(self._result, _bytes_in(result))
 
     def _goes_back(self, number: int) -> None:
-        """Note that a block's backward pass begins, and that of the one behind it has ended."""
+        """Note that a block's backward pass begins, and that of the next block has ended."""
         self._end_of_backward()
         self._in_backward = number
         self._live.restart()
@@ -104,9 +104,9 @@ class BlockBytes:
 def called_behind(
     modules: Iterable[nn.Module], blocks: Sequence[nn.Module]
 ) -> Callable[[], list[nn.Module]]:
-    """Watch a forward pass; the function returned ends that, and returns who came behind a block.
+    """Watch a forward pass; the returned function ends that, and returns the modules after a block.
 
-    Of the modules outside of blocks: a model's head and its last norm, say.
+    Only modules outside blocks count, such as a model's head and its last norm.
     """
     within = {id(part) for block in blocks for part in block.modules()}
     every = {id(part): part for module in modules for part in module.modules()}

@@ -1,4 +1,4 @@
-"""Models without memory: torch's fake tensors, which have a shape, a type and a device."""
+"""Models without memory: torch's fake tensors, which have only a shape, a type and a device."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def fake_mode() -> FakeTensorMode:
 def build_fake_models() -> None:
     """Make each parameter fake as a module gets it, so that a large model needs no memory.
 
-    A parameter that torch has just allocated has no pages yet: nothing is written to it before.
+    A parameter that torch has just allocated has no pages yet, because nothing was written to it.
     """
 
     def replace(_module: nn.Module, _name: str, parameter: nn.Parameter) -> nn.Parameter:
@@ -35,7 +35,8 @@ def build_fake_models() -> None:
         return self
 
     register_module_parameter_registration_hook(replace)  # type: ignore[arg-type]
-    # torch's own would swap fake tensors, and cannot: others refer to them weakly.
+    # torch's own method would swap fake tensors, but cannot: other objects have weak references to
+    # them.
     nn.Module._apply = apply  # type: ignore[method-assign]  # noqa: SLF001
 
 
@@ -57,13 +58,13 @@ def faked(value: Any) -> Any:  # noqa: ANN401 - what a dataset makes
 
 
 def fake_module(module: nn.Module) -> None:
-    """Replace all that a module holds and that is not fake yet."""
+    """Replace all tensors of a module that are not fake yet."""
     _replace([module], lambda one: one if isinstance(one, FakeTensor) else faked(one.detach()))
 
 
 @contextmanager
 def in_bf16(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Give modules weights of bf16 for a while."""
+    """Give modules bf16 weights within the block."""
     modules = list(modules)
     held = [(part, dict(part._parameters), dict(part._buffers)) for part in _parts(modules)]  # noqa: SLF001
     _replace(modules, lambda one: one.detach().bfloat16() if one.is_floating_point() else one)
@@ -80,7 +81,7 @@ def _parts(modules: Iterable[nn.Module]) -> list[nn.Module]:
 
 
 def _replace(modules: Iterable[nn.Module], convert: Callable[[Tensor], Tensor]) -> None:
-    """Replace tensors, those that several modules share by the same one."""
+    """Replace tensors; a tensor that several modules share is replaced by the same one."""
     done: dict[int, Tensor] = {}
     for part in _parts(modules):
         for name, parameter in part._parameters.items():  # noqa: SLF001 - all of them, as torch does

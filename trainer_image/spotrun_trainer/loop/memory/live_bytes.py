@@ -1,7 +1,7 @@
-"""The bytes of all tensors that are alive, and the most there were: below autograd, for any device.
+"""The bytes of all live tensors, and their maximum: below autograd, for any device.
 
-torch's own `torch.distributed._tools.MemTracker` does more and is not public; this is the part that
-a plan needs, and a test compares it with what torch's profiler sees of the CPU's allocator.
+The class `torch.distributed._tools.MemTracker` does more and is not public; this is the part that a
+plan needs, and a test compares it with the CPU allocations that torch's profiler sees.
 """
 
 import weakref
@@ -26,11 +26,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's,
         self._known: dict[int, tuple[weakref.ref[torch.UntypedStorage], int]] = {}
 
     def ignore(self, tensor: Tensor) -> None:
-        """Count a tensor no more: it belongs to what is counted elsewhere, such as gradients."""
+        """Stop counting a tensor, because it is counted elsewhere, such as gradients."""
         self._forget(tensor.untyped_storage()._cdata)  # noqa: SLF001 - its identity
 
     def restart(self) -> None:
-        """Begin to look for the most in `recent` anew."""
+        """Start again to record the maximum in `recent`."""
         self.recent = self.now
 
     @override

@@ -1,4 +1,4 @@
-"""A script's needs, found by letting its own loop compute on fake tensors."""
+"""Measuring a script's needs: its own loop computes on fake tensors."""
 
 import dataclasses
 import json
@@ -42,7 +42,7 @@ class _FakeSource:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._batch: Any = None
-        self.dtype: torch.dtype | None = None  # of numbers with fractions, if not their own
+        self.dtype: torch.dtype | None = None  # for floating-point numbers, if not their own type
 
     def microbatches(self, block: Block) -> Iterator[Any]:
         if self._batch is None:
@@ -56,7 +56,7 @@ class _FakeSource:
 
 
 class Planner:
-    """Yields steps whose body is the script's, and notes what each of them needs."""
+    """Yields steps for the script's loop body, and notes what each of them needs."""
 
     def __init__(
         self, context: Context, source: Source, batch: Batch, sum_names: Sequence[str]
@@ -71,7 +71,7 @@ class Planner:
         self._optimizers = [one for one in context.things if isinstance(one, Optimizer)]
         self._activations: dict[str, int] = {}
         self._by_block: dict[str, dict[str, int]] = {}
-        self._behind: list[nn.Module] = []  # the modules that are called behind blocks
+        self._behind: list[nn.Module] = []  # the modules that are called after blocks
         self._left_out: dict[str, str] = {}
         self._flops = 0
         self._weight: float | None = None
@@ -83,14 +83,14 @@ class Planner:
             self._step_context.sums.add_numbers(values)
 
     def done(self, votes: StepVote) -> None:
-        """Refuse a step that was applied: none is in a plan."""
+        """Refuse a step that was applied: a plan applies none."""
         raise AssertionError
 
     def discarded(self, error: Exception) -> None:
-        """Do nothing: each step of a plan ends so, at its update."""
+        """Do nothing: each step of a plan is discarded at its update."""
 
     def steps(self) -> Iterator[Step]:
-        """Yield a step for each variant; then write what was found, and end the script."""
+        """Yield a step for each variant; then write the result, and end the script."""
         for module in self._modules:
             fakes.fake_module(module)
         self._context.is_at_boundary = False  # nothing is evaluated
@@ -102,7 +102,7 @@ class Planner:
             self._opened.close()
         found = self._needs()
         Path(os.environ[PLAN_FILE]).write_text(json.dumps(dataclasses.asdict(found)))
-        raise SystemExit(0)  # the script has done what it was run for
+        raise SystemExit(0)  # the script has done its task
 
     def _variants(self) -> Iterator[Step]:
         every = list(blocks_of(self._modules))
@@ -137,7 +137,7 @@ class Planner:
         return stack
 
     def _variant(self, name: str, changed: AbstractContextManager[object]) -> Iterator[Step]:
-        """Yield the step of a variant; the first has to succeed, others are left out if not."""
+        """Yield the step of a variant; the first must succeed; others are left out if they fail."""
         live = LiveBytes()
         with changed:
             hooks = [
@@ -158,7 +158,7 @@ class Planner:
             self._by_block[name] = found
 
     def _count(self) -> Iterator[Step]:
-        """Yield a step whose operations are counted: by itself, for that keeps tensors longer."""
+        """Yield a step that counts operations: a separate one, as counting keeps tensors longer."""
         behind = called_behind(self._modules, list(blocks_of(self._modules)))
         with fakes.fake_mode(), FlopCounterMode(display=False) as flops:
             step = self._step()
@@ -175,7 +175,7 @@ class Planner:
         nothing: Callable[..., Any] = lambda *_: None  # noqa: E731
         step_context = StepContext(
             group=Group(),
-            source=self._source,  # type: ignore[arg-type]  # what a step asks of it, it has
+            source=self._source,  # type: ignore[arg-type]  # it has all that a step uses
             batch=self._batch,
             buffers=Buffers(self._modules, context.buffer_rules),
             device=context.device,
@@ -232,9 +232,9 @@ class Planner:
         )
 
     def _update(self, updated: Sequence[Tensor]) -> int:
-        """Let the optimizers step, so that their state is there; return what else that needs.
+        """Let the optimizers step, so that their state exists; return what else that needs.
 
-        The second step is looked at: as on a GPU all tensors are updated at once ("foreach").
+        The second step is measured: as on a GPU, all tensors are updated at once ("foreach").
         """
         for one in updated:
             one.grad = torch.empty_like(one)

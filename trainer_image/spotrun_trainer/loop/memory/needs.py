@@ -1,4 +1,4 @@
-"""The needs of a training as they were measured: plain JSON for `kubectl tjob plan`."""
+"""The measured needs of a training: plain JSON for `kubectl tjob plan`."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from pathlib import Path
 
 VERSION = 2
 PLAN_FILE = "SPOTRUN_PLAN"
-"""The variable that names the file which a planned script writes what it needs to."""
+"""The environment variable with the file into which a planned script writes its needs."""
 _OF_A_WORLD = ("SPOTRUN_", "TORCHELASTIC_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The bytes that one process needs which holds the whole model, by what they are for.
+    """The bytes that a process with the whole model needs, by their use.
 
     All are counted from the tensors that torch makes, without their content.
     """
@@ -29,18 +29,18 @@ class Needs:
     gradient_bytes: int  # what a backward pass leaves in `grad`
     sum_bytes: int  # the flat sums that several processes add up in, in 32 bits
     optimizer_bytes: int
-    update_bytes: int  # the most that the optimizers hold beside that, while they step
+    update_bytes: int  # the most that the optimizers hold in addition, while they step
     block_bytes: int  # of the weights of the largest block
-    rest_bytes: int  # of the weights outside of all blocks
-    behind_bytes: int  # of these, of the weights that are used behind the first block
+    rest_bytes: int  # of the weights outside all blocks
+    behind_bytes: int  # the part of these for weights that are used after the first block
     blocks: int
     microbatch: int
     global_batch: int
     weight_per_sample: float | None  # targets or tokens, as `mean_of=` counts them
     flops: int  # of one microbatch, forward and backward, none of them computed twice
     activation_bytes: dict[str, int] = field(default_factory=dict)
-    """The most that a microbatch holds beside weights and gradients, by variant: "as written",
-    "checkpointed", "bf16" and "bf16, checkpointed"."""
+    """The most that a microbatch holds in addition to weights and gradients, by variant: "as
+    written", "checkpointed", "bf16" and "bf16, checkpointed"."""
     block_activations: dict[str, dict[str, int]] = field(default_factory=dict)
     """The same by variant for the stages of a pipeline, as `by_block.BlockBytes.found` names it; a
     variant is missing where blocks are not called once each."""
@@ -50,12 +50,12 @@ class Needs:
 
 
 def is_planned() -> bool:
-    """Whether this process is to find out what its script needs, and not to train."""
+    """Whether this process must measure what its script needs, and not train."""
     return PLAN_FILE in os.environ
 
 
 def needs_of(script: str | Path, *arguments: str, timeout_seconds: float) -> Needs:
-    """Run a script for its needs alone, in a process of its own; a ValueError says why not."""
+    """Run a script in its own process to measure its needs; a ValueError says why that failed."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_WORLD)}
     command = [sys.executable, "-m", __package__, str(script), *arguments]
     pipe = subprocess.PIPE
@@ -69,10 +69,11 @@ def needs_of(script: str | Path, *arguments: str, timeout_seconds: float) -> Nee
             _kill(child)
             raise ValueError(
                 f"{script} cannot be planned: it did not reach its first step within "
-                f"{timeout_seconds:g} s, and was ended; nothing is computed in a plan, so look for "
-                "a download or for data that are read as a whole, or give a longer timeout_seconds="
+                f"{timeout_seconds:g} s, and was ended; a plan computes nothing, so look for a "
+                "download or for data that the script reads as a whole, or give a longer "
+                "timeout_seconds="
             ) from None
-        except BaseException:  # of Ctrl-C the child hears nothing, in its own session
+        except BaseException:  # Ctrl-C does not reach the child, which has its own session
             _kill(child)
             raise
     if child.returncode:

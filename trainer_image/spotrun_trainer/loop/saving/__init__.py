@@ -1,1 +1,1 @@
-"""Saves of a training: when, by whom, into which tier, and until when they are waited for."""
+"""Saves of a training: when, by which process, into which tier, and how long they are awaited."""

@@ -24,6 +24,6 @@ def claim_of_job(env: Mapping[str, str]) -> Claim:
 
 
 def _claim_of_start() -> Claim:
-    """Return a claim for one start: outside spotrun each start is a training of its own."""
+    """Return a claim for one start: outside spotrun each start is a separate training."""
     what = f"a training (process {os.getpid()} on {platform.node()})"
     return Claim(secrets.token_hex(8), what, process_named(os.getpid()))

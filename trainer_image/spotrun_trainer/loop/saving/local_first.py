@@ -1,4 +1,4 @@
-"""A function that one process per worker runs before the others, without collectives."""
+"""Running a function in one process per worker before the others, without collectives."""
 
 import fcntl
 import os
@@ -32,9 +32,9 @@ def first_of_a_worker(rank_info: RankInfo, number: int, prepare: Callable[[], T]
 def run_first(file: Path, count: int, prepare: Callable[[], T]) -> T:
     """Call `prepare` in all `count` processes that share `file`, in one before the others.
 
-    If the first fails or is killed, the next is the first. The file lists the processes that have
-    arrived, and the last one removes it. If a listed process is gone, the file is a leftover of an
-    earlier start that was not completed.
+    If the first fails or is killed, the next one becomes the first. The file lists the processes
+    that have arrived, and the last one removes it. If a listed process is gone, the file was left
+    by an earlier start that was not completed.
     """
     with _locked(file) as lock:
         arrived = lock.read().split()

@@ -24,7 +24,7 @@ _WHERE = "the local tier"
 
 
 class LocalSaving:
-    """One process's saves in the local tier; without one nothing happens."""
+    """One process's saves in the local tier; without a local tier nothing happens."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class LocalSaving:
         self._met_in = -1  # the world
 
     def meet(self) -> None:
-        """Learn, in each world once, where the other workers have their folders."""
+        """Learn, once in each world, where the other workers have their folders."""
         context = self._context
         if self._tier is None or self._has_met:
             return
@@ -54,7 +54,7 @@ class LocalSaving:
         return self._tier.vote(step, decides=self._context.group.rank == 0)
 
     def is_wanted(self, votes: StepVote) -> bool:
-        """Whether all processes save now; notes what all of them have by these votes."""
+        """Whether all processes save now; notes the step that all of them have by these votes."""
         if self._tier is None:
             return False
         vote = Vote(votes.local, votes.local_busy, votes.local_failed)
@@ -64,7 +64,7 @@ class LocalSaving:
         return self._tier.is_wanted(vote)
 
     def begin(self, extra: dict[str, Any]) -> None:
-        """Begin to save the step that was done last."""
+        """Begin to save the last step that was done."""
         assert self._tier is not None, "it is wanted"
         context = self._context
         with context.meter.span("checkpoint"):
@@ -93,16 +93,17 @@ class LocalSaving:
         return None if complete is None else str(complete)
 
     def unpack(self, complete: str | None) -> None:
-        """Go on from another process's `pack()`."""
+        """Continue from another process's `pack()`."""
         if self._tier is not None and complete is not None:
             self._tier.complete = Name.parse(complete)
 
     def restore(self, checkpoints: Checkpoints) -> Restored | None:
         """Load the newest step that all workers' folders have together, if no checkpoint is newer.
 
-        What is damaged is deleted on all workers, and then the checkpoint counts. Without one the
-        processes have to be started again: tensors hold a part of what was read. So they have to
-        where a worker does not answer: its part may be whole, and nothing is deleted.
+        A damaged step is deleted on all workers, and then the durable checkpoint counts. Without
+        one the processes must be started again, because tensors hold a part of what was read. They
+        must also be started again if a worker does not answer: its part may be whole, so nothing is
+        deleted.
         """
         if self._tier is None:
             return None
@@ -146,7 +147,7 @@ class LocalSaving:
     def _try_load(
         self, tier: LocalTier, found: Found
     ) -> tuple[dict[str, Any], DamagedCheckpointError | UnreadableCheckpointError | None]:
-        """Return the values beside the state, or why some process could not load it.
+        """Return the extra values, or why some process could not load the step.
 
         All processes return the same kind of error.
         """
@@ -168,7 +169,7 @@ class LocalSaving:
         group.all_reduce(said).wait()
         num_failed, num_unreadable = said.tolist()
         if num_unreadable:
-            words = f"{found.name} of {_WHERE} could not be read: {own or 'another rank found so'}"
+            words = f"{found.name} of {_WHERE} could not be read: {own or 'another rank said so'}"
             return extra, UnreadableCheckpointError(f"{words}; it is kept for the next start")
         if num_failed:
             return extra, own or DamagedCheckpointError("another rank could not read it")

@@ -23,13 +23,13 @@ class SaveSchedule:
         self._is_auto = self._seconds is None and self._steps is None
         self._clock = clock
         self._saved_at = self._saved_before = clock()
-        self._usual = deque[float](maxlen=20)  # seconds of steps without a save beside them
+        self._usual = deque[float](maxlen=20)  # seconds of steps during which no save ran
         self._excess_seconds = 0.0
-        self._shortest = 0.0  # an upload takes as long
+        self._shortest = 0.0  # the time of an upload
         self.cost_seconds: float | None = None  # of the last save
 
     def follow(self, seconds: float | None) -> None:
-        """Save as often as the operator says, where that is left open; None: by measured costs."""
+        """Save as often as the operator says, if the script left it open; None: by cost."""
         if self._is_auto and seconds is not None:
             self._seconds = max(seconds, self._shortest)
 
@@ -46,11 +46,11 @@ class SaveSchedule:
         self._excess_seconds = 0.0
 
     def hurry(self) -> None:
-        """Let the next save by seconds be due at once."""
+        """Make the next save by seconds due at once."""
         self._saved_at = self._saved_before = float("-inf")
 
     def dropped(self) -> None:
-        """Note that the last save was abandoned, so the next one is due as before it."""
+        """Note that the last save was dropped, so the next one is due as before it."""
         self._saved_at = self._saved_before
 
     def step_took(self, seconds: float, *, is_saving: bool) -> None:
@@ -74,7 +74,7 @@ def parse(every: float | str) -> tuple[float | None, int | None]:
     """Parse an interval into seconds or steps; neither means "auto"."""
     if not isinstance(every, str):
         if every <= 0:
-            raise ValueError(f"every={every}: a number of seconds above 0")
+            raise ValueError(f"every={every}: give a number of seconds above 0")
         return float(every), None
     if every == "auto":
         return None, None

@@ -31,9 +31,9 @@ class Saving:
         self._context = context
         self._schedule = schedule
         self._in_flight: str | None = None
-        self._begun: str | None = None  # the last one of this world
+        self._begun: str | None = None  # the last save of this world
         self._begun_step = -1
-        self._orders: dict[str, int] = {}  # those that came before the last one was begun
+        self._orders: dict[str, int] = {}  # the orders that came before the last save was begun
         self._durable: str | None = None
         self._acknowledged: str | None = None
         self._pruning: threading.Thread | None = None
@@ -41,8 +41,8 @@ class Saving:
         self._storage = open_storage(place) if place is not None else None
         self._owner = owner_of(context, self._storage) if self._storage is not None else None
         self.local = LocalSaving(context)
-        self.is_complete = False  # and its last checkpoint is durable
-        self.has_failed = False  # to write this process's part of the one that was begun last
+        self.is_complete = False  # the training is complete, and its last checkpoint is durable
+        self.has_failed = False  # could not write this process's part of the last save
 
     @property
     def is_in_flight(self) -> bool:
@@ -55,7 +55,7 @@ class Saving:
         return self._begun is not None and self._begun == self._durable
 
     def check_place(self) -> None:
-        """Refuse a place that cannot be written, before there is anything to lose."""
+        """Refuse a place that cannot be written, before there is work to lose."""
         if self._storage is not None:
             self._storage.check()
 
@@ -69,7 +69,7 @@ class Saving:
             self._owner.take(patience_seconds=interrupt.grace_seconds if is_of_a_job else 0.0)
 
     def keep_place(self) -> None:
-        """Keep other trainings out as the first process of this world, or leave it to that one."""
+        """Keep other trainings out, if this is the world's first process; else leave it to that."""
         if self._owner is not None and self._context.group.rank == 0:
             self._owner.keep()
         elif self._owner is not None:
@@ -81,7 +81,7 @@ class Saving:
             self._owner.stand_in()
 
     def leave_place(self) -> None:
-        """Give up the folder: this process trains no more, while others of its job may."""
+        """Give up the folder: this process stops training, while others of its job may continue."""
         rank_info = self._context.rank_info
         if self._owner is not None:
             self._owner.leave(
@@ -98,7 +98,7 @@ class Saving:
         return self._schedule.is_due(step)
 
     def fits(self, seconds: float) -> bool:
-        """Whether a save that begins now is durable in so many seconds."""
+        """Whether a save that begins now will be durable within this time."""
         context = self._context
         if context.checkpoints is None:
             return False
@@ -108,7 +108,7 @@ class Saving:
         return needed + MARGIN_SECONDS <= seconds
 
     def begin(self, extra: dict[str, Any]) -> None:
-        """Begin to save the step that was done last."""
+        """Begin to save the last step that was done."""
         context = self._context
         if context.checkpoints is None or self._begun_step == context.step:
             return
@@ -130,7 +130,7 @@ class Saving:
         self._schedule.begun()
 
     def begin_alone(self, extra: dict[str, Any]) -> None:
-        """Begin to save if there is time and no other process, whose part would be missing."""
+        """Begin to save if there is time, and no other process whose part would be missing."""
         context = self._context
         has_time = self.fits(context.interrupt.seconds_left())
         if context.group.size == 1 and context.step > 0 and has_time:
@@ -143,7 +143,7 @@ class Saving:
         self.local.before_change()
 
     def look(self, step_seconds: float, votes: StepVote) -> None:
-        """Note saves that have become durable, or cannot; another process may have seen it."""
+        """Note saves that have become durable or have failed; another process may have seen it."""
         self.local.step_took(step_seconds)
         self._schedule.step_took(step_seconds, is_saving=self.is_in_flight)
         self._check_owner()
@@ -158,7 +158,7 @@ class Saving:
             return
         if saved is not None:
             self._note(saved)
-        elif votes.unsaved:  # without its part nobody can complete it
+        elif votes.unsaved:  # without that part no process can complete the checkpoint
             self._context.checkpoints.wait_no_more()
             self.drop()
         self._prune_acknowledged()
@@ -173,7 +173,7 @@ class Saving:
             self.failed(error)
 
     def failed(self, error: CheckpointError) -> None:
-        """Say why a save failed, here and to the operator, and forget it."""
+        """Log why a save failed, tell the operator, and forget it."""
         say(str(error))
         self._context.reporter.update(save_failure=str(error))
         self.drop()
@@ -196,9 +196,9 @@ class Saving:
         return is_done
 
     def count_stored(self) -> None:
-        """Look what is stored, which costs money as long as it is; one process does, in any thread.
+        """Measure the stored bytes, which cost money; one process does this, in any thread.
 
-        Where the store does not answer, somebody looks after the next save.
+        If the store does not answer, it is done after the next save.
         """
         meter, checkpoints = self._context.store_meter, self._context.checkpoints
         if meter is None or checkpoints is None:
@@ -208,7 +208,7 @@ class Saving:
                 meter.note_stored(stored.bytes, stored.checkpoints)
 
     def _wait(self, checkpoints: Checkpoints, seconds: float) -> bool:
-        """Wait, and report signs of life, so that it does not count as a hang."""
+        """Wait, and report signs of life, so that the wait does not count as a hang."""
         until = time.monotonic() + seconds
         while not checkpoints.wait(max(0.0, min(until - time.monotonic(), _SIGN_SECONDS))):
             if time.monotonic() >= until:
@@ -217,7 +217,7 @@ class Saving:
         return True
 
     def entered(self) -> None:
-        """Enter another world: the parts of processes that are not in it will not come."""
+        """Enter another world: the parts of processes that left will not come."""
         if self._context.checkpoints is not None:
             self._context.checkpoints.enter(self._context.attempt())
         self._begun, self.has_failed = None, False
@@ -226,23 +226,23 @@ class Saving:
             self._schedule.dropped()
 
     def restored(self, found: Restored, step: int) -> None:
-        """Note what the training began at; a checkpoint need not be saved again."""
+        """Note where the training began; a loaded checkpoint need not be saved again."""
         named, reporter = self._context.rank_info.restore, self._context.reporter
         if not found.is_durable:
             self._durable = named
             reporter.update(step=step, restored=found.name)
             return
         self._durable, self._begun_step = found.name, step
-        if named is None:  # the operator did not know of it
+        if named is None:  # the operator did not know about it
             reporter.update(
                 step=step, checkpoint=found.name, checkpoint_orders=0, restored=found.name
             )
 
     def what_is_durable(self) -> str:
-        """Return a phrase for the log: the checkpoint that a next start goes on from."""
+        """Return a phrase for the log: the checkpoint from which a next start continues."""
         if self._context.checkpoints is None:
-            return "nothing was saved, for there is no place for checkpoints (checkpoint=...)"
-        return f"durable is {self._durable or 'no checkpoint'}"
+            return "nothing was saved, because there is no place for checkpoints (checkpoint=...)"
+        return f"the newest durable checkpoint: {self._durable or 'none'}"
 
     def _check_owner(self) -> None:
         if self._owner is not None:
@@ -267,7 +267,7 @@ class Saving:
         if checkpoints is None or self._context.group.rank != 0:
             return
         if self._pruning is not None and self._pruning.is_alive():
-            return  # the next one deletes these as well
+            return  # the next prune deletes these as well
         self._acknowledged = acknowledged
         world, here = self._context.world(), self._context.rank_info.world_number
         world_number = max(here, world.number if world is not None else 0)
@@ -281,12 +281,12 @@ class Saving:
                 say(f"old checkpoints could not be deleted: {error}")
             self.count_stored()
 
-        # Beside training: on a network file system deleting takes as long as writing.
+        # During training, because on a network file system deleting takes as long as writing.
         self._pruning = threading.Thread(target=prune, name="prune", daemon=True)
         self._pruning.start()
 
     def _prune_acknowledged(self) -> None:
-        """Prune after an acknowledgement only, for the operator may still need older ones."""
+        """Prune only after an acknowledgement, because the operator may still need older ones."""
         acknowledged = self._context.acknowledged()
         if acknowledged not in {None, self._acknowledged}:
             self._prune(str(acknowledged))

@@ -1,1 +1,1 @@
-"""Commands of the trainer share this: their beginning and end, progress, and figures as text."""
+"""Code that the trainer's commands share: their start and end, progress, and numbers as text."""

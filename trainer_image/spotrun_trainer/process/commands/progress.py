@@ -9,11 +9,11 @@ from spotrun_trainer.process.commands.texts import age_text, size_text
 
 QUIET_SECONDS = 3.0
 TERMINAL_SECONDS, LOG_SECONDS = 0.5, 10.0
-"""The time between two lines: a terminal's line replaces the one before, a log's stays."""
+"""The time between two lines: on a terminal a line replaces the one before, in a log it stays."""
 
 
 class Progress:
-    """Counts bytes, and says from time to time how many of them are done."""
+    """Counts bytes, and prints from time to time how many of them are done."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Progress:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._is_shown:  # what follows has a line of its own
+        if self._is_shown:  # later output has a line of its own
             print(file=self._stream, flush=True)
 
     def _line(self, now: float) -> str:

@@ -1,4 +1,4 @@
-"""The run of a command: signals, its exit code, and the answer to a mistake."""
+"""The run of a command: signals, its exit code, and the message for an error."""
 
 import os
 import signal
@@ -7,15 +7,15 @@ from argparse import Namespace
 from pathlib import Path
 
 FAILED = 2
-"""The exit code of a command that could not find out, or do, what it was asked for."""
+"""The exit code of a command that could not find out, or do, what the user asked for."""
 _INTERRUPTED, _UNREAD = 130, 141
 """The exit codes that shells give to a program that Ctrl-C has ended, and to one whose output
 nobody reads."""
 
 
 def run(chosen: Namespace, expected: tuple[type[Exception], ...]) -> int:
-    """Run a parsed command and return its exit code; `expected` errors are told in a line."""
-    # `kubectl delete pod` ends a command as Ctrl-C does: with nothing half made left behind.
+    """Run a parsed command and return its exit code; `expected` errors are printed in one line."""
+    # `kubectl delete pod` ends a command as Ctrl-C does: nothing unfinished stays behind.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code: int = chosen.run(chosen)
@@ -41,6 +41,6 @@ def _reason(error: Exception) -> str:
 
 
 def _write_no_more() -> None:
-    """Drop the rest of the output: Python would try to write it again as it ends, and complain."""
+    """Drop the rest of the output: Python would write it again at its end, and print an error."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

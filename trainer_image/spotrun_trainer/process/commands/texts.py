@@ -1,4 +1,4 @@
-"""Figures and tables as people read them."""
+"""Numbers and tables for people to read."""
 
 import json
 import re
@@ -10,7 +10,7 @@ _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def size_text(num_bytes: float) -> str:
-    """Return a size with its unit, in decimal ones."""
+    """Return a size with its decimal unit."""
     unit = 0
     while num_bytes >= 999.5 and unit < len(_UNITS) - 1:
         num_bytes /= 1000
@@ -27,7 +27,7 @@ def age_text(seconds: float) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines with their columns one below the other."""
+    """Return lines with aligned columns."""
     every = [head, *rows]
     widths = [max(len(row[column]) for row in every) for column in range(len(head))]
     return "\n".join(
@@ -45,9 +45,9 @@ def short(value: object, most: int = 80) -> str:
 def bytes_of_text(text: str) -> int:
     """Read a size: 5GB, 500 MB, 2GiB; raises ValueError for another text."""
     if not (match := _SIZE.fullmatch(text.strip())):
-        raise ValueError(f"{text[:40]!r} is no size: give one such as 5GB or 500MiB")
+        raise ValueError(f"{text[:40]!r} is not a size: give one such as 5GB or 500MiB")
     base = 1024 if match[3] else 1000
     size = int(float(match[1]) * base ** " KMGTP".index(match[2].upper() or " "))
     if size < 1:
-        raise ValueError(f"{text[:40]!r} is no size of a file")
+        raise ValueError(f"{text[:40]!r} is not a size of a file")
     return size

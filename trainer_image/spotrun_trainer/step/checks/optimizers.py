@@ -1,4 +1,4 @@
-"""Checks of the optimizers that a step updates: all see the same parameters, which are tracked."""
+"""Checks of the optimizers that a step updates: all have the same, tracked parameters."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from spotrun_trainer.step.step_context import StepContext
 def check_tracked(
     context: StepContext, optimizers: Sequence[Optimizer], used: Sequence[object]
 ) -> None:
-    """Raise ValueError, in the first step, for objects that checkpoints would lack."""
+    """Raise ValueError, in the first step, for objects that would be missing in checkpoints."""
     if not context.has_addresses or all(id(one) in context.checked for one in (*optimizers, *used)):
         return
     known = {id(one) for one in context.things}
@@ -20,7 +20,7 @@ def check_tracked(
         if id(one) not in known:
             raise ValueError(
                 f"step.update got a {type(one).__name__} that is not tracked, so a worker that "
-                "joins would go on with another state of it: give it to run.track(...) before "
+                "joins would continue with another state of it: give it to run.track(...) before "
                 "run.steps(...)"
             )
     tracked = {tensor.data_ptr() for tensor in context.tracked.flatten().tensors.values()}
@@ -28,8 +28,8 @@ def check_tracked(
         if local(parameter).data_ptr() not in tracked:
             raise ValueError(
                 f"an optimizer updates a parameter of shape {tuple(parameter.shape)} of a "
-                "module that is not tracked, so a worker that joins would go on with another "
-                "one: give the module to run.track(...) before run.steps(...)"
+                "module that is not tracked, so a worker that joins would continue with another "
+                "value: give the module to run.track(...) before run.steps(...)"
             )
     context.checked |= {id(one) for one in (*optimizers, *used)}
 
@@ -49,27 +49,27 @@ def check_unfrozen(context: StepContext, optimizers: Sequence[Optimizer]) -> Non
 
 
 def check_inner(context: StepContext, optimizer: Optimizer) -> None:
-    """Raise ValueError where a process cannot update by itcontext."""
+    """Raise ValueError if a process cannot update by itself."""
     if context.batch.may_shrink:
         raise ValueError(
-            "step.inner_update takes a microbatch as the batch of an inner step, and "
+            "step.inner_update uses a microbatch as the batch of an inner step, and "
             'microbatch="auto" would change that with the number of processes: give a number'
         )
     if context.deterministic or context.scaler is not None or context.group.replica is not None:
         raise ValueError(
             "step.inner_update needs a whole copy of the model in each process, no "
-            "deterministic=True, for its result depends on the number of processes, and no "
+            "deterministic=True, because its result depends on the number of processes, and no "
             "GradScaler: leave these out"
         )
     owned = {id(one) for known in context.optimizers for one in parameters_of(known)}
     if not owned.issuperset(map(id, parameters_of(optimizer))):
         raise ValueError(
-            "step.inner_update got an optimizer of a parameter that no tracked one has: the "
-            "tracked, outer one, as SGD(model.parameters(), lr=0.7, momentum=0.9, "
-            "nesterov=True), is the one that step.update applies"
+            "step.inner_update got an optimizer with a parameter that no tracked optimizer has: "
+            "track an outer one, such as SGD(model.parameters(), lr=0.7, momentum=0.9, "
+            "nesterov=True), which step.update applies"
         )
     if any(bucket.work for one in context.all_gradients() for bucket in one.buckets):
         raise ValueError(
-            "step.inner_update came where steps before had none, so the gradients are on their "
-            "way to the others: call it after each step.backward, in all steps"
+            "step.inner_update was called, but earlier steps did not call it, so the gradients "
+            "are already being sent: call it after each step.backward, in all steps"
         )

@@ -11,16 +11,16 @@ def check_schedules(schedules: Iterable[object]) -> None:
     """Raise ValueError for a schedule that a step's update cannot step."""
     if any(isinstance(one, ReduceLROnPlateau) for one in schedules):
         raise ValueError(
-            "a ReduceLROnPlateau goes by a metric, which step.update does not have: leave it out "
-            "of schedule=, track it, and after the step call plateau.step(run.evaluate(...)) "
-            "where run.every(...) says so"
+            "a ReduceLROnPlateau needs a metric, which step.update does not have: leave it out of "
+            "schedule=, track it, and after the step call plateau.step(run.evaluate(...)) when "
+            "run.every(...) is true"
         )
 
 
 def check_tracked(things: Sequence[object]) -> None:
     """Raise ValueError for an untracked ReduceLROnPlateau of a tracked optimizer.
 
-    Only the schedule refers to its optimizer, and the script gives it to no call of a step. A
+    Only the schedule refers to its optimizer, and the script passes it to no call of a step. A
     schedule that a tracked object holds is saved by that object.
     """
     known = {id(thing) for thing in things}
@@ -28,8 +28,8 @@ def check_tracked(things: Sequence[object]) -> None:
     for one in instances_of([ReduceLROnPlateau]):
         if id(one) not in known | held and id(getattr(one, "optimizer", None)) in known:
             raise ValueError(
-                "a ReduceLROnPlateau of an optimizer that is tracked is not tracked itself, so a "
-                "worker that joins, or a start from a checkpoint, would begin its patience anew: "
+                "a ReduceLROnPlateau of a tracked optimizer is not tracked itself, so a worker "
+                "that joins, or a start from a checkpoint, would count its patience from zero: "
                 "give it to run.track(...) before run.steps(...)"
             )
 

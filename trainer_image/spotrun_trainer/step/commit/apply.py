@@ -25,8 +25,8 @@ def apply(
 ) -> tuple[Tensor | None, str]:
     """Set the gradients for the optimizer, and update buffers.
 
-    `square` is that of the gradient's norm, where this process has only a part of it. Return the
-    norm, and why nothing is to be applied, if so.
+    `square` is the square of the gradient's norm, if this process has only a part of the gradient.
+    Return the norm, and the reason if nothing must be applied.
     """
     pairs = [
         (parameter, gradient)
@@ -37,7 +37,7 @@ def apply(
         if gradient is not None
     ]
     sums = [gradient for _, gradient in pairs]
-    # First, for squares of scaled gradients could overflow in the norm.
+    # First, because squares of scaled gradients could overflow in the norm.
     scale = 1.0 if context.scaler is None else context.scaler.scale
     if context.scaler is not None and sums:
         torch._foreach_mul_(sums, 1 / scale)
@@ -51,7 +51,7 @@ def apply(
     loss, weight, *norms = known.tolist()
     if skipped := why_not_by_sums(loss, weight):
         return (norm / weight if norm is not None and weight else norm), skipped
-    # Parts of a model have norms of their own, and would not agree.
+    # Parts of a model have different norms, so their processes would not agree.
     is_whole = context.group.replica is None or square is not None
     if norms and is_whole and (skipped := why_not_by_norm(norms[0])):
         return norm, skipped

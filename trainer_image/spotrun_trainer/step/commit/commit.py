@@ -1,4 +1,4 @@
-"""The commit of one phase: every process hears the votes and sums of all, or the world breaks."""
+"""The commit of one phase: every process gets the votes and sums of all, or the world breaks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class Part:
     sums: Sequence[Sums]  # of each of them in deterministic mode, else of all together
     missing: int  # parameters that got no gradient
     is_too_large: bool  # a microbatch did not fit
-    square: Tensor | None  # its summand of the square of the gradient's norm, where that is summed
+    square: Tensor | None  # its summand of the square of the gradient's norm, if that is summed
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Committed:
 
 
 def commit(context: StepContext, part: Part) -> Committed:
-    """Sum votes and numbers over all; either all processes get them or none."""
+    """Sum votes and numbers over all processes; either all of them get the sums, or none."""
     own = _own_vote(context, part)
     vectors = [one.vector(context.buffers) for one in part.sums]
     speeds = context.speeds.own()
@@ -44,11 +44,11 @@ def commit(context: StepContext, part: Part) -> Committed:
     votes = put(spoken, context.device)
     group, square = context.group, part.square
     if context.deterministic or group.is_divided_by_script:
-        # Summed first, in a fixed order or over the same part of the model, so that all have it
-        # when they commit.
+        # Summed first, in a fixed order or over the same part of the model, so that all have the
+        # sum when they commit.
         totals = _totals(context, part.dealt, vectors)
         context.commit(numbers := votes if square is None else torch.cat([votes, square]))
-    else:  # all at once, for each wait for all others costs milliseconds
+    else:  # all at once, because each wait for all others costs milliseconds
         vector, of_stage = _split(context, vectors[0])
         squares = [] if square is None else [square]
         context.commit(numbers := torch.cat([votes, vector, *squares]))
@@ -78,9 +78,9 @@ def _own_vote(context: StepContext, part: Part) -> StepVote:
 
 
 def _split(context: StepContext, vector: Tensor) -> tuple[Tensor, Tensor]:
-    """Return this process's summand of the sums over all, and what its stage alone sums up.
+    """Return this process's summand of the sums over all, and what only its stage sums up.
 
-    Of a pipeline the changes of buffers: each stage has others.
+    In a pipeline these are the changes of buffers: each stage has its own buffers.
     """
     group = context.group
     of_stage = vector[len(vector) :]

@@ -23,7 +23,7 @@ def square_of_part(
     is_needed = is_clipped or context.looks_at_gradients
     if replica is None or group.is_divided_by_script or not is_needed:
         return None
-    alike = defaultdict[int, list[Tensor]](list)  # by the number that has the same part
+    alike = defaultdict[int, list[Tensor]](list)  # by the number of processes with the same part
     for each in gradients:
         sums = each.sums(some_missing=False)
         for parameter, one in zip(each.parameters, sums, strict=True):

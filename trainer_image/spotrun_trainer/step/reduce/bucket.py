@@ -12,7 +12,7 @@ from spotrun_trainer.parallel.local import local, local_gradient
 from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.exchange import Exchange
 
-BUCKET_BYTES = 25 * 2**20  # as DDP: large enough for bandwidth, small enough to overlap
+BUCKET_BYTES = 25 * 2**20  # as in DDP: large enough for bandwidth, small enough to overlap
 
 
 class Bucket:
@@ -32,15 +32,15 @@ class Bucket:
         self._shapes = [part.shape for part in parts]
         self.views, self._marks = self._views_of(self.flat)
         self._has = [False] * len(parameters)
-        # The marks of the step before, for they hardly change, and copying new ones stalls a GPU.
+        # The previous step's marks: they hardly change, and copying new ones stalls a GPU.
         self._marked, self._known = list(self._has), self._marks.clone()
         self._sometimes = set[int]()  # parameters that got no gradient in some microbatch
-        self.arrived = 0  # gradients, in the present microbatch
+        self.arrived = 0  # gradients, in the current microbatch
         self.expected: int | None = None  # gradients; None before the last microbatch
         self.work: Pending | None = None  # once it is sent
         self.is_summed = False  # `flat` is the sum over all processes of the whole step
-        self.is_elsewhere = False  # another process has that sum, and this one adds zeros to it
-        self._apart: Tensor | None = None  # where it is summed, so that `flat` stays as it is
+        self.is_elsewhere = False  # another process has that sum, and this one adds zeros
+        self._apart: Tensor | None = None  # the sum's own tensor, so that `flat` stays as it is
         self._exchange: Exchange | None = None  # in fewer bytes, if so
         if compression is not None:
             self._exchange = Exchange(compression.codec([one.shape for one in parts]), sizes)
@@ -52,7 +52,7 @@ class Bucket:
 
     @property
     def is_there(self) -> bool:
-        """Whether its sum is there, or has failed: a wait returns at once."""
+        """Whether its sum is complete, or has failed: a wait returns at once."""
         return isinstance(self.work, Work) and self.work.is_completed()
 
     def expect_all(self) -> None:
@@ -60,16 +60,16 @@ class Bucket:
         self.expected = len(self.parameters)
 
     def expect_what_is_used(self) -> None:
-        """Expect only the gradients that the present backward computes.
+        """Expect only the gradients that the current backward computes.
 
-        Autograd is asked only about parameters that lacked one before.
+        Autograd is asked only about parameters that had no gradient before.
         """
         unused = sum(not _is_used(self.parameters[index]) for index in self._sometimes)
         self.expected = len(self.parameters) - unused
 
     def take(self) -> int:
         """Add the gradients that autograd left in `grad`; return how many there were."""
-        if self.is_summed:  # the microbatch is in that sum already
+        if self.is_summed:  # that sum contains the microbatch already
             return self._drop_new()
         new: list[tuple[Tensor, Tensor]] = []
         more: list[tuple[Tensor, Tensor]] = []
@@ -99,7 +99,7 @@ class Bucket:
         return self.flat
 
     def send_apart(self, group: Group) -> Pending:
-        """Begin to sum it over the group, beside the flat tensor and the gradients in `grad`."""
+        """Begin to sum it over the group, in another tensor; flat tensor and `grad` stay."""
         self._apart = torch.empty_like(self.flat)
         if self.is_elsewhere:
             self._apart.zero_()
@@ -110,7 +110,7 @@ class Bucket:
         return group.all_reduce(self._apart)
 
     def settle(self) -> None:
-        """Take the sum, which is there, for the gradients."""
+        """Use the sum, which is complete, as the gradients."""
         if self._apart is None:
             return
         if not self.is_summed:
@@ -121,9 +121,9 @@ class Bucket:
         self._drop_new()
 
     def keep(self, *, is_whole: bool) -> bool:
-        """Go back to before it was sent; return whether that can be done.
+        """Go back to the state before it was sent; return whether that is possible.
 
-        The gradients in `grad` count where they are those of a whole microbatch.
+        The gradients in `grad` count if they are those of a whole microbatch.
         """
         is_in_place = self.work is not None and self._apart is None and not self.is_summed
         self._apart = None
@@ -135,7 +135,7 @@ class Bucket:
         return not is_in_place
 
     def send(self, group: Group, *, is_dropped: bool = False) -> Pending:
-        """Begin to sum it over the group, in place; all drop the sum where that is known before."""
+        """Begin to sum it over the group, in place; `is_dropped`: all will drop the sum."""
         flat = self.complete()
         if self._exchange is None:
             return group.all_reduce(flat)
@@ -143,7 +143,7 @@ class Bucket:
         return self._exchange.begin(values, self._marks, group, is_dropped=is_dropped)
 
     def keep_rest(self, *, some_missing: bool) -> None:
-        """Note that the sum is applied: what was left out of it is added to the next one."""
+        """Note that the sum is applied: what it left out is added to the next one."""
         if self._exchange is not None:
             self._exchange.keep_rest(self._marks, some_missing=some_missing)
 
@@ -174,7 +174,7 @@ class Bucket:
         return [each.view(shape) for each, shape in zip(pieces, self._shapes, strict=True)], marks
 
     def _new(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield the gradients in `grad`; note which there are not."""
+        """Yield the gradients in `grad`; note which are missing."""
         for index, parameter in enumerate(self.parameters):
             if (gradient := local_gradient(parameter)) is not None:
                 check_dense(parameter)
@@ -213,7 +213,7 @@ class Bucket:
 
 
 def split(parameters: Sequence[nn.Parameter], bucket_bytes: int) -> list[list[nn.Parameter]]:
-    """Split parameters into parts of at most so many bytes, of one device and type each."""
+    """Split parameters into parts of at most `bucket_bytes`, each of one device and type."""
     parts: list[list[nn.Parameter]] = []
     room: dict[tuple[torch.device, torch.dtype], tuple[list[nn.Parameter], int]] = {}
     for parameter in parameters:
@@ -243,7 +243,7 @@ def check_dense(parameter: nn.Parameter) -> None:
 
 
 def _is_used(parameter: nn.Parameter) -> bool:
-    if not parameter.requires_grad:  # frozen since the step began
+    if not parameter.requires_grad:  # frozen after the step began
         return False
     node = get_gradient_edge(parameter).node
     # As torch's own register_multi_grad_hook asks.

@@ -1,8 +1,8 @@
 """The ways to sum gradients over copies in fewer bytes, as `Run(compress=...)` names them.
 
-The sums come out with the same bits in every process, since each computes them in the same order
-from what all have received. What a process leaves out of a sum it keeps, and adds it to its next
-gradients (error feedback: Seide et al. 2014, Karimireddy et al. 2019).
+The sums have the same bits in every process, because each computes them in the same order from what
+all have received. A process keeps what it leaves out of a sum, and adds it to its next gradients
+(error feedback: Seide et al. 2014, Karimireddy et al. 2019).
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class Compression(Protocol):
     """A way to send gradients in fewer bytes."""
 
     def codec(self, shapes: Sequence[torch.Size]) -> Codec:
-        """Return what sends a flat tensor, which consists of tensors of these shapes."""
+        """Return the codec for a flat tensor that consists of tensors of these shapes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class BF16:
     """Gradients and their sums are rounded to bf16: half of the bytes of fp32."""
 
     def codec(self, shapes: Sequence[torch.Size]) -> Codec:
-        """Return what rounds."""
+        """Return the codec that rounds."""
         return NarrowCodec(shapes)
 
 
@@ -41,23 +41,23 @@ class PowerSGD:
     """Each matrix of gradients is sent as a product of two thin ones (Vogels et al. 2019).
 
     rank   the number of columns of each; torch's `matrix_approximation_rank`. A matrix whose thin
-           ones have more than half of its numbers is sent as it is, and so are all vectors
+    ones have more than half of its numbers is sent as it is, like all vectors
     """
 
     rank: int = 4
 
     def __post_init__(self) -> None:
         if self.rank < 1:
-            raise ValueError(f"{self}: a matrix has a rank of at least 1")
+            raise ValueError(f"{self}: the rank must be at least 1")
 
     def codec(self, shapes: Sequence[torch.Size]) -> Codec:
-        """Return what factorizes."""
+        """Return the codec that factorizes."""
         return LowRankCodec(shapes, self.rank)
 
 
 @dataclass(frozen=True)
 class TopK:
-    """Each process sends its largest gradients only, with their places (Lin et al. 2018).
+    """Each process sends only its largest gradients, with their positions (Lin et al. 2018).
 
     ratio   the share of all gradients that one process sends. A process receives that of each
             other process, so the bytes grow with the number of processes: with 0.01 they are those
@@ -71,7 +71,7 @@ class TopK:
             raise ValueError(f"{self}: give a share of the gradients, such as 0.01")
 
     def codec(self, shapes: Sequence[torch.Size]) -> Codec:
-        """Return what selects."""
+        """Return the codec that selects."""
         return SparseCodec(shapes, self.ratio)
 
 
@@ -85,20 +85,20 @@ def compression_of(
     shards: int,
     tensor: int,
 ) -> Compression | None:
-    """Return the compression that a run asks for; raises ValueError where there can be none."""
+    """Return the compression that a run asks for; raises ValueError if it is not possible."""
     if compress is None:
         return None
     if deterministic:
         raise ValueError(
-            "deterministic=True and compress= exclude each other: what is left out of a sum "
-            "depends on the number of processes, so the bits would as well"
+            "deterministic=True and compress= exclude each other: what a sum leaves out depends "
+            "on the number of processes, so the bits would depend on it as well"
         )
     if max(shards, tensor) > 1:
         raise ValueError(
             "compress= cannot be used where several processes of a copy hold the same parameter, "
             "as with Parallel(tensor=...), or may do so, as with shards=: each keeps what it did "
-            "not send, a replacement begins without, and so the parameter would no longer be the "
-            "same in all: use Parallel(shard=...) or Parallel(pipeline=...)"
+            "not send, a replacement starts without that, and so the parameter would no longer be "
+            "the same in all: use Parallel(shard=...) or Parallel(pipeline=...)"
         )
     if isinstance(compress, str):
         found = _BY_NAME.get(compress)
@@ -116,5 +116,5 @@ def check_unscaled(compression: Compression | None, things: Iterable[object]) ->
     if compression is not None and any(isinstance(one, GradScaler) for one in things):
         raise ValueError(
             "compress= cannot be used with a GradScaler: what a step leaves out is added to the "
-            "next one, which may be scaled otherwise: train in bfloat16, which needs no scaler"
+            "next one, which may have another scale: train in bfloat16, which needs no scaler"
         )

@@ -1,7 +1,7 @@
 """The sum of one bucket in fewer bytes, with what was left out kept for the next step.
 
-A step is applied by all or by none, so what it leaves out replaces what was left out before only
-once it is applied (`keep_rest`). Until then both are there.
+A step is applied by all processes or by none. So what it leaves out replaces the earlier rest only
+once it is applied (`keep_rest`). Until then both are kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,16 @@ from spotrun_trainer.elastic.process_group import Group
 
 
 class Codec(Protocol):
-    """One way to send gradients; it may carry what helps it with the next ones."""
+    """One way to send gradients; it may keep state that helps with the next ones."""
 
     def rounds(
         self, values: Tensor, marks: Tensor, rest: Tensor, group: Group
     ) -> Iterator[Pending]:
         """Sum `values` and `marks` over the group, in place; yield each collective once begun.
 
-        It is waited for before the next one is asked for. What is not in the sum of this process's
-        values goes into `rest`, `marks` are summed exactly. All processes get the same bits.
+        The caller waits for each before it asks for the next one. The part of this process's values
+        that is not in the sum goes into `rest`; `marks` are summed exactly. All processes get the
+        same bits.
         """
 
     def note_applied(self) -> None:
@@ -52,7 +53,7 @@ class Rounds:
         return self._present is not None
 
     def wait(self) -> None:
-        """Return once the sum is there; raises PeerLostError."""
+        """Return once the sum is complete; raises PeerLostError."""
         while self.go_on():
             pass
 
@@ -62,23 +63,23 @@ class Exchange:
 
     def __init__(self, codec: Codec, sizes: Sequence[int]) -> None:
         self._codec = codec
-        self._sizes = sizes  # of the tensors in it
+        self._sizes = sizes  # of the tensors in the flat tensor
         self._is_sent = False
-        self._rest: Tensor | None = None  # left out of all steps that were applied; None: zeros
-        self._new_rest: Tensor | None = None  # the same, if the present step is applied
+        self._rest: Tensor | None = None  # left out of all applied steps; None: zeros
+        self._new_rest: Tensor | None = None  # the same, if the current step is applied
 
     def begin(
         self, values: Tensor, marks: Tensor, group: Group, *, is_dropped: bool = False
     ) -> Rounds:
         """Begin to sum over the group, in place.
 
-        Where all will drop the sum (`is_dropped`) its content does not matter, and no memory is
-        taken for what is left out: this process may just have run out of it.
+        If all will drop the sum (`is_dropped`) its content does not matter, and what is left out
+        takes no memory: this process may just have run out of memory.
         """
         if self._rest is not None:
             values.add_(self._rest)
         self._new_rest = values if is_dropped else torch.zeros_like(values)
-        self._is_sent = group.size > 1  # alone nothing needs to be left out any more
+        self._is_sent = group.size > 1  # a single process need not leave anything out
         if not self._is_sent:
             return Rounds(iter(()))
         return Rounds(self._codec.rounds(values, marks, self._new_rest, group))

@@ -1,7 +1,7 @@
 """Sums of matrices as products of two thin ones (PowerSGD: Vogels et al. 2019).
 
-torch's own hook for DDP keeps the same state, but changes it amid a reduction, where a step may
-still be dropped, and takes a bucket that only DDP makes.
+torch's own hook for DDP keeps the same state, but changes it during a reduction, when a step may
+still be dropped, and needs a bucket that only DDP makes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,15 +13,15 @@ from torch import Tensor
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 
-_LEAST_SAVING = 2  # torch's min_compression_rate: others are sent as they are
+_LEAST_SAVING = 2  # torch's min_compression_rate: other matrices are sent as they are
 
 
 class LowRankCodec:
     """Sends the product of each matrix with a thin one, and its product with that one's base.
 
-    Implements `Codec`. The thin ones begin at random, and go on from the sum before ("warm start"),
-    by which they come close to the best ones. A worker that joins begins at random: that is no
-    other result for anybody, since only sums over all processes enter it.
+    Implements `Codec`. The thin ones begin at random, and continue from the previous sum ("warm
+    start"), so they come close to the best ones. A worker that joins begins at random: all
+    processes still get the same result, because it depends only on sums over all processes.
     """
 
     def __init__(self, shapes: Sequence[torch.Size], rank: int) -> None:
@@ -39,13 +39,13 @@ class LowRankCodec:
         self._num_others: int = sum(one.stop - one.start for one in self._others)
         self._num_marks = len(shapes)
         self._rank = rank
-        self._bases: list[Tensor] = []  # columns by rank; none before the first sum
+        self._bases: list[Tensor] = []  # matrix columns by rank; empty before the first sum
         self._new_bases: list[Tensor] = []
 
     def rounds(
         self, values: Tensor, marks: Tensor, rest: Tensor, group: Group
     ) -> Iterator[Pending]:
-        """Sum in two rounds, in one where there is no matrix that is worth it."""
+        """Sum in two rounds, or in one if no matrix is worth it."""
         matrices = [values[place].view(shape) for place, shape in self._matrices]
         bases = self._bases or [self._first(one, number) for number, one in enumerate(matrices)]
         left = [matrix @ base for matrix, base in zip(matrices, bases, strict=True)]
@@ -55,7 +55,7 @@ class LowRankCodec:
         _apart(message, [*left, *others, marks])
         if not matrices:
             return
-        # Householder's way: of a matrix whose rank is lower, too, columns come out orthogonal.
+        # Householder's method: columns come out orthogonal even for a matrix of lower rank.
         left = [torch.linalg.qr(one).Q for one in left]
         right = [matrix.T @ one for matrix, one in zip(matrices, left, strict=True)]
         for (place, _), matrix, one, other in zip(
@@ -70,7 +70,7 @@ class LowRankCodec:
         self._new_bases = right
 
     def note_applied(self) -> None:
-        """Go on from these sums."""
+        """Continue from these sums."""
         # Orthogonal again, so that a matrix of zeros does not stay one for ever.
         self._bases = [torch.linalg.qr(one).Q for one in self._new_bases]
 

@@ -12,8 +12,8 @@ from spotrun_trainer.elastic.process_group import Group
 class NarrowCodec:
     """Rounds what is sent to bf16; implements `Codec`.
 
-    A process keeps what its own rounding has left out. Sums are rounded on their way as well, and
-    nobody keeps that.
+    A process keeps what its own rounding has left out. Sums are rounded during the reduction as
+    well, and that difference is lost.
     """
 
     def __init__(self, shapes: Sequence[torch.Size]) -> None:
@@ -22,7 +22,7 @@ class NarrowCodec:
     def rounds(
         self, values: Tensor, marks: Tensor, rest: Tensor, group: Group
     ) -> Iterator[Pending]:
-        """Sum in bf16, of which a count stays above zero whatever is added."""
+        """Sum in bf16, where a count stays above zero no matter what is added."""
         message = torch.cat([values, marks]).to(torch.bfloat16)
         torch.sub(values, message[: len(values)], out=rest)
         yield group.all_reduce(message)

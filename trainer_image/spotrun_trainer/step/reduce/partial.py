@@ -1,4 +1,4 @@
-"""The part of a step that this process has computed, beside its gradients."""
+"""The part of a step that this process has computed, except its gradients."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from spotrun_trainer.step.totals import Sums
 
 
 class Partial:
-    """The microbatches that are whole, and the sums of losses, weights and buffers over them."""
+    """The complete microbatches, and the sums of losses, weights and buffers over them."""
 
     def __init__(self, microbatches: int, device: torch.device, sum_names: Sequence[str]) -> None:
-        """Begin with none, of so many in the step."""
+        """Begin with none of the step's `microbatches`."""
         self.microbatches = microbatches
         self.numbers: list[int] = []
         self.sums = Sums(device, sum_names)
 
     def take(self, number: int, sums: Sums) -> None:
-        """Add a whole microbatch."""
+        """Add a complete microbatch."""
         self.numbers.append(number)
         self.sums.add_sums(sums)

@@ -12,14 +12,14 @@ from spotrun_trainer.step.reduce.compression import Compression
 from spotrun_trainer.step.reduce.exchange import Rounds
 
 APART_BYTES = 4 * BUCKET_BYTES
-"""The most memory for sums in flight that leave their summands whole: gloo's two threads work at
-two buckets, and two more wait for them."""
+"""The most memory for sums in flight that leave their summands unchanged: gloo's two threads work
+on two buckets, and two more wait."""
 
 
 class Reducer:
     """Sums buckets, of one optimizer or of several, over the group.
 
-    All processes know alike, when a phase begins, which buckets it ends with; so complete ones are
+    When a phase begins, all processes know the same buckets that it ends with; so complete ones are
     sent while the last backward still runs, in an order common to all.
     """
 
@@ -28,23 +28,23 @@ class Reducer:
     ) -> None:
         self.group = group
         self.compression = compression
-        self.keeps = keeps  # what processes have computed, where the world breaks
-        self.order: Sequence[Bucket] = ()  # of the present phase
+        self.keeps = keeps  # computed microbatches are kept when the world breaks
+        self.order: Sequence[Bucket] = ()  # of the current phase
         self._due: Sequence[Bucket] = ()
-        self._num_sent = 0  # of those that are due
-        self._in_flight = deque[Bucket]()  # of those that are summed apart, in their order
+        self._num_sent = 0  # of the buckets in `_due`
+        self._in_flight = deque[Bucket]()  # the buckets that are summed apart, in their order
 
     def sums_apart(self, bucket: Bucket) -> bool:
-        """Whether the sum leaves its summands whole, until it is there.
+        """Whether the sum leaves its summands unchanged until it is complete.
 
-        Over NCCL all begin again after a loss, and a process that is alone sums nothing. A single
-        parameter may be so large that it would take too much memory.
+        With NCCL all processes start again after a loss, and a single process sums nothing. A
+        single parameter may be so large that this would take too much memory.
         """
         is_of_many = self.group.size > 1 and not self.group.is_nccl
         return self.keeps and is_of_many and bucket.flat.nbytes <= APART_BYTES
 
     def expect(self, buckets: Sequence[Bucket]) -> None:
-        """Set the buckets to sum in the present phase, in this order."""
+        """Set the buckets to sum in the current phase, in this order."""
         self.order, self._in_flight = buckets, deque()
         self._expect(buckets)
 
@@ -52,9 +52,9 @@ class Reducer:
         self._due, self._num_sent = buckets, 0
 
     def send_complete(self) -> None:
-        """Send each complete bucket if those before it are sent.
+        """Send each complete bucket if the previous ones are sent.
 
-        The loss of a peer is raised later, by `finish`: so the microbatch becomes whole.
+        The loss of a peer is raised later, by `finish`, so that the microbatch is completed.
         """
         with suppress(PeerLostError):
             self._send_complete()
@@ -63,7 +63,7 @@ class Reducer:
         while self._num_sent < len(self._due) and self._due[self._num_sent].is_complete:
             bucket = self._due[self._num_sent]
             if not self._has_room(bucket):
-                return  # the backward goes on; it is sent later
+                return  # the backward continues; the bucket is sent later
             if not self.sums_apart(bucket):
                 bucket.take()
             self._send(bucket)
@@ -72,9 +72,9 @@ class Reducer:
     def finish(self, buckets: Sequence[Bucket], *, are_dropped: bool = False) -> None:
         """Return when these and all expected buckets are summed: other processes may wait for them.
 
-        Unused buckets are waited for, too, because a collective still writes to their tensors.
-        Those that were expected come first, by themselves: a process that gives up a step takes
-        part in just these before it votes (`are_dropped`), and in the others behind them.
+        It waits for unused buckets, too, because a collective still writes to their tensors.
+        Expected buckets come first, by themselves: a process that gives up a step takes part only
+        in these before it votes (`are_dropped`), and in the others after that.
         """
         due = dict.fromkeys(self._due)
         more = [bucket for bucket in buckets if bucket not in due]
@@ -91,7 +91,7 @@ class Reducer:
         while self._in_flight:
             self._settle_oldest()
         rounds = [bucket.work for bucket in buckets if isinstance(bucket.work, Rounds)]
-        while rounds:  # the next round of each of them
+        while rounds:  # the next round of each sum
             rounds = [one for one in rounds if one.go_on()]
         for bucket in buckets:
             assert bucket.work is not None, "sent"

@@ -9,11 +9,11 @@ from torch import Tensor
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 
-_WORD_BYTES = 4  # of a place, of a value, and of a mark
+_WORD_BYTES = 4  # of a position, of a value, and of a mark
 
 
 class SparseCodec:
-    """Sends the values that are largest by amount, with their places; implements `Codec`."""
+    """Sends the values with the largest magnitude, with their positions; implements `Codec`."""
 
     def __init__(self, shapes: Sequence[torch.Size], ratio: float) -> None:
         self._marks = len(shapes)
@@ -34,7 +34,7 @@ class SparseCodec:
         rows = list(gathered.unbind(0))
         yield group.begin(lambda backend: backend.allgather([rows], [message]), message)
         values.zero_()
-        for row in rows:  # one after the other: in one of them each place is there once
+        for row in rows:  # one after the other: within a row each position occurs once
             there, content, _ = torch.split(row, [count, count, self._marks])
             values.index_add_(0, there, content.view(torch.float32).to(values.dtype))
         marks.copy_(gathered[:, 2 * count :].sum(0))
@@ -43,7 +43,7 @@ class SparseCodec:
         """Do nothing: there is nothing else to carry."""
 
     def sync_bytes(self, size: int) -> int:
-        """Return what an all-reduce of as many bytes on each link of a ring would have.
+        """Return the bytes of an all-reduce that sends as many bytes on each link of a ring.
 
         A gather sends each message (n-1) times around, an all-reduce 2 (n-1)/n of its bytes.
         """

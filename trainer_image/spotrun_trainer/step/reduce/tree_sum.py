@@ -1,4 +1,4 @@
-"""Sums over the microbatches of a step whose bits do not depend on which process computed which.
+"""Sums over a step's microbatches whose bits do not depend on which process computed which.
 
 Floating-point addition is not associative, so the order is fixed: the microbatches are the leaves
 of a binary tree, and a process that holds two siblings adds the left to the right. A process that
@@ -42,7 +42,7 @@ class TreeSum(Generic[T]):
 
 
 def subtrees(block: range) -> list[tuple[int, int]]:
-    """Return start and size of the largest whole subtrees in a block, which its process holds."""
+    """Return start and size of the largest complete subtrees in a block of microbatches."""
     tree = TreeSum[None](lambda _left, _right: None)
     for leaf in block:
         tree.push(Node(leaf, 1, None))
@@ -50,13 +50,13 @@ def subtrees(block: range) -> list[tuple[int, int]]:
 
 
 def check_leaves(leaves: int) -> None:
-    """Raise ValueError unless so many leaves make a whole tree."""
+    """Raise ValueError unless this many leaves form a complete tree."""
     if leaves & (leaves - 1):
         below = 1 << (leaves.bit_length() - 1)
         raise ValueError(
-            f"deterministic mode adds gradients in a binary tree, and {leaves} microbatches in a "
-            f"step make none: choose global_batch and microbatch so that there are {below} or "
-            f"{2 * below}"
+            f"deterministic mode adds gradients in a binary tree, but {leaves} microbatches in a "
+            f"step do not make one: choose global_batch and microbatch so that there are {below} "
+            f"or {2 * below}"
         )
 
 

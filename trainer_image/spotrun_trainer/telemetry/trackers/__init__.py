@@ -1,1 +1,1 @@
-"""Values of `run.log`, kept as JSONL and TensorBoard's events, and sent to W&B and MLflow."""
+"""Values of `run.log`, kept as JSONL and TensorBoard event files, and sent to W&B and MLflow."""

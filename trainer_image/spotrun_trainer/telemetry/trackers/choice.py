@@ -1,4 +1,4 @@
-"""The choice of trackers: as the environment says, and by what is installed."""
+"""The choice of trackers, by the environment and by what is installed."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,7 +21,7 @@ _NEED_A_FOLDER = ("jsonl", "tensorboard")
 def recorder_of(
     env: Mapping[str, str], place: str | None, say: Callable[[str], object]
 ) -> Recorder | None:
-    """Return the recorder of a process; None where nothing is to be recorded."""
+    """Return the recorder of a process; None if nothing must be recorded."""
     asked = env.get("SPOTRUN_TRACKERS", ",".join(_by_itself(env, _folder(env, place))))
     if asked.strip() in ("", "none"):
         return None
@@ -31,20 +31,23 @@ def recorder_of(
 def choose(
     asked: str, env: Mapping[str, str], folder: Path | None, say: Callable[[str], object]
 ) -> dict[str, Make]:
-    """Return what makes each tracker; says which there are not, and why."""
+    """Return a function that makes each tracker; says which ones are missing, and why."""
     made: dict[str, Make] = {}
     for name in dict.fromkeys(one.strip() for one in asked.split(",")):
         if name not in _ALL:
-            say(f"SPOTRUN_TRACKERS names {name!r}: known are {', '.join(_ALL)}, or none alone")
+            say(
+                f"SPOTRUN_TRACKERS names {name!r}, but must be some of {', '.join(_ALL)}, or none "
+                "alone"
+            )
         elif name in _NEED_A_FOLDER and folder is None:
             say(
-                f"SPOTRUN_TRACKERS names {name}, and there is no folder for it: give one by "
+                f"SPOTRUN_TRACKERS names {name}, but there is no folder for it: set "
                 "SPOTRUN_TRACKERS_DIR"
             )
         elif name == "tensorboard" and find_spec("tensorboard") is None:
             say(
-                f"what is logged is kept in {folder}; TensorBoard's files need `pip install "
-                "tensorboard`, or leave them out by SPOTRUN_TRACKERS=jsonl"
+                f"logged values are kept in {folder}, without TensorBoard's files: these need `pip "
+                "install tensorboard`; SPOTRUN_TRACKERS=jsonl turns them off"
             )
         else:
             made[name] = _maker(name, env, folder)
@@ -63,7 +66,7 @@ def _folder(env: Mapping[str, str], place: str | None) -> Path | None:
     given = env.get("SPOTRUN_TRACKERS_DIR")
     if given:
         return Path(given)
-    if place is None or "://" in place:  # an object store takes whole objects: no line is appended
+    if place is None or "://" in place:  # no line can be appended to an object
         return None
     return Path(place, FOLDER)
 

@@ -13,7 +13,7 @@ _OURS = ("step", "time")
 
 
 class JsonLines:
-    """Steps in a file, each once: a repeated step takes the place of the former one."""
+    """Steps in a file, each once: a repeated step replaces the earlier one."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ class JsonLines:
         self._file: TextIO | None = None
 
     def begin(self, step: int) -> None:
-        """Drop what is there of this step and of later ones."""
+        """Drop the lines of this step and of later ones."""
         self.close()
         if self._path.exists():
             shortened = self._path.with_suffix(".part")
@@ -40,7 +40,7 @@ class JsonLines:
         self._file.write(f"{line}\n")
 
     def flush(self) -> None:
-        """Nothing: each line is written at once, for the node may go with the next step."""
+        """Do nothing: each line is written at once, as the node may be lost at any time."""
 
     def close(self) -> None:
         """Close the file."""
@@ -62,5 +62,5 @@ def _before(step: int, path: Path) -> Iterator[str]:
 
 
 def _plain(value: Logged) -> Logged:
-    """Return what JSON has: it knows no NaN and no infinity."""
+    """Return a value that JSON has: it has no NaN and no infinity."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,7 +12,7 @@ _MOST_AT_ONCE = 1000
 
 
 class MLflow:
-    """A run that is found again by the job's UID; of a repeated step the first values stay."""
+    """A run that is found again by the job's UID; a repeated step keeps its first values."""
 
     def __init__(self, job: Identity) -> None:
         from mlflow import MlflowClient  # noqa: PLC0415 - takes seconds
@@ -26,7 +26,7 @@ class MLflow:
         self._waiting: list[Any] = []
 
     def begin(self, step: int) -> None:
-        """Find out which steps are there."""
+        """Find out which steps the run has."""
         del step
         self.flush()
         for name in self._client.get_run(self._run_id).data.metrics:
@@ -34,7 +34,7 @@ class MLflow:
             self._last[name] = max((one.step for one in history), default=-1)
 
     def record(self, step: int, time: float, values: Mapping[str, Logged]) -> None:
-        """Keep the numbers of a step until enough wait for a request."""
+        """Keep the numbers of a step until there are enough for a request."""
         for name, value in numbers(values).items():
             if step > self._last.get(name, -1):
                 self._last[name] = step

@@ -1,7 +1,7 @@
-"""Hands what is logged to trackers, in a thread of its own: the training never waits for one.
+"""Passes logged values to trackers, in a thread of its own: the training never waits for one.
 
-A tracker that fails is said so once, and gets nothing more. Where trackers are slower than the
-training, values are left out, never steps.
+If a tracker fails, the log says so once, and it gets nothing more. If trackers are slower than the
+training, values are left out; steps never wait.
 """
 
 import threading
@@ -16,7 +16,7 @@ from spotrun_trainer.telemetry.trackers.tracker import Logged, Tracker
 MOST_WAITING = 10_000
 """Records that wait for trackers: minutes of a training, and some megabytes."""
 CLOSE_SECONDS = 10.0
-"""A pod that is told to go has little more."""
+"""A pod that is told to end has little more time."""
 FLUSH_SECONDS = 2.0
 _EVERY_STEP = 100_000
 
@@ -40,13 +40,13 @@ class _AtWork:
         self.thread = threading.current_thread()
 
     def end(self) -> None:
-        """Let the thread end after what waits."""
+        """Let the thread end after the waiting records."""
         self.is_ending.set()
-        with suppress(Full):  # then it does not wait for anything
+        with suppress(Full):  # then the thread does not wait for a record
             self.queue.put_nowait(None)
 
     def next_before(self, at: float) -> _Record | None:
-        """Return the next record, None to look around; raises Empty at a time, or at the end."""
+        """Return the next record, None to check again; raises Empty at a time, or at the end."""
         if self.is_ending.is_set():
             return self.queue.get_nowait()
         wait = at - time.monotonic()
@@ -78,13 +78,13 @@ class Recorder:
             self._tell_once("trackers are slower than the training: some values are left out")
 
     def release(self) -> None:
-        """Have trackers write what waits, and end: another process is rank 0 now."""
+        """Let trackers write what waits, and end: another process is rank 0 now."""
         at_work, self._at_work = self._at_work, None
         if at_work is not None:
             at_work.end()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Wait for the same, for so long."""
+        """Do the same, and wait for it, at most this long."""
         at_work = self._at_work
         self.release()
         if at_work is None:
@@ -126,8 +126,10 @@ class Recorder:
         for name, make in self._choose().items():
             try:
                 made[name] = make()
-            except Exception as error:  # whatever a library raises, the training goes on
-                self._say(f"{name} gets nothing of what is logged: {_in_a_line(error)}")
+            except Exception as error:  # the training continues after any error of a library
+                self._say(
+                    f"the tracker {name} cannot start, and gets no values: {_in_a_line(error)}"
+                )
         return made
 
     def _each(self, trackers: dict[str, Tracker], do: Callable[[Tracker], None]) -> None:
@@ -138,7 +140,9 @@ class Recorder:
                 del trackers[name]
                 with suppress(Exception):
                     tracker.close()
-                self._say(f"{name} gets no more of what is logged: {_in_a_line(error)}")
+                self._say(
+                    f"the tracker {name} failed, and gets no more values: {_in_a_line(error)}"
+                )
 
 
 def is_recorded(step: int) -> bool:
@@ -153,13 +157,13 @@ def is_recorded(step: int) -> bool:
 
 
 def _fetched(values: Mapping[str, object]) -> dict[str, Logged]:
-    """Return plain values, as they are now; what is none is left out, as the console says."""
+    """Return plain values, as they are now; others are left out, and the console says so."""
     fetched: dict[str, Logged] = {}
     for name, value in values.items():
         if isinstance(value, (str, int, float)):
             fetched[name] = value
             continue
-        with suppress(Exception):  # whatever a script's own type raises
+        with suppress(Exception):  # a script's own type may raise anything
             fetched[name] = float(value)  # type: ignore[arg-type]
     return fetched
 

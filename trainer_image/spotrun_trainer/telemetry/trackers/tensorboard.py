@@ -1,4 +1,4 @@
-"""TensorBoard's event files, by torch's writer; the package `tensorboard` has to be there."""
+"""TensorBoard's event files, by torch's writer; the package `tensorboard` must be installed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ class TensorBoard:
             self._writer.add_scalar(name, value, step, walltime=time)
 
     def flush(self) -> None:
-        """Let others see them."""
+        """Make them visible to readers."""
         if self._writer is not None:
             self._writer.flush()
 

@@ -9,7 +9,7 @@ Logged = float | int | str
 
 @dataclass(frozen=True)
 class Identity:
-    """The job as trackers know it: a restart of it has the same; all are empty outside of a job."""
+    """The job as trackers know it, the same after a restart; all are empty outside of a job."""
 
     uid: str = ""
     name: str = ""
@@ -17,10 +17,10 @@ class Identity:
 
 
 class Tracker(Protocol):
-    """A place for what is logged."""
+    """A place for logged values."""
 
     def begin(self, step: int) -> None:
-        """Go on from a step: what was recorded of this one and of later ones comes again."""
+        """Continue from a step: the records of this step and of later ones come again."""
 
     def record(self, step: int, time: float, values: Mapping[str, Logged]) -> None:
         """Record the values of a step."""

@@ -9,13 +9,13 @@ from spotrun_trainer.telemetry.trackers.tracker import Identity, Logged
 
 
 class WeightsAndBiases:
-    """A run with the job's UID as its id; of a repeated step the first values stay."""
+    """A run with the job's UID as its id; a repeated step keeps its first values."""
 
     def __init__(self, job: Identity, folder: Path | None) -> None:
         import wandb  # noqa: PLC0415 - takes a second
 
         if wandb.run is not None:
-            raise RuntimeError("the script has begun a run of its own")
+            raise RuntimeError("the script has started a W&B run itself")
         self._run: Any = wandb.init(
             id=job.uid or None,
             name=job.name or None,
@@ -27,14 +27,14 @@ class WeightsAndBiases:
         )
 
     def begin(self, step: int) -> None:
-        """Nothing: W&B leaves out the steps that it has."""
+        """Do nothing: W&B leaves out the steps that it has."""
 
     def record(self, step: int, time: float, values: Mapping[str, Logged]) -> None:
         """Send the values of a step."""
         self._run.log(dict(values), step=step)
 
     def flush(self) -> None:
-        """Nothing: W&B sends by itself."""
+        """Do nothing: W&B sends by itself."""
 
     def close(self) -> None:
         """End the run; the next process resumes it."""

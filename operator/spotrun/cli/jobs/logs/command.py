@@ -12,7 +12,7 @@ from spotrun.cli.jobs.watching import unanswered
 
 
 def run(chosen: Namespace) -> int:
-    """Print the logs that are there and, with -f, those that come."""
+    """Print the logs and, with -f, the lines that are written later."""
     wanted = Wanted(chosen.rank, chosen.all, chosen.tail, not chosen.no_marks)
 
     async def work(cluster: Cluster) -> int:

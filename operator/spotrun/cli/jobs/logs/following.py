@@ -1,4 +1,4 @@
-"""The logs of a job's workers: those that are there, and those that come. Prints nothing."""
+"""The logs of a job's workers: those written so far, and new lines. Prints nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -23,7 +23,7 @@ _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 
 @dataclass(frozen=True)
 class Wanted:
-    """The logs that are asked for: of rank 0, of another rank, or of all workers."""
+    """The requested logs: of rank 0, of another rank, or of all workers."""
 
     rank: int | None = None
     is_all: bool = False
@@ -40,7 +40,7 @@ class Logs:
 
 
 async def logs_of(cluster: Cluster, name: str, wanted: Wanted) -> Logs:
-    """Read the logs that are there; raises Refused that says why there are none."""
+    """Read the logs written so far; raises Refused that says why there are none."""
     job, pods = await asyncio.gather(one_job(cluster, name), pods_of(cluster, name))
     chosen = select(job, pods, wanted.rank, is_all=wanted.is_all)
     if not chosen:
@@ -56,7 +56,7 @@ async def logs_of(cluster: Cluster, name: str, wanted: Wanted) -> Logs:
     logs = dict(zip(chosen, found, strict=True))
     lines = list(merged(logs, events if wanted.has_marks else ()))
     first = min((line.time for line in lines if line.source != MARK and line.time), default="")
-    # Marks from before the first line are cut off.
+    # Leave out marks from before the first line.
     kept = (line for line in lines if line.source != MARK or (first and line.time >= first))
     return Logs(tuple(kept), tuple(chosen))
 
@@ -64,9 +64,9 @@ async def logs_of(cluster: Cluster, name: str, wanted: Wanted) -> Logs:
 async def lines_of(
     cluster: Cluster, name: str, wanted: Wanted, away: Callable[[], None] = lambda: None
 ) -> AsyncGenerator[Line, None]:
-    """Yield lines as they come, until the job is over or gone.
+    """Yield lines as they are written, until the job is over or deleted.
 
-    `away` is called when the cluster begins to be silent.
+    `away` is called when the cluster stops answering.
     """
     queue: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_WAITING)
 
@@ -76,13 +76,13 @@ async def lines_of(
         except Exception:
             await queue.put(None)
             raise
-        await queue.put(None)  # not after a cancellation: the queue may be full, and nobody reads
+        await queue.put(None)  # not after a cancellation: the queue may be full, and is not read
 
     following = asyncio.create_task(run())
     try:
         while (line := await queue.get()) is not None:
             yield line
-        await following  # raises what has ended it
+        await following  # raises its error, if it has one
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -91,7 +91,7 @@ async def lines_of(
 def select(
     job: Job, pods: Sequence[PodObject], rank: int | None, *, is_all: bool
 ) -> dict[str, PodObject]:
-    """Return the pods to read by the name that stands before their lines: their rank, or w-ID."""
+    """Return the pods to read by the prefix of their lines: the rank, or w and the worker's ID."""
     ranks = {worker_id: rank for rank, worker_id in enumerate(members_of(job))}
     named = {_name(ranks, pod): pod for pod in pods}
     if is_all:
@@ -103,7 +103,7 @@ def select(
 
 
 def the_pod(job: Job, pods: Sequence[PodObject], rank: int) -> PodObject:
-    """Return the pod of a rank; raises Refused where there is none."""
+    """Return the pod of a rank; raises Refused if there is none."""
     found = select(job, pods, rank, is_all=False)
     if not found:
         raise Refused(_why_none(job, pods, rank))
@@ -125,9 +125,7 @@ def _why_none(job: Job, pods: Sequence[PodObject], rank: int | None) -> str:
         return (
             f"there is no rank {rank}: the world has the ranks 0 to {size - 1}"
             if size
-            else (
-                f"there is no rank {rank}, for no world trains; --all has the logs of all workers"
-            )
+            else (f"there is no rank {rank}: no world trains; --all shows the logs of all workers")
         )
     return (
         f"no worker has a pod, so there are no logs: the job is {job.status.phase or 'not seen'}, "
@@ -137,7 +135,7 @@ def _why_none(job: Job, pods: Sequence[PodObject], rank: int | None) -> str:
 
 
 class _Follower:
-    """Follows the logs of a job through its worlds: workers come and go, and ranks move."""
+    """Follows the logs of a job through its worlds: workers and their ranks change."""
 
     def __init__(
         self, cluster: Cluster, name: str, wanted: Wanted, queue: asyncio.Queue[Line | None]
@@ -150,7 +148,7 @@ class _Follower:
         self._world = 0
 
     async def run(self, away: Callable[[], None]) -> None:
-        """Queue lines until the job is over, or gone."""
+        """Queue lines until the job is over, or deleted."""
         try:
             async with aclosing(states_of(self._cluster, self._name, away=away)) as states:
                 async for job in states:
@@ -163,7 +161,7 @@ class _Follower:
                 task.cancel()
 
     async def _look(self, job: Job) -> None:
-        """Mark a new world, and follow those who are to be read in it."""
+        """Mark a new world, and follow the workers whose logs are wanted in it."""
         world = job.status.world
         if world is not None and world.active and world.number != self._world:
             if self._wanted.has_marks and (self._world or world.number > 1):

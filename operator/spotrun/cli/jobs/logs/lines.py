@@ -31,7 +31,7 @@ class Line:
 
 
 def stamped(source: str, lines: Iterable[str]) -> Iterator[Line]:
-    """Read lines with the time that the kubelet puts before each; others keep the last one."""
+    """Read lines with the kubelet's time before each; a line without one gets the last time."""
     last = ""
     for text in lines:
         line = stamped_line(source, text, last)
@@ -52,7 +52,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._time = ""
-        self._count = 0  # of the lines of this very time
+        self._count = 0  # how many lines have exactly this time
         self._last = ""  # of this connection
         self._resumed_at = ""
         self._repeated = 0
@@ -91,7 +91,7 @@ def merged(logs: Mapping[str, Iterable[str]], events: Sequence[EventObject]) -> 
 
 
 def marks(events: Sequence[EventObject]) -> Iterator[Line]:
-    """Yield what events tell of worlds and of workers that were taken away."""
+    """Yield a mark for each event about a world or a worker that was taken away."""
     for one in events:
         at = one.event_time or one.deprecated_last_timestamp or ""
         if (found := _STAMP.match(at)) and is_told(one):
@@ -104,7 +104,7 @@ def is_told(event: EventObject) -> bool:
 
 
 def drawn(line: Line, *, has_times: bool, width: int) -> str:
-    """Write a line: the rank before it, a mark as a rule across."""
+    """Write a line with its rank before it; a mark becomes a separator."""
     if line.source == MARK:
         at = f" {line.time[11:19]}" if line.time else ""
         return f"-----{at} {printable(line.text)} -----"

@@ -1,4 +1,4 @@
-"""`kubectl tjob profile`: has one rank record its next steps, and prints what it says."""
+"""`kubectl tjob profile`: asks one rank to record its next steps, and prints its answer."""
 
 import sys
 from argparse import Namespace
@@ -12,7 +12,7 @@ from spotrun.cli.text.look import printable
 
 
 def run(chosen: Namespace) -> int:
-    """Have one rank record its next steps; prints what it says until that is done."""
+    """Ask one rank to record its next steps; prints its answers until the profile is done."""
 
     async def work(cluster: Cluster) -> int:
         job = await one_job(cluster, chosen.name)

@@ -1,4 +1,4 @@
-"""A profile of a running job: the job is asked for it, and the worker's log has the answer."""
+"""A profile of a running job: an annotation asks for it, and the worker's log has the answer."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,12 +15,12 @@ from spotrun.cli.jobs.reading import one_job, pods_of
 from spotrun.wire import Profile, profile_text
 
 FAILED = "failed: "
-"""The last sentence of a profile that could not be made begins so."""
+"""The last sentence of a profile that could not be made begins with this."""
 _DONE = "done"
 _TAIL = 1000
-"""The lines before: the first of the answer may be there before the log is read."""
+"""Earlier lines to read: the answer may begin before the log is opened."""
 _NO_ANSWER = (
-    "a script without `Run` follows no such order, and one that does begins with its next step; "
+    "a script without `Run` does not answer such a request, and others begin at their next step; "
     "`kubectl tjob why {name}` says whether it trains"
 )
 
@@ -28,9 +28,9 @@ _NO_ANSWER = (
 async def profiled(
     cluster: Cluster, job: Job, *, steps: int, rank: int, seconds: float
 ) -> AsyncGenerator[str, None]:
-    """Ask, and yield what the worker says of this order; raises Refused without an answer.
+    """Ask for a profile, and yield the worker's answers; raises Refused if none comes.
 
-    The first sentence is that it is asked for.
+    The first sentence says that the profile was requested.
     """
     name = job.metadata.name
     if job.status.phase != Phase.RUNNING:
@@ -49,19 +49,19 @@ async def profiled(
             async for sentence in answers(lines, asked):
                 if sentence == _DONE:
                     return
-                last = f"the last that came was: {sentence}"
+                last = f"the last answer was: {sentence}"
                 yield sentence
                 if sentence.startswith(FAILED):
                     return
     except TimeoutError:
-        await one_job(cluster, name)  # if the cluster is away, or the job gone, that is why
+        await one_job(cluster, name)  # raises if the cluster does not answer or the job is deleted
         why = _NO_ANSWER.format(name=name)
-        raise Refused(f"it is not done after {seconds:g} s, {last}: {why}") from None
+        raise Refused(f"the profile is not done after {seconds:g} s, {last}: {why}") from None
     raise Refused(f"the log of {pod.metadata.name} ended before the profile did: {last}")
 
 
 async def answers(lines: AsyncIterator[str], asked: str) -> AsyncIterator[str]:
-    """Yield the sentences of a log that answer an order."""
+    """Yield the sentences of a log that answer a request."""
     mark = f"profile {asked}: "
     async for line in lines:
         if mark in line:

@@ -30,12 +30,12 @@ async def log_of(cluster: Cluster, pod: PodObject, tail: int | None) -> list[str
         answer = await _read(cluster, pod, {**params, "timestamps": "true"})
     except Invalid as error:
         if "timestamps" not in error.message:
-            return [f"({error.message})"]  # it is waiting to start, say: the others have logs
+            return [f"({error.message})"]  # such as "waiting to start": the others have logs
         answer = await _read(cluster, pod, params)
     except NotFound:
         return ["(its pod is gone, and its log with it)"]
     except Retryable as error:
-        return [f"({error.message})"]  # its node has gone, say: the others have logs
+        return [f"({error.message})"]  # such as a lost node: the others have logs
     return answer.decode(errors="replace").splitlines()
 
 
@@ -68,17 +68,17 @@ async def follow(cluster: Cluster, pod: PodObject, tail: int | None) -> AsyncGen
 
 
 def _unseen(text: str, params: Mapping[str, str], progress: Progress) -> str | None:
-    """Return a line without the kubelet's time, None where it was shown already."""
+    """Return a line without the kubelet's time, None if it was shown already."""
     if "timestamps" not in params:
-        return text  # a time at its head is the script's own
+        return text  # a time at its start is the script's own
     line = progress.read(text)
     return line.text if progress.is_new(line) else None
 
 
 def _resumed(params: Mapping[str, str], progress: Progress) -> dict[str, str]:
-    """Return what to ask for after a cut: from the second of the last line that was shown."""
+    """Return the parameters after a lost connection: from the second of the last shown line."""
     if "timestamps" not in params:
-        return {**params, "tailLines": "0"}  # what came since may be missed, and none is repeated
+        return {**params, "tailLines": "0"}  # later lines may be missed, and none is repeated
     since = progress.resume()
     if since is None:
         return dict(params)  # nothing was shown

@@ -1,4 +1,4 @@
-"""The money: of one job by pool and by what it bought, of many by job, team or pool."""
+"""Costs: of one job by pool and by what it bought, of many jobs by job, team or pool."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -67,22 +67,22 @@ def cost_remarks(job: Job) -> list[str]:
             f"{usd(cost.saved_usd)} saved ({share})."
         )
     if cost.goodput:
-        said.append(f"Goodput {cost.goodput}: the share that bought steps which stay.")
+        said.append(f"Goodput {cost.goodput}: the share that bought steps which were kept.")
     if cost.usd_per_step:
-        said.append(f"A step costs {usd(cost.usd_per_step)}, all else included.")
+        said.append(f"A step costs {usd(cost.usd_per_step)}, all other costs included.")
     if amount(cost.idle_usd):
-        said.append(f"Beside that, unused parts of its nodes: {usd(cost.idle_usd)}.")
+        said.append(f"In addition, unused parts of its nodes: {usd(cost.idle_usd)}.")
     if cost.forecast_usd:
         said.append(f"Expected at the end: {usd(cost.forecast_usd)}.")
     if cost.pricing and cost.pricing != "Complete":
-        said.append(f"Prices are {cost.pricing}: some capacity counts as nothing.")
+        said.append(f"Prices are {cost.pricing}: capacity without a known price counts as $0.")
     return ["", *said] if said else []
 
 
 def sums_by(jobs: Sequence[Job], group: str) -> list[dict[str, str]]:
-    """Add up jobs by what they share, the dearest first; amounts as text.
+    """Add up the costs of jobs by group, the most expensive first; amounts as text.
 
-    No status tells the rates and the savings of pools: they are left out, for they are not zero.
+    A status has no rates and savings by pool: they are left out, because they are not zero.
     """
     found: dict[str, list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 3)
     for job in jobs:

@@ -48,7 +48,7 @@ _WORKER_COLUMNS = (
 
 @dataclass(frozen=True)
 class Facts:
-    """A job with what was read beside it."""
+    """A job with what was read with it."""
 
     job: Job
     pods: Sequence[PodObject] = ()
@@ -111,7 +111,7 @@ def _sizes(job: Job) -> str:
         if number
     ]
     span_of = f"{spec.min}" if spec.min == spec.max else f"{spec.min} to {spec.max}"
-    author = "chosen by the operator" if job.spec.is_auto else "yours to choose"
+    author = "chosen by the operator" if job.spec.is_auto else "chosen by you"
     text = f"{shown.summary or '0'} running"
     text += f": {' and '.join(kinds)}" if kinds else ""
     text += f"; {span_of} allowed, {author}"
@@ -152,7 +152,7 @@ def _stage(job: Job) -> str:
 def _checkpoint(job: Job, look: Look) -> str:
     saved = job.status.checkpoint
     if saved is None:
-        return "" if job.spec.checkpoint else "no place for any: a job without workers begins again"
+        return "" if job.spec.checkpoint else "no place for any: a job without workers starts over"
     return f"step {count(saved.step)}, {age(saved.time, look.now)} ago ({saved.name})"
 
 
@@ -190,7 +190,7 @@ def _savings(job: Job) -> str:
     saved, on_demand = amount(cost.saved_usd), amount(cost.on_demand_usd)
     if not on_demand:
         return ""
-    verb = "saved" if saved >= 0 else "more than that:"
+    verb = "saved" if saved >= 0 else "exceeded by"
     text = f"{usd(on_demand)} on demand for the same steps: {verb} {usd(abs(saved))}"
     text += f" ({percent_of(abs(saved), on_demand)})"
     if amount(cost.lost_work_usd) > Decimal(0):
@@ -258,7 +258,7 @@ def _worker_row(one: Worker, look: Look) -> tuple[str | Cell, ...]:
 
 
 def _worlds(events: Sequence[EventObject], look: Look) -> list[str]:
-    """Return the last worlds, as events tell of them: clusters keep those for an hour."""
+    """Return the last worlds, from Events: a cluster keeps those for an hour."""
     told = [one for one in events if one.note.startswith("world ")]
     if not told:
         return []
@@ -294,7 +294,7 @@ def _next(job: Job, look: Look) -> list[str]:
 
 
 def _clock(text: str | None, look: Look) -> str:
-    """Write the time of day in UTC, as logs have it; of another day the day."""
+    """Write the time of day in UTC, as logs do; the date if it is another day."""
     at = moment(text)
     if at is None:
         return "--:--:--"

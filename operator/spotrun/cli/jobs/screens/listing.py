@@ -59,7 +59,7 @@ def listing(jobs: Sequence[Job], order: str, look: Look, *, is_everywhere: bool)
 
 
 def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
-    """Sort jobs: the dearest, or those that need somebody, first."""
+    """Sort jobs: the most expensive, or those that need attention, first."""
     by_name = sorted(jobs, key=lambda job: (job.metadata.namespace, job.metadata.name))
     keys: dict[str, Callable[[Job], tuple[float | Decimal, ...]]] = {
         "trouble": lambda job: (severity(job), -_rate(job)),

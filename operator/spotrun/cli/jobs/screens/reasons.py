@@ -1,4 +1,4 @@
-"""Answers to `why`: sentences from what the operator wrote down, and nothing that it did not."""
+"""Answers to `why`: sentences from what the operator recorded, and nothing else."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _MOST_POOLS = 6
 _CAPACITY = {
     "Spot": "The capacity is Spot: only capacity that can be taken away is used",
     "OnDemand": "The capacity is OnDemand: only capacity that stays is used",
-    "Mixed": "The capacity is Mixed: spot comes first, on demand where spot is not to be had",
+    "Mixed": "The capacity is Mixed: spot comes first, on demand if no spot is available",
 }
 
 
@@ -51,7 +51,7 @@ def why(job: Job, pools: Sequence[Pool], look: Look) -> list[str]:
 
 
 def answers(job: Job, pools: Sequence[Pool], look: Look) -> tuple[Answer, ...]:
-    """Answer why the job is where it is, has its size, its nodes and its price."""
+    """Answer why the job has its phase, its size, its nodes and its price."""
     phase = job.status.phase or "not seen"
     found = [
         Answer(f"Why is it {phase}?", tuple(_state(job, look))),
@@ -73,12 +73,12 @@ def _state(job: Job, look: Look) -> Iterator[str]:
         if one.message != status.message:
             yield f"{one.title}: {one.message}"
         if one.advice:
-            yield f"To mend it: {one.advice}"
+            yield f"To fix it: {one.advice}"
     yield from _precedence(job, look)
 
 
 def _precedence(job: Job, look: Look) -> Iterator[str]:
-    """Say what the job gave last to one of higher priority, and what others gave to it."""
+    """Say what the job last gave to one of higher priority, and what others gave to it."""
     for what in (Reason.GIVES_WAY, Reason.MAKES_ROOM):
         if last := _last(job, frozenset({what})):
             yield f"{age(last.time, look.now)} ago, {last.what}: {last.why}"
@@ -89,7 +89,7 @@ def _size(job: Job, look: Look) -> Iterator[str]:
     if not job.spec.is_auto:
         yield (
             f"The spec asks for {workers.replicas} of {workers.min} to {workers.max}; the "
-            "number is yours to choose (`kubectl tjob scale`)"
+            "number is chosen by you (`kubectl tjob scale`)"
         )
     elif last := _last(job, _SIZE):
         yield f"{age(last.time, look.now)} ago, {last.what}: {last.why}"
@@ -132,16 +132,16 @@ def _price(job: Job, pools: Sequence[Pool], look: Look) -> Iterator[str]:
         source = _source(by_name.get(pool_name), look)
         yield f"{things(count, kind)}{where} at {usd(rate)} an hour each{source}"
     if len(groups) > _MOST_POOLS:
-        yield f"{len(groups) - _MOST_POOLS} more prices; `kubectl tjob show` has those of workers"
+        yield f"{len(groups) - _MOST_POOLS} more prices; `kubectl tjob show` has them by worker"
     cost = job.status.cost
     if cost.usd_per_hour and groups:
         yield f"Together that is {usd(cost.usd_per_hour)} an hour"
     if cost.pricing and cost.pricing != "Complete":
-        yield f"Prices are {cost.pricing}: capacity without a known price counts as nothing"
+        yield f"Prices are {cost.pricing}: capacity without a known price counts as $0"
 
 
 def _rates(job: Job) -> list[tuple[tuple[str, str, bool | None], int]]:
-    """Return the different rates of those who train or run, and of how many workers each is."""
+    """Return the different rates of workers that train or run, and how many workers have each."""
     training = set(members_of(job))
     found: dict[tuple[str, str, bool | None], int] = defaultdict(int)
     for rate in job.status.accumulators.rates:
@@ -165,5 +165,5 @@ def _last(job: Job, kinds: frozenset[str]) -> Decision | None:
 
 
 def _purpose(kinds: type[Choice], value: str) -> str:
-    """Return what a reason means, in the words of the API."""
+    """Return what a reason means, as the API describes it."""
     return next((one.purpose for one in kinds if one.value == value), "")

@@ -14,7 +14,7 @@ from spotrun.api.tuning.words import TrialPhase
 from spotrun.cli.text.look import columns_of
 
 SHOWN = 5
-"""The best trials, which can be told from each other."""
+"""The number of best trials that are drawn with a digit each."""
 _ROWS = 7
 _MOST_DOTS = 3
 
@@ -32,8 +32,8 @@ class Axis:
 def axes(search: TuningJob, ranked: Iterable[Trial]) -> list[Axis]:
     """Return the axes of the trials that have a value, in the order of the spec; the metric last.
 
-    Numbers of a range lie between its bounds, by their logarithm where it is of logarithms; choices
-    lie at equal distances in their order. The metric has the values that were measured.
+    Numbers of a range lie between its bounds, by their logarithm for `logUniform`; choices lie at
+    equal distances in their order. The metric has the values that were measured.
     """
     trials = [one for one in ranked if has_value(one)]
     found = [_of_parameter(one, trials) for one in search.spec.parameters]
@@ -47,7 +47,7 @@ def has_value(trial: Trial) -> bool:
 
 
 def drawn(axes: Sequence[Axis], best: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of the picture: the digits are the best trials, the dots are others."""
+    """Yield the lines of the picture: digits are the best trials, dots are the others."""
     shown = {number: str(place) for place, number in enumerate(best[:SHOWN], start=1)}
     columns = [_column(axis, shown) for axis in axes]
     for row in zip(*columns, strict=True):
@@ -101,7 +101,7 @@ def _between(name: str, values: Mapping[int, float]) -> Axis:
 
 
 def _heights(values: Mapping[int, float], low: float, high: float) -> dict[int, float]:
-    """Return where values lie between two bounds; in the middle where these are equal."""
+    """Return where values lie between two bounds; in the middle if these are equal."""
     if high == low:
         return dict.fromkeys(values, 0.5)
     return {n: min(max((one - low) / (high - low), 0.0), 1.0) for n, one in values.items()}

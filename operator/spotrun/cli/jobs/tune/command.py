@@ -17,7 +17,7 @@ from spotrun.cli.text.look import printable
 
 @dataclass(frozen=True)
 class Asked:
-    """The flags, and the search where a file has it."""
+    """The flags, and the search if it comes from a file."""
 
     chosen: Namespace
     search: TuningJob | None = None

@@ -1,4 +1,4 @@
-"""A search, read from a cluster."""
+"""A search (TuningJob), read from a cluster."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ def page(search: TuningJob) -> str:
         lines += ["", f"where the best {SHOWN} trials lie (1 is the best, a dot is another one):"]
         lines += [f"  {line}" for line in drawn(axes(search, ranked), best)]
     if weights := importance(search, ranked):
-        lines += ["", "how much the metric goes with each parameter (rank correlation):"]
+        lines += ["", "how strongly the metric follows each parameter (rank correlation):"]
         width = max(len(name) for name, _ in weights)
         lines += [
             f"  {name:{width}}  {'#' * round(_BAR * abs(value)):{_BAR}}  {value:+.2f}"
@@ -40,7 +40,7 @@ def page(search: TuningJob) -> str:
 
 
 def importance(search: TuningJob, trials: Iterable[Trial]) -> list[tuple[str, float]]:
-    """Return how the ranks of each numeric parameter go with those of the metric, most first."""
+    """Return the rank correlation of each numeric parameter with the metric, largest first."""
     complete = [one for one in trials if one.phase is TrialPhase.SUCCEEDED and one.value]
     found = []
     for parameter in search.spec.parameters:
@@ -113,7 +113,7 @@ def trial_rows(search: TuningJob, trials: Sequence[Trial]) -> list[list[str]]:
 
 
 def _stage(trial: Trial) -> str:
-    """Return the phase, and of one that is held for what it waits."""
+    """Return the phase, and the reason why a held trial waits."""
     is_held = trial.phase in (TrialPhase.PENDING, TrialPhase.RUNNING) and trial.reason
     return f"{trial.phase.value}, {trial.reason}" if is_held else trial.phase.value
 
@@ -126,7 +126,7 @@ def _rank(search: TuningJob, trial: Trial) -> tuple[bool, float, int]:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each; equal ones share the mean of theirs."""
+    """Return the rank of each value; equal values share the mean of their ranks."""
     ordered = sorted(values)
     return [mean(n for n, one in enumerate(ordered) if one == value) for value in values]
 

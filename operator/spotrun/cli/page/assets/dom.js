@@ -34,7 +34,7 @@ export function svg(tag, attributes = {}, ...children) {
 }
 
 /**
- * Put children in the place of those that are there.
+ * Replace the children of an element.
  * @param {Element} parent
  * @param {...(Node | string | null | undefined)} children
  */

@@ -11,7 +11,7 @@ import { drawLimits } from "./limits.js";
 /** @typedef {import("./types").FleetMessage} FleetMessage */
 
 const NARROW = matchMedia("(max-width: 720px)");
-const MARGIN = 8; // rows beyond the window that are there already
+const MARGIN = 8; // rows outside the window that are drawn too
 const PHASES = ["Running", "Recovering", "Pending", "Starting", "Suspended", "Failed", "Succeeded", "NotSeen"];
 
 /** @type {[string, string, string, (row: JobRow) => string | number | null][]} */
@@ -29,7 +29,7 @@ const COLUMNS = [
   ["why", "Why", "", (row) => row.why || "\uffff"],
 ];
 
-/** What is kept while a job is looked at. */
+/** The state of the list, kept while a job is open. */
 const kept = { filter: "", phase: "", sort: "trouble", down: true, at: "" };
 
 /**
@@ -152,7 +152,7 @@ export function fleetView(follow) {
   addEventListener("resize", onScroll);
   const ticking = setInterval(draw, 5000);
   const stop = follow("api/fleet", (message) => {
-    if (message.isWhole) { // after a cut the server begins anew
+    if (message.isWhole) { // after a lost connection the server sends all again
       jobs.clear();
       pools.clear();
       limits.clear();
@@ -271,7 +271,7 @@ function tilesOf(all) {
   const under = limited.reduce((total, row) => total + (row.usd ?? 0), 0);
   const saved = sum((row) => row.savedUsd ?? 0);
   return [
-    tile("Jobs", count(all.length), troubled ? `${troubled} need${troubled === 1 ? "s" : ""} somebody` : "none needs somebody", troubled ? "bad" : ""),
+    tile("Jobs", count(all.length), troubled ? `${troubled} need${troubled === 1 ? "s" : ""} attention` : "none needs attention", troubled ? "bad" : ""),
     tile("Now", `${usd(sum((row) => row.usdPerHour))}/h`, `${count(running)} workers run`),
     tile("On spot", running ? `${Math.round((spot / running) * 100)}%` : "–", `${count(spot)} of ${count(running)} workers`),
     tile("Spent", usd(spent), limit ? `${usd(under)} of ${usd(limit)} in budgets` : "no job has a budget"),

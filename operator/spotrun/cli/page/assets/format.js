@@ -1,8 +1,8 @@
 // @ts-check
-/** Amounts and times as people read them; the same words as `kubectl tjob` has. */
+/** Amounts and times for people to read, in the same words as `kubectl tjob`. */
 
 const STEPS = /** @type {[number, string][]} */ ([[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]);
-let ahead = 0; // seconds by which the cluster's clock is before this one
+let ahead = 0; // seconds by which the cluster's clock is ahead of this one
 
 /** @param {number} now the cluster's time, in seconds */
 export function setClock(now) {
@@ -50,7 +50,7 @@ export function ago(at) {
 }
 
 /**
- * A time of day; with its date where it is not of today.
+ * A time of day; with its date if it is not today.
  * @param {number | null | undefined} at
  * @param {boolean} [withSeconds]
  */

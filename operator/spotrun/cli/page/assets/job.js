@@ -1,5 +1,5 @@
 // @ts-check
-/** One job: what it does, its timeline, why, its money, its workers, and what rank 0 says. */
+/** One job: what it does, its timeline, why, its money, its workers, and the log of rank 0. */
 
 import { fill, h, meter } from "./dom.js";
 import { isTroubled, phaseOf, share, tile } from "./fleet.js";
@@ -37,7 +37,7 @@ export function jobView(namespace, name, follow) {
   function draw() {
     if (job === undefined) return;
     if (job === null) {
-      fill(top, h("p", { class: "empty" }, `${namespace}/${name} is not there (any more). `, h("a", { href: "#/" }, "All jobs")));
+      fill(top, h("p", { class: "empty" }, `${namespace}/${name} does not exist (any more). `, h("a", { href: "#/" }, "All jobs")));
       return;
     }
     fill(top, ...headOf(job));

@@ -1,5 +1,5 @@
 // @ts-check
-/** SpendLimits: what the jobs of a namespace or a team have spent, of how much. */
+/** SpendLimits: what the jobs of a namespace or a team have spent, and their limit. */
 
 import { fill, h, meter } from "./dom.js";
 import { count, usd } from "./format.js";
@@ -7,7 +7,7 @@ import { count, usd } from "./format.js";
 /** @typedef {import("./types").LimitRow} LimitRow */
 
 /** @type {Record<string, string>} */
-const PERIODS = { Month: "a month", Week: "a week", Total: "in all" };
+const PERIODS = { Month: "a month", Week: "a week", Total: "in total" };
 const TITLES = ["Limit", "Spent", "", "Reserved", "Expected", "Running", "Held", "Suspended", "Now"];
 const NUMBERS = new Set([1, 3, 4, 5, 6, 7]);
 

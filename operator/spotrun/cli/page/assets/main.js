@@ -1,5 +1,5 @@
 // @ts-check
-/** The way between the list and one job, the stream of news, and the keys. */
+/** Navigation between the list and one job, the stream of news, and the keys. */
 
 import { fill, h } from "./dom.js";
 import { fleetView } from "./fleet.js";
@@ -17,7 +17,7 @@ const notes = /** @type {HTMLElement} */ (document.getElementById("notes"));
 let view = null;
 
 /**
- * Follow a stream; EventSource opens it again by itself after a cut.
+ * Follow a stream; EventSource opens it again by itself after a lost connection.
  * @param {string} path
  * @param {(message: any) => void} onMessage
  * @returns {() => void}

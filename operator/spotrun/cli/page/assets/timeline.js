@@ -14,7 +14,7 @@ const SHADES = 4; // of zones, for each capacity
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
 /**
- * The lanes that lives are drawn in: a worker that came after another had gone takes its lane.
+ * The lanes that lives are drawn in: a worker that begins after another ended takes its lane.
  * @param {Life[]} lives
  * @param {number} most
  * @returns {Life[][]}
@@ -140,7 +140,7 @@ function strip(marks, x) {
 }
 
 /**
- * The size of the world, from the Events that tell of worlds.
+ * The size of the world, from the Events about worlds.
  * @param {Timeline} line
  * @param {(at: number) => number} x
  * @param {number} end
@@ -152,7 +152,7 @@ function sizes(line, x, end, top, label) {
   const most = Math.max(1, ...worlds.map((mark) => mark.size ?? 0));
   const y = (/** @type {number} */ size) => top + SIZE - (size / most) * (SIZE - 8);
   const frame = [svg("line", { class: "base", x1: x(line.begin), x2: x(end), y1: top + SIZE, y2: top + SIZE }), label(top + 11, String(most)), label(top + SIZE, "0"), label(top + SIZE / 2 + 6, "size")];
-  if (!worlds.length) return [...frame, svg("text", { class: "label", x: LEFT + 8, y: top + SIZE / 2 + 4 }, "No Event tells of a world: its size over time is not known.")];
+  if (!worlds.length) return [...frame, svg("text", { class: "label", x: LEFT + 8, y: top + SIZE / 2 + 4 }, "No Event reports a world: its size over time is not known.")];
   let path = `M${x(worlds[0].at)} ${top + SIZE}V${y(worlds[0].size ?? 0)}`;
   for (const mark of worlds.slice(1)) path += `H${x(mark.at)}V${y(mark.size ?? 0)}`;
   path += `H${x(end)}`;
@@ -200,7 +200,7 @@ function losses(line, x, top, label) {
   const values = known.map((one) => one.loss ?? 0);
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const y = (/** @type {number} */ value) => top + SIZE - 4 - ((value - least) / Math.max(most - least, 1e-12)) * (SIZE - 12);
-  const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("") + "h2"; // seen once it is a dot
+  const path = known.map((one, i) => `${i ? "L" : "M"}${x(one.at)} ${y(one.loss ?? 0)}`).join("") + "h2"; // a single sample is a dot
   const said = `loss ${values[0].toPrecision(4)} to ${values[values.length - 1].toPrecision(4)}`;
   return [label(top + 11, most.toPrecision(3)), label(top + SIZE / 2 + 6, "loss"), label(top + SIZE, least.toPrecision(3)),
     svg("path", { class: "learned", d: path }, svg("title", {}, said))];

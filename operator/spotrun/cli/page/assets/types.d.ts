@@ -1,4 +1,4 @@
-// The messages of the server, as page/views has them.
+// The messages of the server, as page/views defines them.
 
 export interface JobRow {
   key: string; namespace: string; name: string; team: string; phase: string; severity: number;

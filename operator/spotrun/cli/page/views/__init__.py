@@ -1,1 +1,1 @@
-"""Pure: objects of the cluster to what the page shows."""
+"""Pure functions from objects of the cluster to what the page shows."""

@@ -1,6 +1,6 @@
 """All jobs and pools as rows, and what has changed since they were sent. Pure.
 
-Times are seconds since 1970: the page counts on from them by its own clock.
+Times are seconds since 1970: the page computes ages from them by its own clock.
 """
 
 import re
@@ -26,7 +26,7 @@ class JobRow(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     team: str
     phase: str
-    severity: int  # the smallest needs somebody first
+    severity: int  # the smallest needs attention first
     workers: str
     running: int
     spot: int
@@ -121,7 +121,7 @@ def pool_row(pool: Pool) -> PoolRow:
 
 
 def difference(sent: Fleet, now: Fleet) -> dict[str, Any]:
-    """Return what has to be sent so that who has `sent` has `now`; empty if they are equal."""
+    """Return what must be sent to a browser that has `sent` to give it `now`; empty if equal."""
     found: dict[str, Any] = {}
     for name, before, after in (
         ("jobs", sent.jobs, now.jobs),

@@ -1,7 +1,7 @@
-"""The course of a job, as it was seen while the page's server ran. Pure.
+"""The history of a job, as observed while the page's server ran. Pure.
 
-A status has the amounts of now, and no course of them: no cluster keeps that. What was there before
-the page was opened is not made up.
+A status has only present amounts, and no cluster keeps their history. Nothing is invented for the
+time before the page was opened.
 """
 
 import math
@@ -15,14 +15,14 @@ from spotrun.cli.jobs.model import Job, Status
 from spotrun.cli.page.views.fleet import number
 
 MOST = 240
-"""Samples a job; with more, every other one of the older half goes."""
+"""Samples per job; above that, every other one of the older half is dropped."""
 
 
 LEAST_STALL_SECONDS = 60.0
 STALLED_STEPS = 5.0
-"""A stall is no new step for a minute, and for five times as long as a step takes."""
+"""A stall: no new step for a minute, and for five times as long as a step takes."""
 _LOSSES = ("loss", "train_loss", "training_loss")
-"""The names that scripts log their loss by; the first that is there is drawn."""
+"""The names under which scripts log their loss; the first one that exists is drawn."""
 
 
 class Stall(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,7 +68,7 @@ def stalls_of(samples: Sequence[Sample], step_seconds: float | None) -> tuple[St
     """Return the times between samples of one step that were far longer than a step takes.
 
     A job without workers waits, and does not stall. Two samples of different steps prove nothing:
-    a status is written anew after a minute or more.
+    a status may be written only after a minute or more.
     """
     least = max(LEAST_STALL_SECONDS, STALLED_STEPS * (step_seconds or 0.0))
     working = [one for one in samples if one.running and one.step is not None]
@@ -78,7 +78,7 @@ def stalls_of(samples: Sequence[Sample], step_seconds: float | None) -> tuple[St
 
 
 def with_sample(samples: Sequence[Sample], new: Sample) -> tuple[Sample, ...]:
-    """Return the course with one more sample; nothing new is no sample."""
+    """Return the history with one more sample, if it differs from the last."""
     if samples and msgspec.structs.replace(samples[-1], at=new.at) == new:
         return tuple(samples)
     if len(samples) < MOST:

@@ -25,7 +25,7 @@ from spotrun.observe.kube_objects import EventObject, PodObject
 
 @dataclass(frozen=True)
 class Seen:
-    """A job with all that was read beside it."""
+    """A job with all that was read with it."""
 
     job: Job
     pods: Sequence[PodObject] = ()
@@ -145,11 +145,11 @@ def _unknown(seen: Seen, lives: Sequence[Life]) -> list[str]:
         at = datetime.fromtimestamp(seen.samples[0].at).astimezone()
         found.append(
             f"Dollars and $/h are drawn from {at:%H:%M:%S} on, when this page was started: the "
-            "status of a job has their present value, and no course of them."
+            "status of a job has their present value, and no history."
         )
     if any(one.is_over and None in (one.begin, one.end) for one in lives):
         found.append(
-            "A bar with an open end is a worker whose begin or end no Event tells any more: a "
+            "A bar with an open end is a worker whose begin or end no Event reports any more: a "
             "cluster keeps Events for an hour."
         )
     return found

@@ -7,7 +7,7 @@ from spotrun.cli.page.views.fleet import number
 
 
 class LimitSpec(Part, frozen=True):
-    """The wanted limit; what is left out is as the API has it."""
+    """The wanted limit; the defaults are those of the API."""
 
     limit_usd: str | None = None
     period: str = "Month"

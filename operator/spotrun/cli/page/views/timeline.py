@@ -23,7 +23,7 @@ from spotrun.state.names import worker_id_of as worker_id_in
 _TAKEN = re.compile(r"worker (\d+)(?: on node (\S+?))?,? was taken away(?:, and (\d+) more)?")
 _ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 _SECONDS_BEFORE = 30
-"""The room on the left of the first thing that is known."""
+"""The time shown before the first moment that is known."""
 _POD_GONE_SECONDS = 90
 """The pods of a node that is gone stay for up to a minute: kube-controller-manager looks for them
 every 20 s, and waits 40 s more (podgc's quarantineTime)."""
@@ -56,7 +56,7 @@ class Mark(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Timeline(msgspec.Struct, frozen=True, rename="camel"):
-    """The whole picture; the page draws it to the present while nothing has ended it."""
+    """The whole picture; the page draws it to the present until the job has ended."""
 
     begin: float
     end: float | None
@@ -89,7 +89,7 @@ def life_of(pod: PodObject, place: Place, pool_zone: str = "") -> Life:
 
 
 def ended(life: Life, at: datetime) -> Life:
-    """Return a life whose pod has gone: at its end, if that was told, or when it was missed."""
+    """Return a life whose pod is gone: with its known end, else the time when it was missed."""
     end = life.end if life.end is not None else at.timestamp()
     return msgspec.structs.replace(life, end=end, is_over=True, state="Gone")
 
@@ -103,7 +103,7 @@ def marks_of(job: Job, moments: Sequence[Moment], samples: Sequence[Sample]) -> 
         if one.size is not None or not any(text.endswith(f"; {one.text}") for text in worlds)
     ]
     saved = job.status.checkpoint
-    known = samples[0].checkpoint if samples else None  # it was there before
+    known = samples[0].checkpoint if samples else None  # saved before the page began
     saves = {
         one.checkpoint: one.at
         for one in reversed(samples)
@@ -120,7 +120,7 @@ def marks_of(job: Job, moments: Sequence[Moment], samples: Sequence[Sample]) -> 
 
 
 def _last_loss(job: Job, found: Sequence[Mark]) -> Iterator[Mark]:
-    """Yield the last loss by the status, where no Event tells of it: Events may be lost."""
+    """Yield the last loss from the status if no Event reports it: Events may be lost."""
     last = job.status.interruptions.last
     if last is None or any(one.worker == last.worker for one in found):
         return
@@ -139,7 +139,7 @@ def _mark(one: Moment) -> Mark:
 
 
 def lives_told(job: Job, events: Sequence[EventObject]) -> dict[str, Life]:
-    """Return the beginnings that the scheduler's Events tell, by pod; it may be gone."""
+    """Return the beginnings that the scheduler's Events report, by pod; the pod may be gone."""
     name, uid = job.metadata.name, job.metadata.uid
     found = {}
     for event in events:
@@ -160,7 +160,7 @@ def joined(
     seen: Mapping[str, Life],
     marks: Sequence[Mark],
 ) -> tuple[Life, ...]:
-    """Put lives together: what was seen counts before what was told; losses end what has no end."""
+    """Put lives together: a seen pod counts before an Event; losses end lives without an end."""
     found = list({**told, **seen}.values())
     known = {one.worker for one in found}
     for mark in marks:
@@ -176,7 +176,7 @@ def joined(
 
 
 def _losses(lives: Sequence[Life], marks: Sequence[Mark]) -> dict[int, float]:
-    """Return when workers were lost; of several that were lost with a node, an Event names one."""
+    """Return when workers were lost; if a node takes several with it, an Event names one."""
     found = {mark.worker: mark.at for mark in marks if mark.worker is not None}
     for mark in marks:
         taken = _TAKEN.search(mark.text) if mark.worker is not None else None
@@ -193,14 +193,14 @@ def _losses(lives: Sequence[Life], marks: Sequence[Mark]) -> dict[int, float]:
 
 
 def _went(life: Life, at: float) -> bool:
-    """Whether a worker went at about this time, though its pod may still be there."""
+    """Whether a worker ended at about this time, though its pod may still exist."""
     is_going = life.is_over or life.state == "Leaving"
     is_then = life.end is None or abs(life.end - at) <= _POD_GONE_SECONDS
     return is_going and is_then and (life.begin is None or life.begin <= at)
 
 
 def _lost(life: Life, losses: Mapping[int, float]) -> Life:
-    """End a life with its loss, and not when its pod is removed, which may be a minute later."""
+    """End a life at its loss, and not when its pod is removed, which may be a minute later."""
     at = losses.get(life.worker)
     if at is None or (life.begin is not None and at < life.begin):
         return life
@@ -209,7 +209,7 @@ def _lost(life: Life, losses: Mapping[int, float]) -> Life:
 
 
 def _capacities(job: Job, pools: Sequence[Pool], lives: Sequence[Life]) -> dict[int, str]:
-    """Return the capacity of workers by the ledger, and of the last node that went by its pool."""
+    """Return the capacity of workers from the ledger, and of the last lost node from its pool."""
     last = job.status.interruptions.last
     found: dict[int, str] = {}
     for pool in pools:
@@ -224,7 +224,7 @@ def _capacities(job: Job, pools: Sequence[Pool], lives: Sequence[Life]) -> dict[
 
 
 def _with_capacity(life: Life, capacities: Mapping[int, str], allowed: str) -> Life:
-    """Fill in a capacity that no pod tells any more, by the ledger or by what the job allows."""
+    """Fill in a capacity that no pod has any more, from the ledger or from what the job allows."""
     if life.capacity:
         return life
     known = capacities.get(life.worker) or ("" if allowed == "Mixed" else allowed)

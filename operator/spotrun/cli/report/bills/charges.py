@@ -1,4 +1,4 @@
-"""Bills as charges, and these added up by what somebody asks for. Pure."""
+"""Bills as charges, and the sums of charges by group. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Charge:
     """An amount that a job is charged in a month."""
 
     namespace: str
-    job: str  # OTHER_JOBS: of jobs that their bill lists no more
+    job: str  # OTHER_JOBS: of jobs that the bill no longer lists
     uid: str
     labels: Mapping[str, str]
     part: Part
@@ -27,7 +27,7 @@ class Charge:
     end: datetime
 
     def group(self, by: str) -> str:
-        """Return what it belongs to when charges are added up by that."""
+        """Return the group of the charge when charges are added up by that."""
         if by == "job":
             return f"{self.namespace}/{self.job}"
         own = {
@@ -67,7 +67,7 @@ def charges(bill: MonthBill) -> Iterator[Charge]:
 
 
 def sums_by(found: Iterable[Charge], by: str) -> list[Sum]:
-    """Return the charges by group, dearest first, in cents that add up to the whole."""
+    """Return the charges by group, most expensive first, in cents that add up to the whole."""
     cells = dict[tuple[str, str], int]()
     for charge in found:
         cell = (charge.group(by), charge.part.category)

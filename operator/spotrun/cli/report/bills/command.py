@@ -36,8 +36,8 @@ def run(chosen: Namespace) -> int:
             where = "any namespace" if cluster.is_everywhere else cluster.namespace
             print(
                 f"There is no bill of {month} for {where} in {system_namespace()}: none of its "
-                "TrainingJobs had a known price then. Where the operator is in another namespace, "
-                "name that in SPOTRUN_SYSTEM_NAMESPACE.",
+                "TrainingJobs had a known price then. If the operator is in another namespace, set "
+                "SPOTRUN_SYSTEM_NAMESPACE to it.",
                 file=sys.stderr,
             )
             return NOT_THERE
@@ -51,7 +51,7 @@ def run(chosen: Namespace) -> int:
 async def bills_of(cluster: Cluster, month: str) -> list[MonthBill]:
     """Read the bills of a month, of one namespace or of all.
 
-    Raises KubeError, Unreadable, and Refused where these may not be read.
+    Raises KubeError, Unreadable, and Refused if these may not be read.
     """
     with explained_denial(_RIGHTS):
         if cluster.scope is not None:
@@ -62,7 +62,7 @@ async def bills_of(cluster: Cluster, month: str) -> list[MonthBill]:
 
 
 async def _bill_of(cluster: Cluster, namespace: str, month: str) -> list[MonthBill]:
-    """Read one bill by its name: who may read no other one can read this."""
+    """Read one bill by its name, which needs no right to read the others."""
     try:
         found = await cluster.client.get(
             CONFIG_MAPS,
@@ -76,8 +76,8 @@ async def _bill_of(cluster: Cluster, namespace: str, month: str) -> list[MonthBi
 
 
 _RIGHTS = (
-    "A bill is a ConfigMap in the operator's namespace. The bill of one namespace (-n) takes the "
-    "right to get that ConfigMap, and those of all take the right to list ConfigMaps there: ask "
+    "A bill is a ConfigMap in the operator's namespace. The bill of one namespace (-n) needs the "
+    "right to get that ConfigMap, and all bills need the right to list ConfigMaps there: ask "
     "an admin of the cluster"
 )
 

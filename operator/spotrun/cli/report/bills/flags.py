@@ -45,7 +45,7 @@ def _group(text: str) -> str:
     allowed = LABELS if group != text else GROUPS
     if group not in allowed:
         raise argparse.ArgumentTypeError(
-            f"bills know no {text!r}: choose one of {', '.join(allowed)}"
+            f"bills have no group {text!r}: choose one of {', '.join(allowed)}"
         )
     return group
 

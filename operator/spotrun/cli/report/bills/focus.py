@@ -53,7 +53,7 @@ _UNKNOWN = (
 
 
 def focus_row(charge: Charge) -> Mapping[str, str]:
-    """Return a charge under the column ids of FOCUS; what it does not know is empty."""
+    """Return a charge under the column ids of FOCUS; what is not known is empty."""
     category, capacity = Category(charge.part.category), charge.part.capacity
     cost = f"{usd_of(charge.units):f}"
     month = month_of(charge.begin)

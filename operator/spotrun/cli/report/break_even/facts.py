@@ -1,7 +1,7 @@
 """The facts that are compared: pools of one kind of node, prices, and the use in bills. Pure.
 
-A bill has dollars. The present price of the pool makes node-hours of them, for bills have no other
-price; a pool without a price has no hours, and is named.
+A bill has dollars. Divided by the present price of the pool they are node-hours, because bills have
+no price; a pool without a price has no hours, and is reported by name.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ class Market:
         return next((pool for pool in self.pools if pool.spec.own_nodes is not None), None)
 
     def price_of(self, capacity: str) -> Fraction | None:
-        """Return the lowest price of nodes that are rented so."""
+        """Return the lowest price of rented nodes of this capacity."""
         rented = [pool for pool in self.pools if pool.spec.own_nodes is None]
         prices = [price_of(pool) for pool in rented if pool.spec.capacity == capacity]
         if capacity == "OnDemand":
@@ -75,7 +75,7 @@ def own_node(pool: Pool) -> OwnNode:
 
 
 def price_of(pool: Pool) -> Fraction | None:
-    """Return the price of a pool's node; None where it is unknown."""
+    """Return the price of a pool's node; None if it is unknown."""
     if pool.spec.own_nodes is not None:
         return own_node(pool).usd_per_hour.exact
     return _exact(pool.status.price.usd_per_hour or pool.spec.usd_per_hour)
@@ -107,7 +107,7 @@ def market(pools: Sequence[Pool], uses: Mapping[str, PoolUse], like: str | None)
 def uses_of(charges: Iterable[Charge]) -> dict[str, PoolUse]:
     """Return the dollars of each pool, with the parts of nodes that its jobs held and did not use.
 
-    Bills do not say in which pool those parts were: each job's are divided as its other dollars.
+    Bills do not say in which pool those parts were: they are divided like the job's other dollars.
     """
     jobs: dict[str, list[Charge]] = defaultdict(list)
     for charge in charges:

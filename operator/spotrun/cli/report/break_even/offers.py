@@ -1,4 +1,4 @@
-"""The offers that are compared: what flags say, else what the pools say. Pure."""
+"""The offers that are compared: from flags, else from the pools. Pure."""
 
 from argparse import Namespace
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def offers(chosen: Namespace, compared: Market, hours: Hours) -> Iterator[Offer]
 
 
 def open_share(windows: list[str]) -> Fraction:
-    """Return the share of all hours that lie in windows; all without any; raises ValueError."""
+    """Return the share of all hours that is in windows, 1 without any; raises ValueError."""
     if not windows:
         return Fraction(1)
     try:

@@ -98,7 +98,7 @@ def _totals(one: Compared, look: Look) -> list[str]:
 def _sentences(one: Compared) -> Iterator[str]:
     spans = cheapest(one.offers, one.use, one.months)
     said = [f"{span.name} {_from_to(span.first, span.last, one.months)}" for span in spans]
-    yield f"Cheapest in all: {', '.join(said)}."
+    yield f"Cheapest in total: {', '.join(said)}."
     for found in crossings(one.offers, one.use, one.months):
         yield _crossing(found, one.months)
     for own, rented, hours in _hours_to_pay_off(one):

@@ -1,1 +1,1 @@
-"""`kubectl tjob idle`: nodes that hold no pod of anybody, and what they cost."""
+"""`kubectl tjob idle`: nodes that no workload uses, and what they cost."""

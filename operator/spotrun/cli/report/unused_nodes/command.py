@@ -68,14 +68,14 @@ async def _all(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T
 
 
 _RIGHTS = (
-    "Whether somebody uses a node is seen by all pods of the cluster: this takes the right to list "
+    "All pods of the cluster show whether a node is used: this command needs the right to list "
     "nodes, pods of all namespaces and CapacityPools. Ask an admin of the cluster for it, or to "
     "run the command"
 )
 
 
 async def _of_karpenter(cluster: Cluster, kind: Resource, as_type: type[T]) -> Sequence[T]:
-    """Read what Karpenter says; nothing where it is not there, or may not be read."""
+    """Read objects of Karpenter; none if it is not installed, or they may not be read."""
     try:
         return (await cluster.client.list_all(Selection(kind), as_type)).items
     except (NotFound, Forbidden):

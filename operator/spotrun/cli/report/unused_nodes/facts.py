@@ -1,7 +1,7 @@
-"""Nodes that hold no pod of anybody, since when, and why their autoscaler keeps them. Pure.
+"""Nodes that no workload uses, since when, and why their autoscaler keeps them. Pure.
 
 The API server does not say when the last pod left a node. Karpenter does, in its NodeClaim; of
-other nodes it is known when they were made, and when pods ended that are still listed.
+other nodes it is known when they were created, and when pods ended that are still listed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A pod of anybody, decoded as far as it says who holds a node."""
+    """A pod of any workload, decoded as far as it says whether a node is used."""
 
     metadata: PodMeta
     spec: PodSpec = PodSpec()
@@ -84,19 +84,19 @@ class NodePool(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Kept:
-    """The reason why an unused node is still there, and the command that lets it go."""
+    """The reason why an unused node is still there, and the command that lets it be removed."""
 
     why: str
-    command: str = ""  # "": there is none to give
+    command: str = ""  # "": there is none
 
 
 @dataclass(frozen=True)
 class Unused:
-    """A node that holds no pod of anybody."""
+    """A node that no workload uses."""
 
     name: str
     since: datetime
-    is_since_known: bool  # False: it may be empty for less long
+    is_since_known: bool  # False: it may be empty for a shorter time
     kept: Kept
 
 
@@ -109,7 +109,7 @@ def unused_nodes(
     now: datetime,
     at_least: timedelta,
 ) -> Iterator[Unused]:
-    """Yield the nodes that may have been unused for so long."""
+    """Yield the nodes that may have been unused for at least `at_least`."""
     held, left = set[str](), dict[str, datetime]()
     for pod in pods:
         where = pod.spec.node_name
@@ -134,13 +134,13 @@ def unused_nodes(
 
 
 def _counts(pod: Pod) -> bool:
-    """Whether somebody uses the pod's node by it."""
+    """Whether the pod counts as a use of its node."""
     owners = {owner.kind for owner in pod.metadata.owner_references}
     return pod.status.phase not in _OVER and owners.isdisjoint(_NOT_COUNTED)
 
 
 def _ends(pod: Pod) -> Iterator[datetime]:
-    """Yield when its containers ended, of a pod that is over."""
+    """Yield when the containers of a finished pod ended."""
     if pod.status.phase in _OVER:
         for container in pod.status.container_statuses:
             ended = container.state.terminated

@@ -1,4 +1,4 @@
-"""Nodes that nobody uses, by pool and one by one. Pure."""
+"""Nodes that no workload uses, by pool and one by one. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Costly:
 def screen(found: Sequence[Costly], nodes_of: dict[str, int], look: Look) -> list[str]:
     """Return the lines to print; `nodes_of` counts all nodes by pool."""
     if not found:
-        return [f"Each of the {sum(nodes_of.values())} nodes holds a pod of somebody, or is new."]
+        return [f"Each of the {sum(nodes_of.values())} nodes is used by a workload, or is new."]
     pools = sorted({one.pool for one in found})
     by_pool = [[one for one in found if one.pool == pool] for pool in pools]
     heads = (
@@ -57,7 +57,7 @@ def screen(found: Sequence[Costly], nodes_of: dict[str, int], look: Look) -> lis
         for one in found
     ]
     commands = dict.fromkeys(one.node.kept.command for one in found if one.node.kept.command)
-    asks = ["", "To have them removed by whoever made them:", *(f"    {one}" for one in commands)]
+    asks = ["", "To have them removed by their autoscaler:", *(f"    {one}" for one in commands)]
     return [*table(heads, sums, look), "", *table(columns, rows, look), *(asks if commands else [])]
 
 

@@ -1,13 +1,14 @@
-"""The allotment: which jobs of a namespace may start, grow and go on within its SpendLimits.
+"""The allotment: which jobs of a namespace may start, grow and continue within its SpendLimits.
 
-One pure function over all jobs, in an order that does not depend on when each was looked at. So
-jobs that start in the same second share one reservation, and a new leader comes to the same.
+It is one pure function over all jobs, in an order that does not depend on when the operator looked
+at each job. So jobs that start in the same second cannot reserve the same dollar, and a new leader
+gets the same result.
 
-Of each limit there is kept, for a job with workers, what its last checkpoint and its end cost, and
-ten minutes of its work. A job may start if the rest holds the same for its smallest world. Under
-`Suspend` the last ten minutes' worth is not kept: jobs are stopped one after the other, the
-cheapest to stop first, so that what is left goes to those whose interruption would waste most, and
-the last one is stopped when only the ends are still covered.
+For each job with workers, a limit reserves the cost of its last checkpoint, of its end, and of ten
+minutes of its work. A job may start if the rest is enough for the same of its smallest world. Under
+`Suspend` the ten minutes of the last job are not reserved: jobs are stopped one after the other,
+the cheapest to stop first, so that the remaining money goes to those whose interruption would waste
+most. The last job is stopped when the rest only just covers the ends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from spotrun.policies.budget.spend.facts import JobFacts, Limit, useful_usd
 
 @dataclass(frozen=True)
 class Refused:
-    """The limit that keeps a job from starting, and what would be needed of it."""
+    """The limit that keeps a job from starting, and how much of it the job would need."""
 
     limit: Limit
     left: Usd
@@ -38,18 +39,18 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Allotment:
-    """The share of each job; those in no list may go on as they are."""
+    """The share of each job; jobs in no list may continue as they are."""
 
     granted: frozenset[str] = frozenset()
     refused: Mapping[str, Refused] = field(default_factory=dict)
     stopped: Mapping[str, Stopped] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)  # no more workers than so many
+    sizes: Mapping[str, int] = field(default_factory=dict)  # the most workers of each job
     reserved: Mapping[str, Usd] = field(default_factory=dict)  # by limit
     seconds_left: float = float("inf")  # until a limit stops the next job, at the earliest
 
 
 class _Room:
-    """The rest of one limit while jobs are gone through."""
+    """The rest of one limit while the jobs are processed one by one."""
 
     def __init__(self, limit: Limit, spent: Usd, jobs: Iterable[JobFacts]) -> None:
         self.limit = limit
@@ -65,7 +66,7 @@ class _Room:
 
 
 def allot(limits: Iterable[Limit], spent: Mapping[str, Usd], jobs: Iterable[JobFacts]) -> Allotment:
-    """Share out what is left; `spent` is by limit, and counts nothing that is kept here."""
+    """Distribute the rest of the limits; `spent` is by limit, and does not include reserves."""
     ordered = sorted(jobs, key=lambda job: job.order)
     rooms = [
         _Room(limit, spent[limit.name], ordered)
@@ -90,7 +91,7 @@ def allot(limits: Iterable[Limit], spent: Mapping[str, Usd], jobs: Iterable[JobF
 
 
 def _keep_running(room: _Room, stopped: dict[str, Stopped]) -> float:
-    """Keep what running jobs need; stop some where that is too much; return how long it lasts."""
+    """Reserve money for running jobs; stop some if it is too little; return how long it lasts."""
     there = [job for job in room.jobs if job.workers]
     for job in there:
         room.take(job.end_usd(job.present_rate))
@@ -112,9 +113,9 @@ def _keep_running(room: _Room, stopped: dict[str, Stopped]) -> float:
 
 
 def _worth_keeping(running: list[JobFacts], left: Usd) -> list[JobFacts]:
-    """Return those that go on: the dearest to stop first, each with ten minutes of work.
+    """Return the jobs that continue: the most expensive to stop first, each with ten minutes.
 
-    The first alone goes on as long as anything is left beyond the ends of all.
+    The first alone continues as long as anything is left beyond the cost of all ends.
     """
     if left <= NO_USD:
         return []
@@ -132,7 +133,7 @@ def _dearest_first(job: JobFacts) -> tuple[object, ...]:
 
 
 def _start(rooms: list[_Room], jobs: Iterable[JobFacts]) -> dict[str, Refused]:
-    """Reserve the smallest useful piece of each job that asks, and return those refused."""
+    """Reserve the smallest useful piece of each job that asks, and return the refused jobs."""
     refused: dict[str, Refused] = {}
     for job in jobs:
         if not job.asks:
@@ -187,7 +188,7 @@ def _grow(
 
 
 def spent_in_period(limit: Limit, jobs: Iterable[JobFacts], now: datetime) -> Usd:
-    """Return what was spent in the present period, by deleted jobs and by those that are there."""
+    """Return what was spent in the present period, by deleted jobs and by existing ones."""
     period, state = limit.period(now), limit.state
     is_same = state.period_start == period.start
     closing = frozenset(state.closing)

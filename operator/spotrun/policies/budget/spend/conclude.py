@@ -1,4 +1,4 @@
-"""The next state of a SpendLimit: what is spent, kept and expected, and who waits for it."""
+"""The next state of a SpendLimit: what is spent, reserved and expected, and which jobs wait."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -30,9 +30,9 @@ class Names:
 
 
 def closed(limit: Limit, jobs: Iterable[JobFacts], now: datetime) -> Limit:
-    """Take deleted jobs into the sum that stays, each once: their UIDs are stored with it.
+    """Add deleted jobs to the stored sum, each once: their UIDs are stored with it.
 
-    A job's finalizer may go once that is stored; its UID goes when the job is gone.
+    Once that is stored, a job's finalizer may be removed; its UID is removed when the job is gone.
     """
     period, state = limit.period(now), limit.state
     deleted = state.deleted_usd if state.period_start == period.start else NO_USD
@@ -65,7 +65,7 @@ def conclude(
     names: Names,
     now: datetime,
 ) -> SpendState:
-    """Return what the limit's status says next."""
+    """Return the next status of the limit."""
     its = [job for job in jobs if limit.covers(job)]
     state = replace(
         limit.state,
@@ -85,7 +85,7 @@ def conclude(
 
 
 def _forecast(limit: Limit, jobs: Iterable[JobFacts], spent: Usd, now: datetime) -> Usd | None:
-    """Add what the jobs that run will spend until the period ends, or they do."""
+    """Add what running jobs will spend until they end, or until the period ends."""
     period, more = limit.period(now), NO_USD
     for job in jobs:
         if not job.rate:
@@ -139,7 +139,7 @@ def _said(limit: Limit, state: SpendState, now: datetime) -> SpendState:
 
 def _held_words(state: SpendState) -> str:
     if not state.held and not state.suspended:
-        return "no job waits for it"
+        return "no job waits for this limit"
     return f"{state.held} jobs may not start and {state.suspended} were stopped: raise limitUsd" + (
         " or wait for the next period" if state.period_end is not None else ""
     )

@@ -1,4 +1,4 @@
-"""The decision for a namespace: what its SpendLimits say to each job, and say of themselves."""
+"""The decision for a namespace: the verdict of its SpendLimits on each job, and their states."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from spotrun.policies.budget.spend.facts import JobFacts, Limit, SpendState
 from spotrun.state.snapshot import SpendVerdict
 
 _LOOK_SECONDS = 30.0
-"""Prices change between looks; what is kept of a limit covers a minute of that."""
+"""Prices change between passes; the reserve in a limit covers a minute of that."""
 _LEAST_SECONDS = 1.0
 
 
@@ -22,7 +22,7 @@ class SpendDecision:
 
     verdicts: Mapping[str, SpendVerdict] = field(default_factory=dict)  # by a job's UID
     states: Mapping[str, SpendState] = field(default_factory=dict)  # by limit
-    protect: tuple[JobFacts, ...] = ()  # they get our finalizer before they start
+    protect: tuple[JobFacts, ...] = ()  # they get the operator's finalizer before they start
     release: tuple[JobFacts, ...] = ()  # their spending is stored, or no limit covers them
     wake_after_seconds: float = float("inf")
 
@@ -33,7 +33,7 @@ def decide(
     now: datetime,
     before: Mapping[str, SpendVerdict] | None = None,
 ) -> SpendDecision:
-    """Conclude all of it from all limits and all jobs of a namespace."""
+    """Return the decision from all limits and all jobs of a namespace."""
     jobs = sorted(jobs, key=lambda job: job.order)
     stored = sorted(limits, key=lambda limit: limit.name)
     present = [closed(limit, jobs, now) for limit in stored]
@@ -76,12 +76,12 @@ def _verdict(
     now: datetime,
     before: Mapping[str, SpendVerdict],
 ) -> SpendVerdict | None:
-    """Return what limits say to a job; None if none covers it."""
+    """Return the verdict of the limits on a job; None if none covers it."""
     if job.is_over or not any(limit.covers(job) for limit in limits):
         return None
     said = before.get(job.uid)
     if job.is_held and job.workers and said is not None and said.holds:
-        return said  # it is on its way out
+        return said  # its workers are about to leave
     if job.name in found.stopped:
         verdict = words.stop(job, found.stopped[job.name], now)
     elif job.name in found.refused:
@@ -97,7 +97,7 @@ def _verdict(
 
 
 def _names(limit: Limit, jobs: Iterable[JobFacts], found: Allotment) -> Names:
-    """Return who is held by this limit, and who was stopped by it."""
+    """Return the jobs that this limit holds, and those that it has stopped."""
     refused = [name for name, why in found.refused.items() if why.limit.name == limit.name]
     stopped = [name for name, why in found.stopped.items() if why.limit.name == limit.name]
     leaving = [job.name for job in jobs if job.is_held and job.workers and limit.covers(job)]
@@ -109,14 +109,14 @@ def _names(limit: Limit, jobs: Iterable[JobFacts], found: Allotment) -> Names:
 
 
 def _is_to_be_protected(limits: Iterable[Limit], job: JobFacts) -> bool:
-    """Whether what the job spends would be lost if it were deleted now."""
+    """Whether the job's spending would not be counted if it were deleted now."""
     costs = job.asks or bool(job.workers) or bool(job.usd)
     is_covered = any(limit.covers(job) for limit in limits)
     return costs and is_covered and FINALIZER_SPEND not in job.finalizers
 
 
 def _is_to_be_released(limits: Iterable[Limit], job: JobFacts) -> bool:
-    """Whether the job's finalizer has done its work, by what is stored."""
+    """Whether the job's finalizer may be removed, because its spending is stored."""
     if FINALIZER_SPEND not in job.finalizers:
         return False
     its = [limit for limit in limits if limit.covers(job)]

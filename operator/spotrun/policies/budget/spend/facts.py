@@ -1,4 +1,4 @@
-"""The facts about limits and jobs on which the decision for a namespace rests."""
+"""The facts about limits and jobs on which the decision for a namespace is based."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from spotrun.state.stored.statements import Condition
 from spotrun.state.view import FINISHED
 
 USEFUL_SECONDS = 600
-"""A start takes minutes: a job that could not train for ten would spend its money on starting."""
+"""A start takes minutes: a job that cannot train for ten minutes would only pay for its start."""
 
 
 class SpendCondition(Choice):
@@ -67,7 +67,7 @@ class SpendState:
 
 @dataclass(frozen=True)
 class Limit:
-    """A SpendLimit, and what is stored about it."""
+    """A SpendLimit, and its stored state."""
 
     name: str
     spec: SpendLimitSpec
@@ -77,7 +77,7 @@ class Limit:
 
     @property
     def is_binding(self) -> bool:
-        """Whether it keeps jobs from starting."""
+        """Whether the limit keeps jobs from starting."""
         return self.spec.on_exceeded is not OnLimit.WARN
 
     @property
@@ -86,11 +86,11 @@ class Limit:
         return Usd.of(self.spec.limit_usd)
 
     def covers(self, job: "JobFacts") -> bool:
-        """Whether the job counts."""
+        """Whether the limit counts the job."""
         return self.covers_labels(job.labels)
 
     def covers_labels(self, labels: Mapping[str, str]) -> bool:
-        """Whether a job with these labels counts."""
+        """Whether the limit counts a job with these labels."""
         selector = self.spec.selector
         wanted = selector.match_labels if selector is not None else {}
         return all(labels.get(key) == value for key, value in wanted.items())
@@ -102,7 +102,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class JobFacts:
-    """A job as far as limits are concerned with it; `usd` and `rate` are of now."""
+    """The facts about a job that limits need; `usd` and `rate` are present values."""
 
     name: str
     uid: str
@@ -117,27 +117,27 @@ class JobFacts:
     forecast_usd: Usd | None = None
     interruption_usd: Usd = NO_USD
     workers: int = 0  # that are not settled: they cost something, or will
-    worker_rate: UsdPerHour | None = None  # of one that is to come, where it is cheapest
-    is_stopping: bool = False  # something holds it back, and workers are left
-    is_held: bool = False  # by a SpendLimit, as its status says
-    asks: bool = False  # it would start if it may
-    is_granted: bool = False  # it may, and its workers are on their way
+    worker_rate: UsdPerHour | None = None  # of a new worker, on the cheapest capacity
+    is_stopping: bool = False  # it is suspended, over or deleted, and workers may be left
+    is_held: bool = False  # by a SpendLimit, according to its status
+    asks: bool = False  # it would start if a SpendLimit allowed it
+    is_granted: bool = False  # it is allowed to start, and its workers will come
     is_deleting: bool = False
     is_over: bool = False
 
     @property
     def least(self) -> int:
-        """The fewest workers that train."""
+        """The fewest workers that can train."""
         return smallest(self.spec.workers)
 
     @property
     def wanted(self) -> int:
-        """The workers that are asked for."""
+        """The number of workers that the job asks for."""
         return wanted(self.spec.workers)
 
     @property
     def present_rate(self) -> UsdPerHour:
-        """The rate of its workers, those included that have no node yet."""
+        """The rate of the job's workers, including those that have no node yet."""
         if not self.workers:
             return NO_RATE
         return max(self.rate, (self.worker_rate or NO_RATE) * self.workers)
@@ -154,8 +154,8 @@ class JobFacts:
     def spent_in(self, period: Period) -> Usd:
         """Return what the job has spent in a period.
 
-        Of a job that is older than the period, and of which it is not known what it had spent
-        before, nothing counts until that is noted: it does not run, or is about to be looked at.
+        A job that is older than the period counts nothing until its earlier spending is recorded:
+        such a job does not run, or the operator is about to look at it.
         """
         if period.start is None or self.created_at >= period.start:
             return self.usd
@@ -181,7 +181,7 @@ def unsettled(status: JobState) -> int:
 
 
 def spent_by(cost: Cost, now: datetime) -> Usd:
-    """Return what a job has spent by now: its status is as old as a minute."""
+    """Return what a job has spent by now: its status may be a minute old."""
     storage = cost.storage.usd if cost.storage is not None else None
     spent = (cost.usd or NO_USD) + (storage or NO_USD)
     if not cost.usd_per_hour or cost.as_of is None:
@@ -202,7 +202,7 @@ def facts_of(
     labels: Mapping[str, str] | None = None,
     finalizers: tuple[str, ...] = (),
 ) -> JobFacts:
-    """Return the facts that a job's spec and status give."""
+    """Return the facts from a job's spec and status."""
     cost, by = status.cost, status.suspended_by or ()
     is_over = status.phase in FINISHED
     workers = unsettled(status)

@@ -1,4 +1,4 @@
-"""The part of a job in SpendLimits: it notes its sums when a period begins, and why it waits."""
+"""The part of a job in SpendLimits: it records its sums when a period begins, and why it waits."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -24,19 +24,19 @@ def spend_size_limit(view: View) -> SizeLimit | None:
     verdict = view.job.spend
     if verdict is None or verdict.workers is None or verdict.workers >= view.limited_size:
         return None
-    why = f"the SpendLimits of the namespace hold {verdict.workers} workers"
+    why = f"the SpendLimits of the namespace have room for {verdict.workers} workers"
     return SizeLimit(Reason.SPEND_LIMITED, workers=verdict.workers, why=why)
 
 
 def must_ask(job: JobSnapshot, status: JobState) -> bool:
-    """Whether a decision gives a job its first workers before money is reserved for them."""
+    """Whether a decision creates a job's first workers before money is reserved for them."""
     if job.spend is None or job.spend.is_granted or unsettled(job.status):
         return False
     return unsettled(status) > 0
 
 
 def note_periods(view: View, status: JobState) -> JobState:
-    """Note what was spent before the present month and week, once in each."""
+    """Record what was spent before the present month and week, once in each."""
     if view.job.spend is None or (status.phase in FINISHED and not status.cost.usd_per_hour):
         return status
     known = status.accumulators.spend_before or SpendBefore()
@@ -57,8 +57,9 @@ def note_periods(view: View, status: JobState) -> JobState:
 def _before(view: View, status: JobState, start: datetime, *, is_followed: bool) -> Usd:
     """Return what was spent before a period.
 
-    At its beginning nobody may have looked: between two looks the rate is taken to be even. Of a
-    job that no SpendLimit has covered before, all that it spent before this look counts as earlier.
+    The operator may not have looked at the begin of the period: between two passes the rate is
+    assumed to be even. If no SpendLimit covered the job before, all that it spent before this pass
+    counts as earlier.
     """
     if view.job.created_at >= start:
         return NO_USD
@@ -74,7 +75,7 @@ def _before(view: View, status: JobState, start: datetime, *, is_followed: bool)
 
 
 def record_verdict(view: View, status: JobState) -> JobState:
-    """Keep with the decisions why a SpendLimit holds or stops the job, and that it may go on."""
+    """Record in the decisions why a SpendLimit holds or stops the job, or that it may continue."""
     verdict, is_held = view.job.spend, _is_held(status)
     if verdict is None or _is_held(view.job.status) == is_held:
         return status

@@ -8,14 +8,14 @@ from spotrun.api.spec.spend_limit import SpendPeriod
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A stretch of time in which spending is added up; one without a start is all the time."""
+    """A time in which spending is added up; without a start and an end it is all time."""
 
     start: datetime | None = None
     end: datetime | None = None
 
 
 def period_of(kind: SpendPeriod, now: datetime) -> Period:
-    """Return the present period of a kind."""
+    """Return the period of this kind that contains `now`."""
     if kind is SpendPeriod.TOTAL:
         return Period()
     day = datetime.combine(now.astimezone(UTC).date(), time(), UTC)

@@ -1,4 +1,4 @@
-"""The plain words for a job that a SpendLimit holds: what happened, why, and what to do."""
+"""The messages for a job that a SpendLimit holds: what happened, why, and what to do."""
 
 from datetime import datetime
 
@@ -23,8 +23,8 @@ def refusal(job: JobFacts, why: Refused, now: datetime) -> SpendVerdict:
     name = f"SpendLimit {limit.name}"
     if why.need is None:
         words = (
-            f"{name}: no price is known for a worker of this job, so nothing can be kept for it "
-            f"within {limit.usd}: set spec.usdPerHour of a CapacityPool that it may use, or add "
+            f"{name}: no price is known for a worker of this job, so no part of {limit.usd} can be "
+            "reserved for it: set spec.usdPerHour of a CapacityPool that it may use, or add "
             "the instance type to the price table"
         )
         return SpendVerdict(words, _code(limit, "price", now), numbers=_numbers(limit))
@@ -44,8 +44,8 @@ def stop(job: JobFacts, why: Stopped, now: datetime) -> SpendVerdict:
     words = (
         f"SpendLimit {limit.name}: {why.left} of {limit.usd} were left"
         f"{_WITHIN[limit.spec.period]} at {Time.of(now)}, and this job was the cheapest to stop "
-        f"(an interruption cost {job.interruption_usd}); a checkpoint is asked for first: "
-        f"raise limitUsd{_or_wait(limit, now)}"
+        f"(an interruption cost {job.interruption_usd}); the operator asks for a checkpoint first. "
+        f"To continue, raise limitUsd{_or_wait(limit, now)}"
     )
     numbers = {
         **_numbers(limit),
@@ -57,11 +57,11 @@ def stop(job: JobFacts, why: Stopped, now: datetime) -> SpendVerdict:
 
 def _or_wait(limit: Limit, now: datetime) -> str:
     end = limit.period(now).end
-    return f", wait until {Time.of(end)}" if end is not None else ""
+    return f", or wait until {Time.of(end)}" if end is not None else ""
 
 
 def _code(limit: Limit, what: str, now: datetime) -> str:
-    """Return what a verdict rests on: while that is the same, its words stay as they are."""
+    """Return a code for the causes of a verdict: while it is the same, the message stays."""
     return f"{limit.name}/{what}/{limit.usd.amount}/{limit.period(now).start}"
 
 

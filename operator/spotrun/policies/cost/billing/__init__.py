@@ -1,1 +1,1 @@
-"""Bills: what the jobs of a namespace have cost in a month, kept beyond the jobs themselves."""
+"""Bills: the cost of a namespace's jobs in a month, kept after the jobs are deleted."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 def apportion(total: int, weights: Sequence[int | Decimal | Fraction]) -> list[int]:
     """Divide a whole number in proportion to weights, by the largest remainder.
 
-    Without any weight the first part gets all. Equal remainders go to the earlier part, so the same
-    question has the same answer at every look.
+    If all weights are zero, the first part gets all. Of equal remainders the earlier part comes
+    first, so the result is the same in every pass.
     """
     exact = [max(Fraction(weight), Fraction(0)) for weight in weights]
     sum_of_weights = sum(exact)

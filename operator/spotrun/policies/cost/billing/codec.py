@@ -1,4 +1,4 @@
-"""Bills as the text in a ConfigMap, and back; a text that grows too long lists fewer jobs."""
+"""Conversion of bills to the text of a ConfigMap and back; a text too long lists fewer jobs."""
 
 import json
 from collections.abc import Collection
@@ -22,14 +22,14 @@ from spotrun.policies.cost.billing.months import Month
 from spotrun.policies.cost.billing.parts import Part
 
 DATA_KEY = "bill.json"
-"""The key in the ConfigMap under which the text is."""
+"""The key of the text in the ConfigMap."""
 MOST_BYTES = 200_000
-"""etcd takes 1.5 MB, and a bill is written whole every few minutes."""
+"""etcd accepts 1.5 MB, and a whole bill is written every few minutes."""
 _AFTER_FOLDING = 0.8
-"""A bill that was too long becomes shorter than it has to be, and has room for the next jobs."""
+"""A bill that was too long is made shorter than needed, so that it has room for the next jobs."""
 _MOST_OTHERS = 400
 _MOST_DIGESTS = 4_000
-"""Digests of so many jobs take 60 kB."""
+"""The digests of this many jobs take 60 kB."""
 _VERSION = 1
 
 
@@ -51,17 +51,17 @@ def write(bill: MonthBill) -> str:
         ],
     }
     jobs = sorted(bill.jobs.values(), key=lambda line: (line.as_of, line.uid))
-    # A line of text for each job: that can be read in `kubectl get -o yaml`, and compared.
+    # One line of text for each job: easy to read in `kubectl get -o yaml`, and to compare.
     listed = ",\n".join(_compact(_job(line)) for line in jobs)
     return f'{_compact(head)[:-1]},"jobs":[\n{listed}\n]}}\n'
 
 
 def read(text: str) -> MonthBill:
-    """Read a bill; raises ValueError for a text that is none."""
+    """Read a bill; raises ValueError if the text is not a bill."""
     try:
         data = json.loads(text)
         if data["version"] != _VERSION:
-            raise ValueError(f"its version is {data['version']}, and {_VERSION} is understood")
+            raise ValueError(f"its version is {data['version']}, and only {_VERSION} is known")
         lines = [_line(data["month"], one) for one in data["jobs"]]
         others = {
             OtherLine(tuple(sorted(labels.items())), Part(category, capacity, pool)): int(units)
@@ -81,7 +81,7 @@ def read(text: str) -> MonthBill:
 def fitted(bill: MonthBill, live: Collection[str], most_bytes: int = MOST_BYTES) -> MonthBill:
     """Return the bill with fewer jobs listed if its text is too long; its sum stays.
 
-    Jobs that may cost more are always listed. `live` are the jobs whose objects are there.
+    Jobs whose cost may still grow are always listed. `live` are the jobs whose objects exist.
     """
     present = {digest_of(uid) for uid in live}
     size = len(write(bill))

@@ -1,4 +1,4 @@
-"""The facts that a bill takes from a job: its cost as its status has it."""
+"""The facts about a job that a bill needs: its cost according to its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from spotrun.state.view import FINISHED
 
 @dataclass(frozen=True)
 class BilledJob:
-    """A job as it was seen last, as far as its bill needs it."""
+    """The last known state of a job, as far as its bill needs it."""
 
     uid: str
     name: str
@@ -28,7 +28,7 @@ class BilledJob:
 
     @property
     def facts(self) -> JobFacts:
-        """The same as its bill has it."""
+        """The same facts in the form that the lines of a bill use."""
         return JobFacts(
             uid=self.uid,
             name=self.name,
@@ -53,10 +53,10 @@ def billed(
     capacity_of: Mapping[str, str],
     of_namespace: Mapping[str, str] | None = None,
 ) -> BilledJob:
-    """Return what a bill needs of a job; `capacity_of` is what was known of its pools before.
+    """Return what a bill needs of a job; `capacity_of` has the pools that were known before.
 
-    Labels of the namespace come before those of the job: people who may write jobs choose the
-    latter, and could charge another team.
+    Labels of the namespace override those of the job: people who may write jobs choose the job's
+    labels, and could charge another team.
     """
     nodes = [worker.node for worker in job.workers if worker.node is not None]
     is_over = status.phase in FINISHED and not status.cost.usd_per_hour

@@ -1,8 +1,8 @@
-"""The lines of bills: what a job has cost by when, and what its next line has to be.
+"""The lines of bills: what a job has cost by which time, and its next line.
 
-A line has amounts since the job began: by the begin of the month, and by now. What the month is
-charged is the difference. So a line that is written twice says the same, and a month that follows
-begins where the one before it ended.
+A line has two sums since the job began: by the beginning of the month, and by now. The month is
+charged the difference. So a line that is written twice says the same, and the next month begins
+where the one before it ended.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ class Standing(StrEnum):
     """The ways in which a line may still change."""
 
     OPEN = "open"  # the job may cost more
-    CARRIED = "carried"  # the month is over, and the next month's bill goes on
+    CARRIED = "carried"  # the month is over, and the next month's bill continues
     ENDED = "ended"  # the job is over, and its object is still there
     GONE = "gone"  # the job was deleted
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """The cost of a job since it began, as its status says, or said at last."""
+    """The cost of a job since it began, as its status says, or said last."""
 
     uid: str
     name: str
@@ -56,7 +56,7 @@ class JobLine:
     uid: str
     name: str
     as_of: datetime
-    opening: Amounts  # by the begin of the month, since the job began
+    opening: Amounts  # by the beginning of the month, since the job began
     total: Amounts  # by `as_of`, since the job began
     usd_per_hour: UsdPerHour = NO_RATE
     standing: Standing = Standing.OPEN
@@ -71,8 +71,8 @@ class JobLine:
 def next_lines(known: JobLine | None, facts: JobFacts) -> tuple[JobLine, ...]:
     """Return the lines that change, one for each month, earliest first.
 
-    `known` is the job's line in the latest month that has one. What was spent since then is divided
-    over the months by time, by the largest remainder.
+    `known` is the job's line in the latest month that has one. The money spent since then is
+    divided over the months in proportion to time, by the largest remainder.
     """
     if known is not None and (known.standing is Standing.GONE or _says(known, facts)):
         return ()
@@ -91,7 +91,7 @@ def next_lines(known: JobLine | None, facts: JobFacts) -> tuple[JobLine, ...]:
             as_of=end_of(month),
             opening=opening,
             total=closing,
-            # Should the next month's line not be written, the job went on at this rate.
+            # If the next month's line is not written, this is the rate at which the job continued.
             usd_per_hour=facts.usd_per_hour or (known.usd_per_hour if known else NO_RATE),
             standing=Standing.CARRIED,
             labels=facts.labels,
@@ -106,9 +106,9 @@ def next_lines(known: JobLine | None, facts: JobFacts) -> tuple[JobLine, ...]:
 
 
 def facts_of_vanished(line: JobLine, deleted_at: datetime | None) -> JobFacts:
-    """Return what a job has cost that was deleted while no operator ran, as far as its bill knows.
+    """Return the cost of a job that was deleted while no operator ran, as far as its bill knows.
 
-    It is charged at its last rate until it was deleted; where that is not known, nothing is added.
+    It is charged at its last rate until its deletion; if that time is not known, nothing is added.
     """
     end = max(line.as_of, deleted_at or line.as_of)
     seconds = seconds_between(line.as_of, end)
@@ -128,7 +128,7 @@ def facts_of_vanished(line: JobLine, deleted_at: datetime | None) -> JobFacts:
 
 
 def _openings(before: Amounts, spent: Amounts, times: list[int]) -> list[Amounts]:
-    """Return the amounts by the begin of each of these times, and by the end of the last."""
+    """Return the amounts by the beginning of each of these times, and by the end of the last."""
     shares = {part: apportion(units, times) for part, units in spent.items()}
     found = [before]
     for index in range(len(times)):
@@ -138,7 +138,7 @@ def _openings(before: Amounts, spent: Amounts, times: list[int]) -> list[Amounts
 
 
 def _says(line: JobLine, facts: JobFacts) -> bool:
-    """Whether a line has all this; that a job has been deleted after its end is nothing new."""
+    """Whether a line contains all these facts; a deletion after the job's end changes nothing."""
     over = (Standing.ENDED, Standing.GONE)
     is_same = line.standing is facts.standing or (line.standing in over and facts.standing in over)
     same_rate = line.usd_per_hour == facts.usd_per_hour
@@ -146,10 +146,10 @@ def _says(line: JobLine, facts: JobFacts) -> bool:
 
 
 def _spending_time(known: JobLine | None, facts: JobFacts, units: int) -> tuple[datetime, datetime]:
-    """Return from when to when the amount was spent.
+    """Return the start and the end of the time in which the amount was spent.
 
-    Of a job that cost nothing when it was seen last (it had not begun, or was suspended) the begin
-    is not known: it is as long ago as the amount takes at the present rate.
+    If the job cost nothing when it was seen last (it had not begun, or was suspended), the start is
+    not known: it is computed back from the end, by the amount and the present rate.
     """
     earliest = known.as_of if known is not None else facts.created_at
     end = max(facts.as_of, earliest)

@@ -1,4 +1,4 @@
-"""A namespace's bill of a month, kept within a size, and what many bills know of a job together."""
+"""A namespace's bill of a month, kept within a size, and what many bills together say of a job."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,11 +9,11 @@ from spotrun.policies.cost.billing.months import Month
 from spotrun.policies.cost.billing.parts import Part
 
 _DIGEST_CHARS = 12
-"""48 bits of a random UID: of a thousand jobs two are the same once in 500 million bills."""
+"""48 bits of a random UID: among a thousand jobs, two are equal once in 500 million bills."""
 
 
 class OtherLine(NamedTuple):
-    """The key by which amounts of jobs that are listed no more are added up."""
+    """The key by which amounts of jobs that are no longer listed are added up."""
 
     labels: tuple[tuple[str, str], ...]
     part: Part
@@ -27,7 +27,7 @@ class MonthBill:
     month: Month
     jobs: Mapping[str, JobLine] = field(default_factory=dict)  # by UID
     others: Mapping[OtherLine, int] = field(default_factory=dict)  # in units
-    folded: frozenset[str] = frozenset()  # digests of jobs in `others` whose objects are there
+    folded: frozenset[str] = frozenset()  # digests of jobs in `others` whose objects exist
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Known:
     folded: frozenset[str] = frozenset()
 
     def after(self, bill: MonthBill) -> "Known":
-        """Return what is known with this bill also, which may replace what it said before."""
+        """Return the knowledge with this bill added; it may replace an earlier version of it."""
         lines = dict(self.lines)
         for uid, line in bill.jobs.items():
             if uid not in lines or lines[uid].month <= line.month:
@@ -48,36 +48,36 @@ class Known:
         return Known(lines, self.folded | bill.folded)
 
     def only(self, live: Collection[str], since: Month) -> "Known":
-        """Return what is known of these jobs, and of all that are on bills since a month."""
+        """Return the knowledge about these jobs, and about all jobs on bills since a month."""
         kept = {uid: line for uid, line in self.lines.items() if uid in live or line.month >= since}
         return Known(kept, self.folded)
 
 
 def digest_of(uid: str) -> str:
-    """Return the short form of a job's UID, by which a bill remembers one that it lists no more."""
+    """Return a short form of a job's UID: a bill keeps it for a job that is no longer listed."""
     return uid.replace("-", "")[:_DIGEST_CHARS]
 
 
 def changes(known: Known, facts: Iterable[JobFacts]) -> dict[Month, list[JobLine]]:
-    """Return the lines to write, by month, in the order in which the months have to be written."""
+    """Return the lines to write, by month, in the order in which the months must be written."""
     found: dict[Month, list[JobLine]] = {}
     for one in facts:
         if digest_of(one.uid) in known.folded:
-            continue  # it was over, and all that it had cost is in a sum
+            continue  # the job was over, and its whole cost is in a sum
         for line in next_lines(known.lines.get(one.uid), one):
             found.setdefault(line.month, []).append(line)
     return dict(sorted(found.items()))
 
 
 def with_lines(bill: MonthBill, lines: Iterable[JobLine]) -> MonthBill:
-    """Return the bill with these lines in the place of those of the same jobs."""
+    """Return the bill with these lines, which replace older ones of the same jobs."""
     return replace(bill, jobs={**bill.jobs, **{line.uid: line for line in lines}})
 
 
 def fold(bill: MonthBill, uids: Iterable[str], live: Collection[str]) -> MonthBill:
     """Add the lines of these jobs to the others.
 
-    `live` are the jobs whose objects are there: they are remembered, so that none is charged again.
+    `live` are the jobs whose objects exist: they are remembered, so that none is charged again.
     """
     jobs, others, folded = dict(bill.jobs), dict(bill.others), set(bill.folded)
     for uid in uids:
@@ -91,14 +91,14 @@ def fold(bill: MonthBill, uids: Iterable[str], live: Collection[str]) -> MonthBi
 
 
 def foldable(bill: MonthBill) -> list[str]:
-    """Return the jobs whose lines change no more, those first that ended first."""
+    """Return the jobs whose lines no longer change, in the order in which they ended."""
     over = (Standing.ENDED, Standing.GONE)
     lines = (line for line in bill.jobs.values() if line.standing in over)
     return [line.uid for line in sorted(lines, key=lambda line: (line.as_of, line.uid))]
 
 
 def merged_others(bill: MonthBill, most: int) -> MonthBill:
-    """Return the bill with at most so many sums of others; the smallest ones lose their labels."""
+    """Return the bill with at most `most` sums of others; the smallest ones lose their labels."""
     if len(bill.others) <= most:
         return bill
     ordered = sorted(bill.others.items(), key=lambda item: (-abs(item[1]), item[0]))

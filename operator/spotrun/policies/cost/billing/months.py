@@ -1,11 +1,11 @@
-"""Months in UTC, as bills are made for them."""
+"""Months in UTC, for which bills are made."""
 
 from datetime import UTC, datetime, timedelta
 
 _MICROSECOND = timedelta(microseconds=1)
 
 Month = str
-"""A month as bills are named after it, such as 2026-11."""
+"""A month as it is written in the names of bills, such as 2026-11."""
 
 
 def month_of(moment: datetime) -> Month:
@@ -15,7 +15,7 @@ def month_of(moment: datetime) -> Month:
 
 
 def begin_of(month: Month) -> datetime:
-    """Return the first moment of a month; raises ValueError for text that names none."""
+    """Return the first moment of a month; raises ValueError if the text is not a month."""
     return datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
 
 
@@ -26,9 +26,9 @@ def end_of(month: Month) -> datetime:
 
 
 def months_between(start: datetime, end: datetime) -> list[tuple[Month, int]]:
-    """Return the months that a time touches, each with the microseconds of it that are in it.
+    """Return the months between two moments, each with the microseconds that lie in it.
 
-    A time that is no longer than nothing is in the month of its start.
+    If the end is not after the start, this is the month of the start.
     """
     found: list[tuple[Month, int]] = []
     at = start

@@ -1,7 +1,7 @@
-"""The cost of a job as the parts that a bill has: by category, capacity type and pool.
+"""The cost of a job, divided into the parts of a bill: by category, capacity type and pool.
 
-Amounts are whole units of a hundredth of a cent, which is what a job's status shows. So parts that
-are divided by the largest remainder add up to what the status says, to the last digit.
+Amounts are whole units of a hundredth of a cent, the precision of a job's status. So parts that are
+divided by the largest remainder add up to the sum in the status, to the last digit.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Category(StrEnum):
 
     COMPUTE = "compute"  # the workers' shares of their nodes, without lost work
     LOST_WORK = "lostWork"  # the part of these shares for steps done twice and for stalls
-    IDLE = "idle"  # parts of nodes that the job held and did not ask for
+    IDLE = "idle"  # unused parts of nodes that only this job used
     STORAGE = "storage"  # checkpoints in object stores
     TRANSFER = "transfer"  # traffic of gradients between zones, estimated
 
@@ -34,11 +34,11 @@ class Part(NamedTuple):
 
     category: str
     capacity: str = ""  # Spot, OnDemand or Reserved; "": it does not apply
-    pool: str = ""  # as the job's status names it; "": none
+    pool: str = ""  # as named in the job's status; "": none
 
 
 Amounts = Mapping[Part, int]
-"""Units by part; a part that is not there has cost nothing."""
+"""Units by part; a missing part has cost nothing."""
 
 NOTHING: Final[Amounts] = {}
 
@@ -56,8 +56,8 @@ def usd_of(units: int) -> Decimal:
 def parts_of(cost: Cost, capacity_of: Mapping[str, str]) -> dict[Part, int]:
     """Return what a job has cost since its beginning, by parts.
 
-    `capacity_of` has the capacity types of pools that are known; what was spent on spot beyond
-    those is taken to have been spent in the pools that are not.
+    `capacity_of` has the capacity types of known pools; the spot cost beyond these pools is
+    assumed to belong to pools of unknown type.
     """
     parts = dict[Part, int]()
     for pool, capacity, units, lost in _by_pool(cost, capacity_of):
@@ -70,13 +70,13 @@ def parts_of(cost: Cost, capacity_of: Mapping[str, str]) -> dict[Part, int]:
 
 
 def difference(one: Amounts, other: Amounts) -> dict[Part, int]:
-    """Return what one has beyond the other; parts without a difference are left out."""
+    """Return `one` minus `other`, part by part; parts without a difference are left out."""
     every = {part: one.get(part, 0) - other.get(part, 0) for part in (*one, *other)}
     return {part: units for part, units in every.items() if units}
 
 
 def together(one: Amounts, other: Amounts) -> dict[Part, int]:
-    """Return the sums of both, part by part; parts that come to nothing are left out."""
+    """Return the sums of both, part by part; parts whose sum is zero are left out."""
     every = {part: one.get(part, 0) + other.get(part, 0) for part in (*one, *other)}
     return {part: units for part, units in every.items() if units}
 
@@ -87,7 +87,7 @@ def _put(parts: dict[Part, int], part: Part, units: int) -> None:
 
 
 def _by_pool(cost: Cost, capacity_of: Mapping[str, str]) -> list[tuple[str, str, int, int]]:
-    """Return (pool, capacity, units, units of it that were lost), whose sums are the job's."""
+    """Return (pool, capacity, units, lost units of these); the sums are those of the job."""
     pools = {one.pool: one.usd.exact for one in cost.by_pool} or {"": Fraction(1)}
     units = apportion(units_of(cost.usd), list(pools.values()))
     spent = dict(zip(pools, units, strict=True))

@@ -1,8 +1,8 @@
-"""Keeping the charges short: older prices are added up, and workers share what they can share.
+"""Compaction of charges: older prices are added up, and workers share lists of prices.
 
 A price may change every few minutes, at another moment for every node, and a job may have thousands
-of them. What is known of each worker is kept as exactly as there is room for in the status. What is
-left out has been charged: the sums get the difference, which is never below zero.
+of nodes. The charges of each worker are kept as exactly as the status has room for. The cost at
+prices that are left out is added to the sums; it is never below zero.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ Groups = Mapping[Charges, list[int]]
 
 
 _EARLIER = (MOST_EARLIER, 8, 4, 2, 1, 0)
-"""The numbers of prices before the present one that are tried; the largest for which there is room
-is kept. A worker that is found to have ended before the oldest of them has been charged until
-then."""
+"""Numbers of prices before the present one to keep: all are tried, and the largest with room is
+used. A worker found to have ended before the oldest kept price stays charged until that price
+began."""
 
 
 def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book:
-    """Return the charges as exactly as there is room for; `starts` says when workers began."""
+    """Return the charges as exactly as there is room for; `starts` has the workers' starts."""
     groups, tried = grouped(book), list[Groups]()
     for earlier in _EARLIER:
         coarser = {charges: Charges(charges[-earlier - 1 :]) for charges in groups}
@@ -44,7 +44,7 @@ def shortened(book: Book, starts: Mapping[int, datetime], now: datetime) -> Book
 
 
 def _apart(lists: Iterable[Charges]) -> Iterable[Charges]:
-    """Return the lists that remain in any case: for each last price the longest list.
+    """Return the lists that cannot be shared away: for each last price the longest list.
 
     A list whose last price holds since the worker came (EVER) is left out: it may be the end of a
     longer list, and then it needs no entry of its own.
@@ -62,7 +62,7 @@ def _all_but_last(charges: Charges, now: datetime) -> Charges:
 
 
 def size_bytes(groups: Iterable[Charges]) -> int:
-    """Estimate how long that is in the status, without the worker ids."""
+    """Estimate the length of these charges in the status, without the worker ids."""
     return sum(
         _BYTES_OF_RATE + len(charges[-1].pool) + _BYTES_OF_EARLIER * (len(charges) - 1)
         for charges in groups
@@ -83,9 +83,9 @@ def _merged(new: Mapping[Charges, Charges], groups: Groups) -> Groups:
 
 
 def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:
-    """Let workers have the longest list of prices that costs them the same as their own.
+    """Give each worker the longest list of prices that costs it the same as its own.
 
-    Whoever came after a price had changed knows nothing of the one before, and need not.
+    A worker that came after a price change does not have the earlier price, and does not need it.
     """
     codes: dict[Charge, int] = {}
     coded = {
@@ -108,11 +108,11 @@ def _shared(groups: Groups, starts: Mapping[int, datetime]) -> Groups:
 
 
 def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charges:
-    """Choose between two lists, which are the same from one of the prices on."""
+    """Choose between two lists that are the same from one of the prices on."""
     if other is charges:
         return charges
     own, begins = charges[index].since, other[len(other) - len(charges) + index].since
-    # The other list says more about the past. It is wrong for a worker whose first price began
+    # The other list has more earlier prices. It is wrong for a worker whose first price began
     # after the worker did: the cost before that price is in the sums already.
     if len(other) > len(charges) and own > start:
         return charges
@@ -120,10 +120,10 @@ def _fit(charges: Charges, other: Charges, index: int, start: datetime) -> Charg
 
 
 def _from(coded: list[tuple[int, int]], index: int) -> tuple[int, ...]:
-    """Return what is charged from an entry on, whenever that began."""
+    """Return a key for the charges from an entry on, without the start of that entry."""
     return (coded[index][0], *(with_moment for _, with_moment in coded[index + 1 :]))
 
 
 def _code(codes: dict[Charge, int], charge: Charge) -> int:
-    """Number the charges, for exact prices are slow to compare."""
+    """Return a number for a charge, because exact prices are slow to compare."""
     return codes.setdefault(charge, len(codes))

@@ -1,10 +1,10 @@
 """The end of a lost worker's charge: the moment at which it was last known to run.
 
-A kubelet tells when containers ended, and that counts. Where it tells nothing any more, nobody
-knows whether the containers run: the charge ends when Kubernetes calls the node unreachable, or
-when the worker itself was last heard, if that is later. The end is noted in the status, for the
-node that says so may be removed, or come back. Only word of the worker moves a noted end: it calls
-again, its kubelet tells another end, or goes on for long to show it as running.
+If a kubelet reports when containers ended, that counts. If it reports nothing any more, it is not
+known whether the containers run: the charge ends when Kubernetes marks the node unreachable, or
+when the worker's agent was last heard, if that is later. The end is recorded in the status, because
+the node may be removed, or come back. Only news of the worker moves a recorded end: its agent calls
+again, its kubelet reports another end, or its kubelet shows it as running for long.
 """
 
 from datetime import datetime, timedelta
@@ -13,17 +13,17 @@ from spotrun.state.snapshot import Worker
 from spotrun.state.stored.cost import Ends
 
 MOST_ENDS = 512
-"""Entries in status. Beyond these the ends are not noted, and are those that nodes say."""
+"""The most entries in status. Further ends are not recorded; they are what the nodes say."""
 _SPEAKS_SECONDS = 10.0
-"""A worker that calls is heard every 5 s."""
+"""A worker's agent that works calls every 5 s."""
 _BACK_SECONDS = 60.0
-"""A kubelet that comes back says within seconds which of its pods have ended meanwhile."""
+"""A kubelet that comes back reports within seconds which of its pods have ended meanwhile."""
 
 
 def charge_ends(
     worker: Worker, now: datetime, *, is_given_up: bool, noted: datetime | None = None
 ) -> datetime | None:
-    """Return when a worker stopped costing; None while it goes on, or may."""
+    """Return when a worker stopped costing; None while it still costs, or may."""
     pod, node = worker.pod, worker.node
     if pod.ended_at is not None and (noted is None or not pod.end_is_guessed):
         return min(pod.ended_at, now)
@@ -31,8 +31,8 @@ def charge_ends(
         return min(noted, now)
     disrupted_at, heard_at = pod.disrupted_at, _heard_at(worker, now)
     if disrupted_at is not None and heard_at is not None:
-        disrupted_at = max(disrupted_at, heard_at)  # a drain only begins with that condition
-    if pod.is_over:  # by its kubelet, before or without a container that tells when; or for it
+        disrupted_at = max(disrupted_at, heard_at)  # that condition is only the begin of a drain
+    if pod.is_over:  # as set by its kubelet, without the end of a container, or by another program
         unheard_at = node.unreachable_at if node is not None else None
         return _earliest(disrupted_at, unheard_at, now=now)
     if node is not None and node.gone:
@@ -44,7 +44,7 @@ def charge_ends(
 
 
 def latest_ends(ends: Ends) -> Ends:
-    """Return the ends for which there is room in status: those at the latest moments."""
+    """Return the ends for which status has room: the latest ones."""
     moments = sorted(set(ends.values()), reverse=True)
     if len(moments) <= MOST_ENDS:
         return ends
@@ -53,7 +53,7 @@ def latest_ends(ends: Ends) -> Ends:
 
 
 def _has_run_on(worker: Worker, noted: datetime, now: datetime) -> bool:
-    """Whether there is word of a worker from after its noted end."""
+    """Whether there is news of a worker from after its recorded end."""
     node = worker.node
     if _speaks(worker):
         return now - noted > timedelta(seconds=_SPEAKS_SECONDS)
@@ -66,12 +66,12 @@ def _has_run_on(worker: Worker, noted: datetime, now: datetime) -> bool:
 
 
 def _speaks(worker: Worker) -> bool:
-    """Whether a worker calls. How long ago is not measured by the wall clock, which may jump."""
+    """Whether a worker's agent calls. The time since then is not measured by the wall clock."""
     return worker.agent is not None and worker.agent.heard_seconds <= _SPEAKS_SECONDS
 
 
 def _earliest(*moments: datetime | None, now: datetime) -> datetime:
-    """Return the first sign that an end has come; now, where there is none."""
+    """Return the first sign of an end; now, if there is none."""
     return min([now, *(moment for moment in moments if moment is not None)])
 
 

@@ -1,7 +1,7 @@
 """The time a worker is paid for: from its binding to a node until its containers have ended.
 
-A worker that never got a node is free. Until when a lost worker is charged, `ends` says. Clocks
-differ: no worker ends in the future, or costs less than nothing.
+A worker that never got a node is free. `ends` says until when a lost worker is charged. Clocks may
+differ, so no worker ends in the future, or costs less than nothing.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ def _unsettled(view: View, status: JobState) -> list[Worker]:
 
 
 def started_at(worker: Worker) -> datetime | None:
-    """Return when it got its node; None: it has none, and costs nothing."""
+    """Return when a worker got its node; None: it has none, and costs nothing."""
     if worker.pod.node is None:
         return None
     return worker.pod.scheduled_at or worker.pod.created_at
 
 
 def ended_at(view: View, worker: Worker) -> datetime | None:
-    """Return when it stopped costing; None while it goes on, or may."""
+    """Return when a worker stopped costing; None while it still costs, or may."""
     return all_ends(view)[worker.worker_id]
 
 
@@ -57,16 +57,16 @@ def _all_ends(view: View) -> dict[int, datetime | None]:
 
 
 def noted_ends(view: View) -> Ends:
-    """Return the ends of lost workers that were noted by earlier looks."""
+    """Return the ends of lost workers that earlier passes recorded."""
     return view.job.status.accumulators.ends
 
 
 def may_still_cost(view: View, worker: Worker) -> bool:
-    """Whether some container runs on after the one that trains has ended."""
+    """Whether another container may still run after the one that trains has ended."""
     return worker.pod.node is not None and ended_at(view, worker) is None
 
 
 def _is_given_up(view: View, worker: Worker) -> bool:
-    """Whether nobody counts on a worker any more, or it never called and had time to."""
+    """Whether a worker is given up, or its agent never called although it had time to."""
     is_mute = worker.agent is None and view.job.leading_seconds >= NEW_LEADER_SECONDS
     return worker.worker_id in view.ends or is_mute

@@ -1,1 +1,1 @@
-"""The return on the money: useful steps, steps done twice, stalls and waste."""
+"""The use of the money: useful steps, steps done twice, stalls and waste."""

@@ -1,7 +1,7 @@
-"""Goodput: the share of the money that bought steps which were new, and the cost of such a step.
+"""Goodput: the share of the money that bought new steps, and the cost of such a step.
 
-All else of what was paid went into starting, into waiting for peers and checkpoints, and into steps
-done twice.
+The rest of the money paid for starting, for waiting for peers and checkpoints, and for steps done
+twice.
 """
 
 from dataclasses import replace
@@ -24,11 +24,11 @@ from spotrun.wire import Progress
 
 _STEP_PLACES = 8  # a step may cost a hundredth of a cent
 _MILLION = 10**6
-_MOST_SAMPLES = Decimal(10**9)  # of a step, beyond what any trainer counts truly
+_MOST_SAMPLES = Decimal(10**9)  # of a step: more than any trainer really has
 
 
 def count_useful(view: View, status: JobState) -> JobState:
-    """Add what the steps have cost that take the job further than it ever was."""
+    """Add the cost of steps that take the job further than ever before."""
     sums, now = status.accumulators, status.progress
     if not training(status) or now.step is None:
         return status
@@ -42,8 +42,8 @@ def count_useful(view: View, status: JobState) -> JobState:
         first = peak = first_step(view, status, now.step, seconds)
     spent = bill(view, status)
     useful = _rate(view, status, spent).over((now.step - peak) * seconds)
-    # Steps are counted by those who do them: they are worth no more than what was paid. What turns
-    # out not to have been owed is not taken from them, for no counter may fall.
+    # The workers report their own steps: these count for no more than what was paid. A correction
+    # of the cost is not subtracted from them, because no counter may fall.
     known = sums.useful_usd or NO_USD
     total = max(known, min(known + useful, spent.usd))
     sums = replace(sums, first_step=first, peak_step=now.step, useful_usd=total.as_stored)
@@ -68,7 +68,7 @@ def with_goodput(cost: Cost, sums: Accumulators, spent: Usd) -> Cost:
 
 
 def _with_samples(sums: Accumulators, view: View) -> Accumulators:
-    """Note the samples that the furthest worker reports: costs are settled after its end."""
+    """Store the samples that the furthest worker reports: costs are settled after its end."""
     report = _furthest(view)
     if report is None:
         return sums
@@ -85,8 +85,8 @@ def _rate(view: View, status: JobState, spent: Bill) -> UsdPerHour:
 
 
 def _furthest(view: View) -> Progress | None:
-    """Return the furthest report of those who trained; None where the script counts no samples."""
-    # Of the world before this look: one that has ended by it is no more in the next status.
+    """Return the furthest report of workers that trained; None if the script counts no samples."""
+    # This uses the status before this pass: a world that has just ended is not in the next status.
     reports = (one for one in last_progress(view, view.job.status) if one.step and one.samples)
     return max(reports, key=lambda one: one.step, default=None)
 

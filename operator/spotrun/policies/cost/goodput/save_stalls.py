@@ -1,7 +1,7 @@
-"""The cost of training that stands still to save, by the time that trainers measure there.
+"""The cost of stalls of training for saves, by the time that trainers measure.
 
-They report on the world that they are in, from its beginning, so it does not matter how seldom
-somebody looks.
+Trainers report the sum since the beginning of their world, so it does not matter how rarely the
+operator looks.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ def saving_seconds(view: View, status: JobState) -> Decimal:
 
 
 def count_saving(view: View, status: JobState) -> JobState:
-    """Add the cost of that time since the last look."""
+    """Add the cost of stalls for saves since the last pass."""
     sums, present = status.accumulators, world_number(status)
     known = sums.checkpoint_seconds if sums.checkpoint_world_number == present else None
     counted, seconds = known or Decimal(0), saving_seconds(view, status)
@@ -34,8 +34,8 @@ def count_saving(view: View, status: JobState) -> JobState:
         return status
     now, before = bill(view, status), sums.checkpoint_usd or NO_USD
     new = now.usd_per_hour.over(seconds - counted)
-    # The time is reported by those who spend it: it costs no more than what nothing else explains,
-    # and what is beyond that has to wait until more was paid.
+    # The workers report this time themselves: it costs no more than the cost that nothing else
+    # explains. Time beyond that waits until more was paid.
     explained = (sums.useful_usd or NO_USD) + (sums.lost_work_usd or NO_USD) + before
     left = now.usd - explained
     if left <= NO_USD:
@@ -47,7 +47,7 @@ def count_saving(view: View, status: JobState) -> JobState:
 
 
 def _with_stalls(sums: Accumulators, usd: Usd, seconds: Decimal, world: int) -> Accumulators:
-    """Note the cost of all stalls, and the seconds of it that lie in this world."""
+    """Store the cost of all stalls, and their seconds in this world."""
     return replace(
         sums,
         checkpoint_usd=usd.as_stored,

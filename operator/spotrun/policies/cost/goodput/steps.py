@@ -1,7 +1,7 @@
-"""The return on the money: useful steps and their price on demand, steps done twice, stalls.
+"""The use of the money: useful steps and their price on demand, steps done twice, stalls.
 
-A step is useful once. What was done again after a restart, and the time in which a world stood
-still around a change, was paid for and bought nothing: that is lost work.
+A step is useful once. Steps done again after a restart, and the time in which a world stood still
+around a change, were paid for and bought nothing: that is lost work.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ _MOST_MARKS = 16
 
 
 def count_work(view: View, status: JobState) -> JobState:
-    """Add the steps since the last time to what they were: useful, or done twice."""
+    """Count the steps since the last pass as useful or as done twice."""
     sums, now = status.accumulators, status.progress
     if holds_back(status):
         return _pause(view, status)
@@ -60,14 +60,14 @@ def count_work(view: View, status: JobState) -> JobState:
 
 
 def with_work(cost: Cost, status: JobState, spent: Usd) -> Cost:
-    """Show what was saved and lost, and what the whole job will have cost."""
+    """Show the money saved and lost, and the forecast of the job's whole cost."""
     sums = status.accumulators
     cost = _with_forecast(cost, status, spent)
     if sums.lost_work_usd is not None:
         cost = replace(cost, lost_work_usd=to_show(sums.lost_work_usd))
     if sums.on_demand_usd is None:
         return cost
-    # From what is shown, so that the three figures add up to the last digit.
+    # Use the shown (rounded) sums, so that the three figures add up to the last digit.
     on_demand = to_show(sums.on_demand_usd)
     saved = saved_usd(on_demand, to_show(spent)).as_stored
     return replace(cost, on_demand_usd=on_demand, saved_usd=saved)
@@ -76,7 +76,7 @@ def with_work(cost: Cost, status: JobState, spent: Usd) -> Cost:
 def _pause(view: View, status: JobState) -> JobState:
     """Count no stall while a job is held back; the last steps before that still count.
 
-    So do all of them where the job was over before anybody looked a second time.
+    All its steps count if the job was over before the operator looked a second time.
     """
     now, seconds = status.progress, step_seconds(view, status)
     sums = status.accumulators
@@ -93,7 +93,7 @@ def _pause(view: View, status: JobState) -> JobState:
 
 
 def _may_count(status: JobState) -> bool:
-    """Whether steps are counted already, or those who have made them are still known."""
+    """Whether steps are counted already, or the workers that made them are still known."""
     sums = status.accumulators
     return sums.useful_step is not None or (_is_priced(sums) and bool(training(status)))
 
@@ -103,9 +103,9 @@ def _is_priced(sums: Accumulators) -> bool:
 
 
 def _counted_from(view: View, status: JobState, step: int, seconds: Decimal) -> int:
-    """The step up to which all is counted; at first the one with which this job began.
+    """Return the step up to which all is counted; at first the one at which this job began.
 
-    What was paid before at unknown prices is compared with nothing.
+    If some price was unknown, counting begins now: earlier steps have no cost to compare with.
     """
     known = status.accumulators.useful_step
     if known is not None:
@@ -133,10 +133,10 @@ def _with_lost(
     idle_seconds: Decimal,
     seconds: Decimal,
 ) -> Accumulators:
-    """Add lost work: a world stands still around its changes, else steps take their usual time."""
+    """Add lost work: steps done again, and the time in which a change of world stopped training."""
     now, stall = bill(view, status), Decimal(0)
     if sums.world_number != world_number(status):
-        # What saving has held up in this world already has a name of its own.
+        # Stalls for saves in this world are counted apart.
         stall = max(idle_seconds - saving_seconds(view, status), Decimal(0))
     lost = lost_work(
         redone_steps=redone, step_seconds=seconds, stall_seconds=stall, rate=now.usd_per_hour
@@ -144,7 +144,7 @@ def _with_lost(
     if not lost.usd:
         return sums
     known = sums.lost_work_usd or NO_USD
-    # No more is lost than was paid; what a correction took back was not lost again.
+    # No more is lost than was paid; a correction of the cost does not make it lost again.
     new = max(min(lost.usd, now.usd - known), NO_USD)
     sums = replace(sums, lost_work_usd=(known + new).as_stored)
     if not lost.redone:
@@ -155,7 +155,7 @@ def _with_lost(
 def _with_useful(
     sums: Accumulators, view: View, status: JobState, step: int, seconds: Decimal
 ) -> Accumulators:
-    """Add new steps; while their price on demand is unknown they wait until somebody knows it."""
+    """Add new steps; while their price on demand is unknown, they wait until it is known."""
     new = step - (sums.useful_step or 0)
     rate = _on_demand(view, status) if new > 0 else None
     if rate is None:
@@ -167,9 +167,9 @@ def _with_useful(
 
 
 def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
-    """Twice what the job would have cost on demand at its largest size since it was made.
+    """Return twice the on-demand cost of the job at its largest size since its creation.
 
-    Steps are counted by those who do them; nobody has done more than that.
+    The workers report their own steps; no job can have done more than that.
     """
     job = view.job
     size = Fraction(job.spec.workers.max, len(training(status)))
@@ -178,7 +178,7 @@ def _most_useful(view: View, status: JobState, rate: UsdPerHour) -> Usd:
 
 
 def _on_demand(view: View, status: JobState) -> UsdPerHour | None:
-    """Return the cost of all who train on the cheapest on-demand nodes that fit; None: unknown."""
+    """Return the rate of all members on the cheapest on-demand nodes that fit; None: unknown."""
     total, members = NO_RATE, last_members(view, status)
     for worker in members:
         prices = [price for price in _offers(view, worker) if price is not None]
@@ -189,7 +189,7 @@ def _on_demand(view: View, status: JobState) -> UsdPerHour | None:
 
 
 def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
-    """The like of its own node, and pools of the same accelerator: others have other speeds."""
+    """Return on-demand prices of the worker's own node and of pools with the same accelerator."""
     node, needs = worker.node, worker.pod.requests
     if node is None or node.allocatable is None:
         return []
@@ -208,9 +208,9 @@ def _offers(view: View, worker: Worker) -> list[UsdPerHour | None]:
 
 
 def first_step(view: View, status: JobState, step: int, seconds: Decimal) -> int:
-    """Return the step from which on steps were done for this job's money.
+    """Return the step after which steps were done for this job's money.
 
-    Those are no others than its world did not restore, and no more than it can have done.
+    The job pays neither for steps that its world restored, nor for more than it had time for.
     """
     world = status.world
     restored = step_of(world.restore) if world.restore is not None else 0

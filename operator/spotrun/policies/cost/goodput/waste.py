@@ -1,4 +1,4 @@
-"""Waste by its name: what was paid and bought nothing, as far as somebody measures it."""
+"""Waste by its cause: money that bought nothing, as far as it is measured."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from spotrun.wire import Progress
 def with_waited(
     sums: Accumulators, reports: Sequence[Progress], useful: Usd, most: Usd
 ) -> Accumulators:
-    """Add the waits in steps of that price, if all together may have cost `most`."""
+    """Add the waits in useful steps of that cost; each sum of waits is at most `most`."""
     peers = _with(sums.peers_usd, useful, [one.communicate for one in reports])
     data = _with(sums.data_usd, useful, [one.data for one in reports])
     return replace(
@@ -25,7 +25,7 @@ def with_waited(
 
 
 def waste_shown(sums: Accumulators) -> Waste:
-    """Return the waste as it is shown, by its names; what is not known is left out."""
+    """Return the waste as it is shown, by its causes; unknown parts are left out."""
     lost, redone = sums.lost_work_usd or NO_USD, sums.redone_usd or NO_USD
     return Waste(
         redone_usd=_shown(redone),
@@ -41,7 +41,7 @@ def _shown(usd: Usd | None) -> Usd | None:
 
 
 def _with(known: Usd | None, useful: Usd, shares: Iterable[float | None]) -> Usd:
-    """Return the sum with the median of the reported shares; a report without one counts not."""
+    """Add the median of the reported shares to the sum; a report without a share does not count."""
     reported = [share for share in shares if share is not None]
     before = known or NO_USD
     return before + useful * Fraction(median(reported)) if reported else before

@@ -1,1 +1,1 @@
-"""The cost of checkpoints in object stores, and how often it is worth to save."""
+"""The cost of checkpoints in object stores, and how often a save is worth its cost."""

@@ -1,9 +1,9 @@
 """The ledger of checkpoints in an object store: bytes over time, requests, traffic.
 
-The trainer counts requests in each world, and one of its processes looks how many bytes are stored.
-Both are reported by those who make them, so neither is believed beyond what a store and the nodes'
-networks can do in the time that has passed. What has no price yet is kept as an amount, and priced
-once a table has the store.
+The trainer counts requests in each world, and one of its processes checks how many bytes are
+stored. The workers themselves report both, so neither is believed beyond what a store and the
+nodes' networks can do in the time that has passed. Usage without a price is kept as an amount, and
+priced once a price table has the store.
 """
 
 from collections.abc import Iterable
@@ -24,18 +24,18 @@ from spotrun.state.world_members import last_members, world_number
 from spotrun.wire import StoreUse
 
 MOST_REQUESTS_PER_SECOND = 9_000
-"""S3 serves 3,500 requests that write and 5,500 that read in a second, below a prefix."""
+"""S3 serves 3,500 writing and 5,500 reading requests per second and prefix."""
 MOST_BYTES_PER_SECOND = 400 * 10**9
-"""No node sends more (3,200 Gbit/s)."""
+"""No node sends more than this (3,200 Gbit/s)."""
 _EVERY = timedelta(seconds=60)
 _EVERY_AT_REST = timedelta(hours=1)
-"""Sums can wait while nothing is put or deleted: they are a function of time."""
-_PLACES = 12  # of a stored amount
+"""Sums can wait while nothing is written or deleted: they then depend on time alone."""
+_PLACES = 12  # decimal places of a stored amount
 
 
 @dataclass(frozen=True)
 class _Reported:
-    """The reports of a world's workers, taken together."""
+    """The combined reports of a world's workers."""
 
     usage: Usage  # requests and traffic in that world
     stored_bytes: int | None
@@ -45,7 +45,7 @@ class _Reported:
 
 
 def count_storage(view: View, status: JobState) -> JobState:
-    """Add what the store was used for since the last time."""
+    """Add the use of the store since the last time."""
     checkpoint, sums = view.job.spec.checkpoint, status.accumulators.storage
     if checkpoint is None or checkpoint.uri is None or view.job.status.phase in FINISHED:
         return status
@@ -60,7 +60,7 @@ def count_storage(view: View, status: JobState) -> JobState:
 
 
 def storage_shown(view: View, sums: StorageSums | None) -> StorageCost | None:
-    """Return the cost as status shows it, to the digits that are stored."""
+    """Return the cost as status shows it, with the digits that are stored."""
     if sums is None:
         return None
     price = view.job.storage_price
@@ -82,7 +82,7 @@ def _with(sums: Accumulators, storage: StorageSums) -> Accumulators:
 
 
 def _is_due(view: View, status: JobState, sums: StorageSums, reported: _Reported | None) -> bool:
-    """Whether anything is new, or so much time has passed that it shows."""
+    """Whether anything is new, or enough time has passed to change the sums."""
     passed = view.now - (sums.as_of or view.job.created_at)
     if status.phase in FINISHED or passed >= _EVERY_AT_REST:
         return True
@@ -121,7 +121,7 @@ def _counted(
 
 
 def _since(counted: Usage, now: Usage, most_requests: int, most_bytes: int) -> Usage:
-    """Return what was added to a count, as far as it can be true; the rest has to wait."""
+    """Return the increase of each count, as far as it is possible; the rest must wait."""
     return Usage(
         puts=min(max(now.puts - counted.puts, 0), most_requests),
         gets=min(max(now.gets - counted.gets, 0), most_requests),
@@ -130,7 +130,7 @@ def _since(counted: Usage, now: Usage, most_requests: int, most_bytes: int) -> U
 
 
 def _priced(view: View, sums: StorageSums) -> StorageSums:
-    """Turn amounts into money, once there is a price."""
+    """Convert amounts into money, once there is a price."""
     price, unpriced = view.job.storage_price, sums.unpriced
     if price is None:
         hours = Fraction(round(unpriced.gb_hours * 10**_PLACES), 10**_PLACES)
@@ -139,7 +139,7 @@ def _priced(view: View, sums: StorageSums) -> StorageSums:
 
 
 def _reported(view: View, status: JobState) -> _Reported | None:
-    """Return what the workers of the present world say together; None if none of them does."""
+    """Return the combined reports of the present world's workers; None if none reports."""
     present = world_number(status)
     told = [
         (worker, progress.store)

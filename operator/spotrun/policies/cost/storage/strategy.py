@@ -1,14 +1,14 @@
 """The interval between saves and the number that is kept, within a budget: pure arithmetic.
 
-With an interval T between saves a month costs
+With an interval T between saves, a month costs
 
     losses per hour x T/2 x $/h of the workers        work that has to be done again
     + saves x (training that a save costs x $/h + its requests)
 
-which is least at Young's interval, sqrt(2 x cost of a save / (losses per hour x $/h)). The bytes
-that are kept, their requests, and the claim that keeps other trainings out have to fit the budget.
-Where they do not, first fewer checkpoints are kept, down to one: that costs nothing but choice.
-Then saves become rarer. Saving never stops, for a training without checkpoints can lose everything.
+which is lowest at Young's interval, sqrt(2 x cost of a save / (losses per hour x $/h)). The stored
+bytes, the requests, and the claim that keeps other trainings out must fit into the budget. If they
+do not, first fewer checkpoints are kept, down to one: that only leaves fewer to choose from. Then
+saves become rarer. Saving never stops, because a training without checkpoints can lose everything.
 """
 
 import math
@@ -20,13 +20,13 @@ from spotrun.money.other_costs.storage_prices import StoragePrice
 from spotrun.money.units import Usd
 
 CLAIM_SECONDS = 6
-"""The claim to a place is read and written as often (`ObjectNote.beat_seconds` of the trainer)."""
+"""The interval at which a claim is read and written (`ObjectNote.beat_seconds` of the trainer)."""
 PART_BYTES = 16 << 20
-"""The parts in which the trainer writes large files."""
+"""The size of the parts in which the trainer writes large files."""
 RAREST_SECONDS = 6 * 3600
-"""A budget makes no interval longer than this: what is lost then costs more than any request."""
+"""A budget makes no interval longer than this: lost work then costs more than any request."""
 SHORTEST_SECONDS = 30
-"""A save that follows sooner shows nothing that the one before did not."""
+"""A save that follows sooner adds almost nothing to the one before."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class SaveFacts:
 
     checkpoint_bytes: int
     processes: int  # each writes a part
-    save_seconds: float  # of training, that a save costs
+    save_seconds: float  # training time that a save costs
     losses_per_hour: float  # that leave no copy of the state
     usd_per_hour: float  # of all workers
-    keep: int  # as many as the job wants to keep
-    every_seconds: float | None  # as the job says; None: Auto
+    keep: int  # the number of checkpoints that the job wants to keep
+    every_seconds: float | None  # the job's own interval; None: Auto
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A choice, and what it costs per month."""
+    """A choice, and its cost per month."""
 
     every_seconds: float
     keep: int
@@ -52,7 +52,7 @@ class Strategy:
     requests_usd: Usd
     lost_work_usd: float
     is_within: bool = True
-    is_rarer: bool = False  # than without a budget
+    is_rarer: bool = False  # whether saves are rarer than without a budget
 
     @property
     def usd(self) -> Usd:
@@ -61,7 +61,7 @@ class Strategy:
 
 
 def choose(facts: SaveFacts, price: StoragePrice, budget: Usd) -> Strategy:
-    """Return the choice whose cost fits the budget, or the cheapest one where none does."""
+    """Return the choice whose cost fits the budget, or the cheapest one if none does."""
     best = facts.every_seconds or _best_seconds(facts, price)
     for keep in range(facts.keep, 0, -1):
         found = _strategy(facts, price, best, keep)
@@ -75,11 +75,11 @@ def choose(facts: SaveFacts, price: StoragePrice, budget: Usd) -> Strategy:
 
 
 def requests_per_save(checkpoint_bytes: int, processes: int) -> Usage:
-    """Return the requests of a save, with those that look for it and delete an older one.
+    """Return the requests of a save, including those to find it and to delete an older one.
 
-    Each process writes its part of the state (large ones in parts), a manifest, and looks whether
-    the others are done; then one writes the marker, and looks at the first manifest of each that
-    may be deleted.
+    Each process writes its part of the state (large ones in parts) and a manifest, and checks
+    whether the others are done; then one writes the marker, and reads the first manifest of each
+    checkpoint that may be deleted.
     """
     each = -(-checkpoint_bytes // max(processes, 1))
     parts = 1 if each <= PART_BYTES else 2 + -(-each // PART_BYTES)
@@ -97,7 +97,7 @@ def _best_seconds(facts: SaveFacts, price: StoragePrice) -> float:
 
 
 def _affordable_seconds(facts: SaveFacts, price: StoragePrice, budget: Usd) -> float:
-    """Return the interval whose requests use up what one checkpoint leaves of the budget."""
+    """Return the interval whose requests use up the budget that one stored checkpoint leaves."""
     requests = requests_per_save(facts.checkpoint_bytes, facts.processes).usd(price).requests
     left = budget - _stored_usd(facts, price, 1) - _claim_usd(price)
     if left.exact <= 0:
@@ -119,7 +119,7 @@ def _strategy(facts: SaveFacts, price: StoragePrice, seconds: float, keep: int) 
 
 
 def _stored_usd(facts: SaveFacts, price: StoragePrice, keep: int) -> Usd:
-    """Return the cost of those that are kept, and of the one that is being written."""
+    """Return the cost of the kept checkpoints, and of the one that is being written."""
     return usd_per_month((keep + 1) * facts.checkpoint_bytes, price)
 
 

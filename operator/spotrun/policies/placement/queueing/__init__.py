@@ -1,1 +1,1 @@
-"""Jobs wait for each other: gangs take turns, and quotas are used up."""
+"""Jobs that wait for each other: gangs take turns for nodes, and quotas are limited."""

@@ -1,12 +1,13 @@
-"""Gangs: jobs that cannot all be placed do not share out the nodes, they take turns.
+"""Gangs: jobs that cannot all be placed do not divide the nodes, they take turns.
 
-Two gangs that each hold half of what they need would wait for each other for ever. So those that
-find no node for somebody stand in one line: the first in it may hold nodes, the others give theirs
-back and wait. Who finds nodes for all is in nobody's way, and never stands there. Neither is a job
-whose workers fit no node and no pool that is known: it asks, for an autoscaler may know more.
+Two gangs that each hold half of the nodes that they need would wait for each other for ever. So
+gangs that lack a node for some worker wait in one queue: the first may hold nodes, the others give
+theirs back. A gang that finds nodes for all its workers blocks no other gang, so it does not enter
+the queue. Neither does a job whose workers fit no known node and no known pool: it asks for nodes,
+because an autoscaler may know more.
 
-A quota is shared out within one namespace, so each namespace has a line of its own: for jobs of
-which a quota refuses a part, and for those that lack nodes, since they use the quota up as well.
+A quota belongs to one namespace, so each namespace has a queue of its own: for jobs of which a
+quota refuses a part, and for jobs that lack nodes, because they use the quota as well.
 """
 
 from dataclasses import dataclass
@@ -26,16 +27,16 @@ from spotrun.state.view import View, holds_back
 from spotrun.state.world_members import relied_on, training
 
 PATIENCE = timedelta(minutes=10)
-"""Autoscalers bring a node within this, as a rule. Who still lacks some then may be asking for what
-nobody has, and lets the others go first: it must not hold up a cluster."""
+"""Autoscalers usually bring a node within this time. A job that still lacks nodes then may ask for
+nodes that do not exist: it lets the others go first, so that it does not block the cluster."""
 
 EVERYWHERE = ""
-"""The line for nodes; those for quotas have the names of their namespaces."""
+"""The queue for nodes; the queues for quotas have the names of their namespaces."""
 
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """A place in the line; the smallest is the first."""
+    """A place in the queue; the smallest is the first."""
 
     is_patience_over: bool
     less_priority: int
@@ -51,7 +52,7 @@ class Place:
 
 
 def lacks_since(job: JobSnapshot) -> datetime | None:
-    """Since when a job is known to lack nodes; None if it is not."""
+    """Return since when a job is known to lack nodes; None if it is not."""
     stated = find(job.status, ConditionType.CAPACITY_AVAILABLE)
     if stated is None or stated.status is not ConditionStatus.FALSE:
         return None
@@ -59,15 +60,16 @@ def lacks_since(job: JobSnapshot) -> datetime | None:
 
 
 def held_up_since(job: JobSnapshot) -> datetime | None:
-    """Since when a job is known to lack nodes, or room in a quota; None if neither is."""
+    """Return since when a job is known to lack nodes or room in a quota; None if it lacks none."""
     known = (lacks_since(job), over_quota_since(job) if lacks_quota(job) else None)
     return min((since for since in known if since is not None), default=None)
 
 
 def lines_of(job: JobSnapshot, before: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the lines in which a gang has to stand, by what is seen of it and where it stood.
+    """Return the queues in which a gang must wait, by its present state and its queues before.
 
-    Who is in line stays until it is complete, also while its pods have yet to be tried.
+    A gang in a queue stays there until it is complete, also before the scheduler has tried its
+    pods.
     """
     if not is_incomplete(job):
         return frozenset()
@@ -90,7 +92,7 @@ def fits_nowhere(job: JobSnapshot) -> bool:
 
 
 def lacks_nodes(job: JobSnapshot) -> bool:
-    """Whether a gang is incomplete, and there is no node for somebody; or was, when it gave way."""
+    """Whether a gang is incomplete and lacks a node for some worker, or did when it gave way."""
     if not is_incomplete(job):
         return False
     has_waited = job.status.reason == Reason.WAITING_FOR_GANG and not is_over_quota(job)
@@ -107,16 +109,16 @@ def lacks_quota(job: JobSnapshot) -> bool:
 
 
 def only_asks(job: JobSnapshot, now: datetime) -> bool:
-    """Whether a gang has waited so long for its quota that it holds no part of itself any more.
+    """Whether a gang has waited so long for quota that it no longer holds any of its workers.
 
-    It asks for all its workers from time to time, and is in nobody's way meanwhile.
+    It asks for all its workers from time to time, and blocks no other job meanwhile.
     """
     since = over_quota_since(job)
     return since is not None and now - since >= PATIENCE and lacks_quota(job)
 
 
 def gives_back(job: JobSnapshot, now: datetime) -> bool:
-    """Whether a gang that only asks was given a part of what it asked for."""
+    """Whether a gang that only asks has got a part of its workers, and must give them back."""
     return bool(present(job)) and only_asks(job, now)
 
 
@@ -133,7 +135,7 @@ def placed(job: JobSnapshot) -> int:
 
 
 def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:
-    """Whether a job is to train, and does not yet."""
+    """Whether a job should train, and does not train yet."""
     return not (
         spec.suspend or holds_back(status) or training(status) or waits_before_asking_again(status)
     )
@@ -142,7 +144,7 @@ def wants_nodes(spec: TrainingJobSpec, status: JobState) -> bool:
 def must_wait(view: View, status: JobState) -> bool:
     """Whether the job may hold no nodes now; workers that train, or hold the state, stay.
 
-    But for a job that has held them long enough in vain.
+    A job that waits before it asks again holds none, even for workers that hold the state.
     """
     if training(status):
         return False

@@ -1,8 +1,8 @@
 """Giving way: a job gives workers to one of higher priority that preempts, and gets them back.
 
-What it gives is chosen by what all jobs are (`preemption.py`), and each carries that out by itself.
-It shrinks as for any limit on its size, or it is suspended, and then its checkpoint comes first.
-While the other one lacks nodes nothing comes back. Afterwards it does when there is room.
+`preemption.py` chooses from all jobs which workers each gives, and each job carries that out by
+itself. It shrinks as with any other limit on its size, or it is suspended after a checkpoint. While
+the other job lacks nodes, nothing comes back. After that, the workers come back if there is room.
 """
 
 from dataclasses import replace
@@ -23,16 +23,16 @@ from spotrun.state.stored.workers import GivenWay
 from spotrun.state.view import FINISHED, View, holds_back
 
 REST = timedelta(seconds=60)
-"""Room that was given is not taken back sooner, and who got it back keeps it as long: a job that
-comes and goes all the time may not make another one stop each time."""
+"""Room that was given is not taken back sooner, and a job that got it back keeps it as long: a job
+that starts and stops all the time must not stop another one each time."""
 LONGEST_HOLD = timedelta(minutes=10)
-"""A job whose room is used by another one asks for nodes as any other job after this: autoscalers
-may make some."""
+"""A job whose room another job uses asks for nodes like any other job after this: autoscalers may
+create some."""
 LOOK_SECONDS = 5.0
 
 
 def may_preempt(job: JobSnapshot) -> bool:
-    """Whether a job takes workers from others where it lacks nodes."""
+    """Whether a job may take nodes from other jobs if it lacks nodes."""
     return job.spec.placement.preempts is Preempts.LOWER_PRIORITY and job.queue is None
 
 
@@ -45,7 +45,7 @@ def waits_for_room(job: JobSnapshot) -> bool:
 
 
 def claimed_workers(job: JobSnapshot) -> int:
-    """Return for how many workers others have to make room; 0 while not all were tried."""
+    """Return for how many workers others must make room; 0 until the scheduler has tried all."""
     if not waits_for_room(job) or is_over_quota(job) or not job.may_hold_nodes:
         return 0
     size, those = smallest(job.effective_workers), present(job)
@@ -56,19 +56,19 @@ def claimed_workers(job: JobSnapshot) -> int:
 def without_node(job: JobSnapshot) -> list[Worker]:
     """Return the workers for which the scheduler found no node, and makes no room by itself.
 
-    It does where others are lent, or have a lower PriorityClass: nobody has to give way for that.
+    It makes room if other pods are lent or have a lower PriorityClass: then no job must give way.
     """
     lacking = (w for w in present(job) if w.pod.node is None and w.pod.unschedulable)
     return [w for w in lacking if not w.pod.is_nominated]
 
 
 def rests(given: GivenWay | None, now: datetime) -> bool:
-    """Whether a job got its room back only a moment ago, and keeps it for now."""
+    """Whether a job got its room back less than a minute ago, and keeps it for now."""
     return given is not None and given.until is not None and now - given.until < REST
 
 
 def given_way(view: View) -> GivenWay | None:
-    """Return the room that the job gives now, or gave until a moment ago."""
+    """Return the room that the job gives now, or gave until less than a minute ago."""
     return view.once_unlimited("given way", (), lambda: _given_way(view))
 
 
@@ -104,12 +104,12 @@ def _free_slots(job: JobSnapshot) -> int:
 
 
 def _step(job: JobSnapshot, kept: int) -> int:
-    """Return how many workers more the next larger size has."""
+    """Return how many more workers the next larger size has."""
     return next((size - kept for size in allowed(job.effective_workers) if size > kept), 1)
 
 
 def precedence_limit(view: View) -> SizeLimit | None:
-    """Return the limit for jobs of higher priority: what they need is not taken from them again."""
+    """Return the limit on size that leaves jobs of higher priority the nodes that they need."""
     given, first = given_way(view), view.job.precedence.grows_after
     if given is not None and given.until is None and given.workers:
         why = f"job {given.to} of higher priority needs the room"
@@ -121,7 +121,7 @@ def precedence_limit(view: View) -> SizeLimit | None:
 
 
 def give_way(view: View, status: JobState) -> JobState:
-    """Note the room that is given, and hold the job back where that is all of it."""
+    """Record the room that the job gives, and suspend the job if it gives all its workers."""
     before, given = status.gives_way, given_way(view)
     if given == before:
         return status
@@ -143,14 +143,14 @@ def _tell(view: View, status: JobState, before: GivenWay | None) -> JobState:
         if order is not None:
             numbers["interruptionUsd"] = f"{order.usd.decimal:.2f}"
     else:
-        assert before is not None, "what ends was there before"
-        why = f"{_why_back(view, before)}: it may have all of its workers again"
+        assert before is not None, "only room that was given can end"
+        why = f"{_why_back(view, before)}: this job may have all of its workers again"
         numbers = {}
     return record(view, status, Reason.GIVES_WAY.value, why, numbers)
 
 
 def began_to_give(old: JobState, new: JobState) -> GivenWay | None:
-    """Return the room that a job began to give, or gives more of, by a change of its status."""
+    """Return the room if a change of status made the job give it, or give more of it."""
     before, given = old.gives_way, new.gives_way
     if given is None or given.until is not None:
         return None
@@ -160,14 +160,14 @@ def began_to_give(old: JobState, new: JobState) -> GivenWay | None:
 
 def _why_back(view: View, before: GivenWay) -> str:
     if view.job.precedence.preemptor is Preemptor.IS_GONE:
-        return f"job {before.to} needs the room no more"
+        return f"job {before.to} no longer needs the room"
     if view.now - before.since >= LONGEST_HOLD:
         return f"job {before.to} has had the room for {LONGEST_HOLD.seconds // 60} min"
-    return f"there is room beside job {before.to}"
+    return f"there is room for this job beside job {before.to}"
 
 
 def tell_room_made(view: View, status: JobState) -> JobState:
-    """Note once what others give to this job, or why they give nothing."""
+    """Record once what others give to this job, or why they give nothing."""
     made, what = view.job.precedence.made or _left_to_queue(view), Reason.MAKES_ROOM.value
     if made is None:
         return status
@@ -181,19 +181,19 @@ def tell_room_made(view: View, status: JobState) -> JobState:
 
 
 def _left_to_queue(view: View) -> RoomMade | None:
-    """Say of a job in a queue that it is not this operator who decides about preemption."""
+    """Return, for a job in a queue, that Kueue and not this operator decides about preemption."""
     job = view.job
     if job.queue is None or job.spec.placement.preempts is not Preempts.LOWER_PRIORITY:
         return None
     words = (
-        f"Kueue decides who is preempted for jobs of queue {job.queue.name}: placement.preempts "
-        "counts for nothing beside the label"
+        f"Kueue decides which jobs give way to jobs of queue {job.queue.name}: placement.preempts "
+        "has no effect on a job with Kueue's label"
     )
     return RoomMade(job.created_at, words)
 
 
 def way_wake_after_seconds(_view: View, status: JobState) -> float | None:
-    """Return when room may have come back, or the rest after that is over."""
+    """Return when to check whether room has come back, or the rest after that is over."""
     return None if status.gives_way is None else LOOK_SECONDS
 
 

@@ -1,8 +1,8 @@
-"""Quota from Kueue: what is asked for, given back, and let go, by the Workloads that a job has.
+"""Quota from Kueue: what a job asks for, gives back and releases, through its Workloads.
 
-Each Workload is a request for so many workers. The first asks for all that are wanted and takes the
-smallest world as well; growth asks for the difference by one more, and so Kueue may take only that
-back. Quota is released when no pod needs it any more, never before.
+Each Workload is a request for a number of workers. The first one asks for all wanted workers, and
+also accepts the smallest world; to grow, the job asks for the difference with one more, so Kueue
+may take back only that part. Quota is released when no pod needs it any more, never before.
 """
 
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ def queue_limit(view: View) -> SizeLimit | None:
 
 
 def room(view: View) -> int | None:
-    """Return how many more pods the admitted quota holds; None where there is no queue."""
+    """Return how many more pods fit into the admitted quota; None if there is no queue."""
     queue = view.job.queue
     return None if queue is None else max(queue.workers - _pods(view), 0)
 
 
 def queue_actions(view: View, status: JobState) -> Iterator[QueueAction]:
-    """Ask for what is wanted, give back what is not, and let go of what Kueue has taken."""
+    """Ask for wanted workers, give unused quota back, and release quota that Kueue has taken."""
     queue = view.job.queue
     if queue is None or not queue.api_version:
         return
@@ -60,7 +60,7 @@ def queue_actions(view: View, status: JobState) -> Iterator[QueueAction]:
 def _of_other_cluster(view: View, status: JobState, queue: Queue) -> Iterator[QueueAction]:
     """Use the one request that another cluster's Kueue has made, and that it deletes itself.
 
-    There, what is asked for must stay as it was; so nothing more is asked, and it is not left.
+    That request must stay as it is, so the job neither asks for more nor withdraws it.
     """
     yield from (AdoptRequest(one) for one in queue.open_requests if not one.is_owned)
     if status.phase in FINISHED:
@@ -79,9 +79,9 @@ def _finished(view: View, status: JobState, queue: Queue) -> Iterator[QueueActio
 
 
 def taken(view: View, queue: Queue) -> Iterator[QueueAction]:
-    """Let go of quota that Kueue has taken, or that is for other workers than there are now.
+    """Release quota that Kueue has taken, or that is for other workers than the job has now.
 
-    The pods may go on only by the other requests.
+    The pods may continue only if the other requests have quota for them.
     """
     if _pods(view) > queue.workers:
         return
@@ -95,13 +95,13 @@ def taken(view: View, queue: Queue) -> Iterator[QueueAction]:
 
 
 def _is_left_over(view: View, queue: Queue, one: Workload) -> bool:
-    """Whether a request holds quota for a part of a world whose rest Kueue has taken."""
+    """Whether a request holds quota for a part of a world, and Kueue has taken the rest."""
     is_short = queue.workers < smallest(view.job.effective_workers)
     return is_short and bool(one.workers) and not _pods(view)
 
 
 def _given_back(view: View, queue: Queue) -> Iterator[QueueAction]:
-    """Give back what more was admitted than is wanted, and has no pod: the newest first."""
+    """Give back admitted quota that is not wanted and has no pod: the newest request first."""
     spare = queue.workers - max(wanted(view), _pods(view))
     if queue.workers < smallest(view.job.effective_workers):
         return
@@ -117,9 +117,9 @@ def _given_back(view: View, queue: Queue) -> Iterator[QueueAction]:
 
 
 def asked(view: View, queue: Queue) -> Iterator[QueueAction]:
-    """Keep one request waiting for what is missing, or none where nothing is."""
+    """Keep one waiting request for the missing workers, or none if no worker is missing."""
     if any(one.is_reserved and not one.workers for one in queue.open_requests):
-        return  # Kueue still checks it, or it is let go of first
+        return  # Kueue still checks it, or it is released first
     if queue.priority_class and queue.priority is None:
         return
     has_world = queue.workers >= smallest(view.job.effective_workers)
@@ -144,14 +144,14 @@ def _differs(one: Workload, queue: Queue, count: int, least: int | None) -> bool
 
 
 def _least(view: View, held: int, missing: int) -> int | None:
-    """Return with how many more workers the next larger world trains; None if only with all."""
+    """Return how many more workers the next larger world needs; None if it needs all of them."""
     sizes = allowed(view.job.effective_workers)
     least = next(size for size in sizes if size > held) - held
     return least if least < missing else None
 
 
 def wanted(view: View) -> int:
-    """Return the workers that the job would have if the queue gave all."""
+    """Return the workers that the job would have if the queue admitted all."""
     limits = (one for one in view.limits if one.reason is not Reason.QUEUED)
     return within(view.job.effective_workers, limits)
 

@@ -1,7 +1,8 @@
-"""A job that another controller runs: nothing is done for it but to ask its queue for workers.
+"""A job that another controller runs: this operator only asks its queue for workers.
 
-Kueue copies the job and its Workload to another cluster, lets go of them there when they are gone
-here, and copies the status back. So this status is not ours, and says nothing about workers here.
+Kueue copies the job and its Workload to another cluster, deletes the copies when the originals are
+deleted here, and copies the status back. So another operator writes this status, and it says
+nothing about workers here.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from spotrun.state.view import View
 
 
 def handed_over(job: JobSnapshot, now: datetime) -> Decision:
-    """Ask for workers, once, where Kueue has the job run elsewhere; do nothing otherwise."""
+    """Ask for workers, once, if Kueue runs the job elsewhere; do nothing otherwise."""
     is_here = not job.deleting and job.broken is None
     is_asked_for = is_here and job.spec.managed_by == str(MULTIKUEUE)
     return Decision(job.status, tuple(_requests(View(job, now))) if is_asked_for else ())
@@ -26,7 +27,7 @@ def _requests(view: View) -> Iterator[QueueAction]:
     if queue is None or not queue.api_version:
         return
     if len(queue.open_requests) < len(queue.requests):
-        return  # it has ended
+        return  # a request is closed: the job has ended
     if view.job.spec.suspend:
         yield from map(LeaveQueue, queue.open_requests)
         return

@@ -1,4 +1,4 @@
-"""Partial capacity as status shows it: a job asks for fewer workers while more would be of no use.
+"""Partial capacity as status shows it: a job asks for fewer workers while more would be useless.
 
 `policies/workers/partial_capacity.py` decides that.
 """
@@ -13,15 +13,17 @@ def asks_for_fewer(status: JobState) -> bool:
 
 
 def waits_before_asking_again(status: JobState) -> bool:
-    """Whether it keeps to none at all, for what it was given was too little to train."""
+    """Whether a job asks for no workers at all, because it was given too few to train."""
     return asks_for_fewer(status) and not status.unused.size
 
 
 def why_fewer(status: JobState) -> str | None:
-    """Return the message of a job that keeps to fewer workers."""
+    """Return the message of a job that asks for fewer workers."""
     kept = status.unused
     if kept.retry_at is None:
         return None
-    had = f"more than {kept.size}, too few for the next size" if kept.size else "too few to train"
+    enough = f"enough for {kept.size} workers but not for the next size"
+    had = enough if kept.size else "too few to train"
     again_at = Time.of(kept.retry_at)
-    return f"the nodes that came were {had}, and went back; more are asked for at {again_at}"
+    again = f"the operator asks for more at {again_at}"
+    return f"the nodes that came were {had}, so unused ones were given back; {again}"

@@ -1,7 +1,7 @@
-"""Preemption: the jobs of lower priority that make room for one, those that it costs least.
+"""Preemption: the choice of jobs of lower priority that make room for a job at the lowest cost.
 
-All who can shrink do so before anybody is suspended. Where even all of them together would not make
-room for the whole gang nobody gives anything, for half of a gang cannot train.
+All jobs that can shrink do so before any job is suspended. If all of them together would not make
+room for the whole gang, no job gives anything, because half of a gang cannot train.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,21 +28,21 @@ class Victim:
 
     job: str
     workers: tuple[Held, ...]  # in the order in which they leave
-    smaller_sizes: tuple[int, ...]  # with which it can train, ascending; none: it cannot shrink
+    smaller_sizes: tuple[int, ...]  # that can train, ascending; empty: it cannot shrink
     shrink_usd: Usd
     suspend_usd: Usd
 
     @property
     def least(self) -> int:
-        """The size that it shrinks to at most."""
+        """The smallest size to which it can shrink."""
         return self.smaller_sizes[0] if self.smaller_sizes else len(self.workers)
 
     def usd_of(self, size: int) -> Usd:
-        """Return the price of making it keep so many workers."""
+        """Return the cost of an interruption that leaves it so many workers."""
         return self.suspend_usd if size == SUSPENDED else self.shrink_usd
 
     def leaving(self, size: int, before: int | None = None) -> Sequence[Held]:
-        """Return the workers that leave when it shrinks to a size, from all or from a number."""
+        """Return the workers that leave if it shrinks to `size`, from all workers or `before`."""
         present = len(self.workers)
         first = 0 if before is None else present - before
         return self.workers[first : present - size]
@@ -50,16 +50,16 @@ class Victim:
 
 @dataclass(frozen=True)
 class Claim:
-    """A gang that lacks nodes: so many of its workers found none."""
+    """A gang that lacks nodes, and the number of its workers without one."""
 
     missing: int
     requests: Resources  # of one worker
-    free: Mapping[str, Resources]  # what is left of each node that its workers may use
+    free: Mapping[str, Resources]  # free resources of each node that its workers may use
 
 
 @dataclass(frozen=True)
 class Preemption:
-    """The sizes that jobs shrink to, and the price of that."""
+    """The sizes to which jobs shrink, and the cost of that."""
 
     sizes: Mapping[str, int]
     usd: Usd = NO_USD
@@ -68,11 +68,11 @@ class Preemption:
 NOBODY = Preemption({})
 
 Rank = Callable[[Sequence[Held], Usd], float]
-"""Ranks what a job could give, by these workers and the price for them; the lowest comes first."""
+"""Ranks the workers that a job could give, with their price; the lowest rank comes first."""
 
 
 class _Room:
-    """The workers of a claim that fit by what others have given so far."""
+    """The number of a claim's workers that fit on the nodes that others have freed so far."""
 
     def __init__(self, claim: Claim) -> None:
         self._requests = claim.requests
@@ -93,7 +93,7 @@ class _Room:
             self._change(held, left)
 
     def spare(self, workers: Sequence[Held]) -> bool:
-        """Take back what was given if the rest is enough; return whether it is."""
+        """Take these workers back if the rest is enough; return whether it is enough."""
         self.take_back(workers)
         if self.is_enough:
             return True
@@ -113,10 +113,11 @@ def _with(free: Resources, given: Resources) -> Resources:
 
 
 def preempt(claim: Claim, victims: Iterable[Victim]) -> Preemption:
-    """Return which jobs keep how many workers, so that the claim is met; NOBODY if it cannot be.
+    """Return how many workers each job keeps so that the claim is met; NOBODY if it cannot be met.
 
-    Jobs are taken by their price, and by their price for each worker that gets room. Who turns out
-    not to be needed is left alone, the most expensive first. The cheaper result is taken.
+    Jobs are taken in the order of their price, and again in the order of their price for each
+    worker that gets room. Jobs that turn out not to be needed are left alone, the most expensive
+    first. The cheaper of the two results is used.
     """
     useful = [one for one in victims if any(held.node in claim.free for held in one.workers)]
     plans = (_in_order(claim, useful, rank) for rank in (_by_price, _by_share_in(claim)))
@@ -124,7 +125,7 @@ def preempt(claim: Claim, victims: Iterable[Victim]) -> Preemption:
 
 
 def most_room(claim: Claim, victims: Iterable[Victim]) -> int:
-    """Return how many of the missing workers would find room if all gave all."""
+    """Return how many missing workers would find room if all jobs gave all their workers."""
     room = _Room(claim)
     for victim in victims:
         room.give(victim.workers)
@@ -171,7 +172,7 @@ def _spare_suspensions(room: _Room, victims: Iterable[Victim], sizes: dict[str, 
 
 
 def _spare_workers(room: _Room, victims: Iterable[Victim], sizes: dict[str, int]) -> None:
-    """Let who shrinks keep as many workers as will do, all of them where that is possible."""
+    """Let jobs that shrink keep as many workers as possible, all of them if that is enough."""
     for victim in sorted(victims, key=lambda one: one.shrink_usd, reverse=True):
         size = sizes.get(victim.job, SUSPENDED)
         if size == SUSPENDED:
@@ -196,7 +197,7 @@ def _by_price(_leaving: Sequence[Held], usd: Usd) -> float:
 def _by_share_in(claim: Claim) -> Rank:
     """Rank by the price for each worker of the claim that finds room.
 
-    Two jobs may make room on a node together where neither does alone: that counts as one worker.
+    Two jobs may only together make room on a node: that counts as one worker.
     """
 
     def rank(leaving: Sequence[Held], usd: Usd) -> float:

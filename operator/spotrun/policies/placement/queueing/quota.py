@@ -1,4 +1,4 @@
-"""ResourceQuotas: whether one is used up, since when, and what a job would need of it."""
+"""ResourceQuotas: whether one is used up, since when, and how much of it a job would need."""
 
 import re
 from datetime import datetime
@@ -10,21 +10,21 @@ from spotrun.state.snapshot import JobSnapshot
 
 _REQUESTED = re.compile(r"requested: (\S+), used: ")
 _AMOUNT = re.compile(r"((?!count/)\S+|count/pods)=(\d+)([A-Za-z]*)")
-"""Amounts as the API server writes them: whole numbers, and a unit where there is one. A job has
-one of each other object that it counts, not one for each worker."""
+"""Amounts as the API server writes them: whole numbers, with a unit if there is one. `count/...` of
+other objects is left out: a job has one of each, not one for each worker."""
 
 
 def is_over_quota(job: JobSnapshot) -> bool:
-    """Whether a quota refused the worker that was to be made last.
+    """Whether a quota refused the worker that the operator tried to create last.
 
-    A new leader has asked for none yet: status has what its predecessor was told.
+    A new leader has tried none yet: the status holds the answer that its predecessor got.
     """
     said = job.refusal.reason if job.refusal is not None else job.status.reason
     return said == Reason.QUOTA_EXCEEDED
 
 
 def over_quota_since(job: JobSnapshot) -> datetime | None:
-    """Since when a quota is known to refuse workers of a job; None if none is."""
+    """Return since when a quota is known to refuse workers of a job; None if none does."""
     stated = find(job.status, ConditionType.TEMPLATE_ACCEPTED)
     if stated is None or stated.status is not ConditionStatus.FALSE:
         return None
@@ -33,9 +33,9 @@ def over_quota_since(job: JobSnapshot) -> datetime | None:
 
 
 def need(words: str, workers: int) -> str:
-    """Return what so many workers need of a quota: `pods=8`, by the words in which it refused one.
+    """Return how much of a quota so many workers need, such as `pods=8`, from its refusal of one.
 
-    Nothing if it has used other words.
+    The result is empty if the refusal has an unknown form.
     """
     found = _REQUESTED.search(words)
     amounts = [_AMOUNT.fullmatch(one) for one in found[1].split(",")] if found is not None else []

@@ -1,1 +1,1 @@
-"""The size by how much the workers use, where throughput alone does not tell."""
+"""The size by how much the workers use, where throughput alone is not enough."""

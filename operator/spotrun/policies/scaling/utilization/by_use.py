@@ -1,8 +1,8 @@
-"""The size by what workers use, where no steps are counted: no benefit can be measured then.
+"""The size by what workers use, if no steps are counted: no benefit can be measured then.
 
-What is left is a HorizontalPodAutoscaler's rule, with less trust in it: no more than twice the
-workers at once, and a growth that it takes back itself is not tried again soon. Each change starts
-such a script again, so there has to be something that it can go on from.
+Then the rule of a HorizontalPodAutoscaler decides, with more caution: at most twice the workers at
+once, and a growth that it takes back itself is not tried again soon. Each change starts such a
+script again, so there must be a checkpoint from which it can continue.
 """
 
 from dataclasses import replace
@@ -14,11 +14,11 @@ from spotrun.policies.scaling.options import Wish
 from spotrun.policies.scaling.utilization.targets import Proposal, proposal
 
 _FEWEST = "the fewest, as finishing earlier is worth nothing"
-_ANEW = "but without spec.checkpoint a change would begin its training anew"
+_ANEW = "but without spec.checkpoint a change would start its training from the beginning"
 
 
 def by_use(facts: SizingFacts, tried: int | None) -> Wish:
-    """The smallest allowed size that is enough for what is used, unless it was `tried` in vain."""
+    """Return the smallest allowed size that is enough for the use, unless it was `tried` before."""
     found = _fewest(facts) if facts.hour_worth_usd == 0 else _by_proposal(facts, tried)
     if found.size == facts.running or facts.has_checkpoints:
         return found
@@ -56,7 +56,7 @@ def _more(facts: SizingFacts, asked: Proposal, tried: int | None) -> Wish:
     enough = min(asked.size, base * HIDDEN_LEAP)
     size = next((size for size in larger if size >= enough), larger[-1])
     if tried is not None and size >= tried:
-        return Wish(base, ScalingReason.TRIED_BEFORE, f"{tried} workers were too many of late")
+        return Wish(base, ScalingReason.TRIED_BEFORE, f"{tried} workers were too many recently")
     return Wish(size, ScalingReason.UTILIZATION_HIGH, _asks(asked))
 
 

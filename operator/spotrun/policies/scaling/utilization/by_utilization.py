@@ -1,4 +1,4 @@
-"""The size by utilization: it proposes more workers or fewer, and measured benefit disposes."""
+"""The size by utilization: it proposes more workers or fewer, and the measured benefit decides."""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from spotrun.policies.scaling.utilization.targets import Proposal, proposal
 from spotrun.policies.scaling.worth import Worth
 
 SAVED = 0.05
-"""A size must save at least this part of the money for the same work to be worth slower
+"""A size must save at least this share of the money for the same work to justify slower
 training."""
 
 
 def by_utilization(those: Options) -> Wish:
-    """The largest size that is well used, and whose every worker brings enough."""
+    """Return the largest size that is well used, and at which every worker brings enough."""
     if those.poor is not None:
         return _before(those, those.poor)
     facts, base = those.facts, those.base
@@ -34,14 +34,14 @@ def by_utilization(those: Options) -> Wish:
 
 
 def _before(those: Options, poor: Poor) -> Wish:
-    """The largest size below that brings enough."""
+    """Return the largest smaller size that brings enough."""
     size = max((size for size in those.smaller if size in those.fit), default=those.base)
     numbers = {"efficiency": f"{poor.efficiency:.2f}"}
     return _if_repaid(those, Wish(size, ScalingReason.EFFICIENCY_LOW, poor.why, numbers))
 
 
 def _more(those: Options, asked: Proposal) -> Wish:
-    """The largest that is still used well, brings enough, and pays for the change."""
+    """Return the largest size that is still used well, brings enough, and pays for the change."""
     larger = [n for n in those.sizes if n > those.base]
     if not larger:
         why = "no larger size makes a step shorter"
@@ -67,7 +67,7 @@ def _brings(those: Options, size: int, compared: int, reason: ScalingReason) -> 
 
 
 def _fewer(those: Options, asked: Proposal) -> Wish:
-    """The largest that is used well, if it saves money."""
+    """Return the largest size that is used well, if it saves money."""
     base, money = those.base, Worth(1.0, 0.0)
     if not those.smaller:
         return Wish(base, ScalingReason.AT_SMALLEST_SIZE, "fewer are not allowed")
@@ -82,7 +82,7 @@ def _fewer(those: Options, asked: Proposal) -> Wish:
 
 
 def _if_repaid(those: Options, found: Wish) -> Wish:
-    """Keep the size if shrinking, which is to save money, would cost more than it saves."""
+    """Keep the size if shrinking, which should save money, would cost more than it saves."""
     if found.size == those.base or those.repaid(Worth.money(those.facts), [found.size]):
         return found
     why = f"{found.why}, but a change would not pay off in the time that is left"
@@ -90,7 +90,7 @@ def _if_repaid(those: Options, found: Wish) -> Wish:
 
 
 def _uses_enough(those: Options, gauge: Gauge, size: int) -> bool:
-    """Whether utilization would be no lower than is tolerated: it follows the compute share."""
+    """Whether utilization, which follows the compute share, would not be lower than tolerated."""
     usage = gauge.usage or 0.0
     here, there = those.curve.compute(those.base), those.curve.compute(size)
     if here and there is not None and gauge.resource is not TargetResource.MEMORY:

@@ -12,7 +12,7 @@ _NAMES = {TargetResource.CPU: "cpu", TargetResource.MEMORY: "memory"}  # as cont
 
 
 def gauges(job: JobSnapshot, members: Sequence[Worker]) -> tuple[Gauge, ...]:
-    """One for each target."""
+    """Return one gauge for each target."""
     return tuple(_gauge(target, job, members) for target in targets(job))
 
 
@@ -51,14 +51,14 @@ def _share(resource: TargetResource, job: JobSnapshot, worker: Worker) -> float 
 
 
 def used_by_pod(resource: TargetResource, used: Utilization) -> float | None:
-    """Return the share that metrics.k8s.io says, of limit or request; it knows no GPUs."""
+    """Return the share of limit or request that metrics.k8s.io reports; it knows no GPUs."""
     return None if resource is TargetResource.GPU else getattr(used, _NAMES[resource])
 
 
 def used_share(
     resource: TargetResource, job: JobSnapshot, worker: Worker, reported: Utilization
 ) -> float | None:
-    """Return the share of what the worker may use, or requests; None if it does not report."""
+    """Return the used share of what the worker may use, or requests; None if it does not report."""
     if resource is TargetResource.GPU:
         return reported.gpu
     name = _NAMES[resource]
@@ -70,7 +70,7 @@ def used_share(
 
 
 def _requested_part(worker: Worker, name: str) -> float | None:
-    """Return what a worker requests of its node: without a limit agents report the whole of it."""
+    """Return the requested share of the node: without a limit agents report the whole node."""
     node = worker.node.allocatable if worker.node is not None else None
     if node is None:
         return None

@@ -2,9 +2,9 @@
 
     workers x utilization / target, rounded up; no change within the tolerance
 
-Of several targets the one that asks for most workers counts. Workers that tell nothing are taken
-to use nothing where more would be proposed, and all they have where fewer would be: ignorance is no
-reason for a change.
+Of several targets the one that asks for most workers counts. Workers that report nothing count as
+idle when more workers would be proposed, and as fully used when fewer would be: missing reports are
+no reason for a change.
 """
 
 import math
@@ -20,7 +20,7 @@ class Proposal:
     """The size that follows from utilization alone."""
 
     size: int
-    gauge: Gauge  # the one that asks for so many
+    gauge: Gauge  # the gauge that asks for this size
 
     @property
     def why(self) -> str:
@@ -30,7 +30,7 @@ class Proposal:
 
     @property
     def why_neither(self) -> str:
-        """Why neither more nor fewer are proposed."""
+        """The reason why neither more nor fewer are proposed."""
         silent = self.gauge.silent
         if not silent:
             return "within its tolerance"
@@ -43,13 +43,13 @@ class Proposal:
 
 
 def proposal(gauges: tuple[Gauge, ...], running: int) -> Proposal | None:
-    """The size that utilization asks for; None if the workers tell too little to say."""
+    """Return the size that utilization asks for; None if the workers report too little."""
     asked = [(_asked(gauge, running), gauge) for gauge in gauges if gauge.reported]
     if not asked or not running:
         return None
     size, gauge = max(asked, key=lambda one: one[0])
     if size < running and len(asked) < len(gauges):
-        return None  # what is not known might need them
+        return None  # a target without reports might need them
     return Proposal(size, gauge)
 
 

@@ -41,7 +41,7 @@ def read(status: api.CapacityPoolStatus) -> PoolState:
 
 def write(state: PoolState) -> api.CapacityPoolStatus:
     """Write the state as it is stored."""
-    # Policies keep the limits of the CRD; the API server checks them, and its refusal is told.
+    # Policies respect the limits of the CRD; the API server checks them, and a refusal is reported.
     return api.CapacityPoolStatus.model_construct(
         types=state.types,
         zones=state.zones,
@@ -80,7 +80,7 @@ def read_price(price: api.Price | None) -> NodePrice | None:
 
 
 def read_lifetimes(text: str | None) -> Lifetimes:
-    """Read how long nodes lived; what is not of the form in which it is written is passed over."""
+    """Read how long nodes lived; a part that does not have the written format is ignored."""
     found: dict[str, AtAge] = {}
     for part in (text or "").split(","):
         age, _, counts = part.strip().partition(" ")
@@ -91,7 +91,7 @@ def read_lifetimes(text: str | None) -> Lifetimes:
 
 
 def write_lifetimes(known: Lifetimes) -> str:
-    """Write how long nodes lived: of each age how many were taken, of how many that reached it."""
+    """Write how long nodes lived: for each age, how many reached it, and how many were taken."""
     counts = ((age, known[age]) for age in AGES if age in known)
     return ", ".join(f"{age} {one.taken}/{one.reached}" for age, one in counts)
 

@@ -18,20 +18,20 @@ AGES: Mapping[str, timedelta] = {
     "24h": timedelta(hours=24),
     "48h": timedelta(hours=48),
 }
-"""The ages that are told apart. In recorded markets 29 % of the nodes are taken within 15 minutes,
-yet most of the time in which nodes are there lies in lives of more than 6 hours."""
+"""The ages that are distinguished. In recorded markets 29 % of the nodes are taken within 15
+minutes, but most node-hours belong to nodes that live for more than 6 hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtAge:
     """Nodes that reached an age."""
 
-    taken: int = 0  # of them, before they reached the next one
+    taken: int = 0  # the number of them taken before the next age
     reached: int = 0
 
 
 Lifetimes = Mapping[str, AtAge]
-"""Knowledge of the ages in `AGES`; an age of which nothing is known has no entry."""
+"""The known ages of `AGES`; an unknown age has no entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PoolNode:
 
     @property
     def resources(self) -> Resources:
-        """The same as what pods ask for."""
+        """The node's resources in the form of pods' requests."""
         return Resources(self.cpu, self.memory, self.gpus)
 
 
@@ -55,21 +55,21 @@ class PoolInterruption:
 
     time: datetime
     nodes: int
-    node_hours: Decimal  # for which these nodes were there in the day before
+    node_hours: Decimal  # the hours of these nodes in the day before
 
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """The facts learned about a pool; of one that was never looked at there are none."""
+    """The facts learned about a pool; a pool that was never examined has none."""
 
     types: str | None = None
     zones: str | None = None
     nodes: int = 0
-    workers: int | None = None  # None: not all of them are seen
-    node: PoolNode | None = None  # None: none was ever there
+    workers: int | None = None  # None: the operator does not see all of them
+    node: PoolNode | None = None  # None: the pool never had one
     empty_since: datetime | None = None
     price: NodePrice | None = None
-    unpriced: str | None = None  # the command that gives it a price
+    unpriced: str | None = None  # the command that sets its price
     available: bool | None = None  # None: unknown
     retry_at: datetime | None = None
     provision_seconds: Decimal | None = None

@@ -9,7 +9,7 @@ def test_a_job_that_waits_says_what_it_needs_and_what_to_do() -> None:
     assert said.holds == (
         "SpendLimit team: $1.20 of $100.00 were free this month at 2026-03-02T12:00:00Z, and the "
         "smallest useful piece of this job needs $2.60 (1 workers for 10 minutes, a checkpoint "
-        "and their end): raise limitUsd, wait until 2026-04-01T00:00:00Z, or ask for fewer or "
+        "and their end): raise limitUsd, or wait until 2026-04-01T00:00:00Z, or ask for fewer or "
         "cheaper workers"
     )
     assert said.numbers == {"limitUsd": "100.00", "freeUsd": "1.20", "neededUsd": "2.60"}

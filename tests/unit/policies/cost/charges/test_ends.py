@@ -154,8 +154,8 @@ def test_a_correction_of_a_cent_or_more_is_an_event() -> None:
     over = {"phase": PodPhase.SUCCEEDED, "ended_at": NOW, "end": PodEnd(0)}
     job = at_work(at_work(job, 0, node=a_node("a"), **over), 1, node=BACK, **LATER_TOLD)
     said = [one for one in job.decide(later(3600)).announcements if one.reason != "Completed"]
-    words = "the cost shown is corrected by $0.50 to $2.50: workers had run on while nothing was "
-    assert said == [Announce(Reason.COST_CORRECTED, words + "heard of their nodes")]
+    words = "the cost shown is corrected by $0.50 to $2.50: workers had run on while their nodes "
+    assert said == [Announce(Reason.COST_CORRECTED, words + "sent nothing")]
 
 
 def test_that_an_end_is_told_a_moment_late_is_no_news() -> None:

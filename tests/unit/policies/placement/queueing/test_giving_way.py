@@ -139,7 +139,7 @@ def test_a_job_in_a_queue_is_told_once_that_kueue_decides() -> None:
     queued = HIGH.with_facts(queue=Queue("team", "v1beta2"))
     first = queued.decide().status
     (words,) = [one.why for one in first.decisions if one.what == "MakesRoom"]
-    assert "Kueue decides who is preempted for jobs of queue team" in words
+    assert "Kueue decides which jobs give way to jobs of queue team" in words
     assert queued.with_state(first).decide().status.decisions == first.decisions
     never = queued.with_spec(2, min=2, priority=1).decide().status
     assert not any(one.what == "MakesRoom" for one in never.decisions)

@@ -173,7 +173,7 @@ def test_a_job_makes_no_workers_before_its_queue_admits_them_and_no_more_than_th
     status = waits.decide().status
     assert status.suspended_by == (SuspendedBy.QUEUE,)
     assert (status.phase, status.reason) == (Phase.SUSPENDED, "Queued")
-    assert status.message == "Queue: it waits in queue team: insufficient quota"
+    assert status.message == "Queue: the job waits in queue team: insufficient quota"
     assert not _made(waits)
     goes_on = queued(job.with_state(status), admitted(0, 3))
     assert len(_made(goes_on)) == 3

@@ -114,9 +114,9 @@ def test_in_the_other_cluster_the_request_that_was_made_is_used(
 @pytest.mark.parametrize(
     ("requests", "said"),
     [
-        ((), "it waits for Workload w-0, which Kueue of another cluster makes"),
+        ((), "the job waits for Workload w-0, which Kueue of another cluster creates"),
         ((admitted(0, 2, asks_as_now=False),), "was made for other workers, or another queue"),
-        ((waiting(0, 2, words="no quota"),), "it waits in queue team: no quota"),
+        ((waiting(0, 2, words="no quota"),), "the job waits in queue team: no quota"),
     ],
 )
 def test_the_job_says_what_it_waits_for(requests: tuple[Workload, ...], said: str) -> None:

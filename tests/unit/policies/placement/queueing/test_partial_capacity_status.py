@@ -13,7 +13,7 @@ from spotrun.state.job_state import NOTHING_UNUSED, JobState, Unused
 from tests.support.jobs.builders import later
 
 TOO_FEW = Unused(count=1, size=0, room=1, retry_at=later(60))
-AGAIN = "and went back; more are asked for at 2026-03-02T12:01:00Z"
+AGAIN = "so unused ones were given back; the operator asks for more at 2026-03-02T12:01:00Z"
 SOME = replace(TOO_FEW, size=4)
 
 
@@ -27,7 +27,7 @@ SOME = replace(TOO_FEW, size=4)
             (
                 True,
                 False,
-                f"the nodes that came were more than 4, too few for the next size, {AGAIN}",
+                f"the nodes that came were enough for 4 workers but not for the next size, {AGAIN}",
             ),
             id="some train",
         ),

@@ -81,7 +81,8 @@ def test_where_time_is_worth_nothing_the_fewest_are_enough() -> None:
 def test_a_script_that_would_begin_anew_is_left_alone(facts: SizingFacts) -> None:
     found = by_use(replace(facts, has_checkpoints=False), None)
     assert (found.size, found.reason) == (4, ScalingReason.NOT_REPAID)
-    assert found.why.endswith("but without spec.checkpoint a change would begin its training anew")
+    why = "but without spec.checkpoint a change would start its training from the beginning"
+    assert found.why.endswith(why)
 
 
 def test_what_is_not_known_is_said_with_its_cause() -> None:

@@ -47,8 +47,8 @@ def test_it_is_read_from_the_file_that_torch_builds_write(
         ("2.15.0+cu132", None),
         ("3.0.0", None),
         ("unknown", None),
-        ("2.9.1+cpu", "the image has torch 2.9.1+cpu, and 2.10 is the oldest"),
-        ("1.13.1", "the image has torch 1.13.1, and 2.10 is the oldest"),
+        ("2.9.1+cpu", "the image has torch 2.9.1+cpu, but spotrun needs torch 2.10"),
+        ("1.13.1", "the image has torch 1.13.1, but spotrun needs torch 2.10"),
         (None, "the image's Python (3.12.4) has no torch: install torch 2.10 or newer for it"),
     ],
 )

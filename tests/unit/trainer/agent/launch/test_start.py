@@ -141,8 +141,8 @@ def test_an_old_torch_is_refused(image: Image) -> None:
     image.has("python3", python())
     ended = image.start(**torch_of(image, "2.6.0"))
     assert ended.last_words == refused(
-        "the image has torch 2.6.0, and 2.10 is the oldest that spotrun trains with: "
-        "use an image with a newer one"
+        "the image has torch 2.6.0, but spotrun needs torch 2.10 or newer: "
+        "use an image with a newer torch"
     )
 
 

@@ -61,17 +61,17 @@ def test_the_made_up_file_is_read_as_it_was_not_changed(tmp_path: Path) -> None:
 
 
 HEADERS: dict[str, tuple[object, str]] = {
-    "a place beyond the file": (both(data_offsets=[100, 148]), "has no room for its 'weight'"),
-    "a size of another shape": (both(shape=[3, 5]), "has no room for its 'weight'"),
-    "a place backwards": (both(data_offsets=[48, 0]), "has no room for its 'weight'"),
-    "a negative place": (both(data_offsets=[-48, 0]), "a 'weight' that is no tensor"),
-    "a negative side": (both(shape=[-3, -4]), "a 'weight' that is no tensor"),
-    "a fraction": (both(shape=[3.0, 4]), "a 'weight' that is no tensor"),
-    "a side of true": (both(shape=[True, 12]), "a 'weight' that is no tensor"),
-    "an enormous side": (both(shape=[10**30, 0]), "a 'weight' that is no tensor"),
-    "many dimensions": (both(shape=[1] * 100), "a 'weight' that is no tensor"),
-    "a type that is none": (both(dtype="../../x"), "a 'weight' that is no tensor"),
-    "no tensor": ({"weight": 3}, "a 'weight' that is no tensor: 3"),
+    "a place beyond the file": (both(data_offsets=[100, 148]), "too short for its tensor 'weight'"),
+    "a size of another shape": (both(shape=[3, 5]), "is too short for its tensor 'weight'"),
+    "a place backwards": (both(data_offsets=[48, 0]), "is too short for its tensor 'weight'"),
+    "a negative place": (both(data_offsets=[-48, 0]), "an entry 'weight' that is not a tensor"),
+    "a negative side": (both(shape=[-3, -4]), "an entry 'weight' that is not a tensor"),
+    "a fraction": (both(shape=[3.0, 4]), "an entry 'weight' that is not a tensor"),
+    "a side of true": (both(shape=[True, 12]), "an entry 'weight' that is not a tensor"),
+    "an enormous side": (both(shape=[10**30, 0]), "an entry 'weight' that is not a tensor"),
+    "many dimensions": (both(shape=[1] * 100), "an entry 'weight' that is not a tensor"),
+    "a type that is none": (both(dtype="../../x"), "an entry 'weight' that is not a tensor"),
+    "no tensor": ({"weight": 3}, "an entry 'weight' that is not a tensor: 3"),
     "a list": ([], "it has no JSON object"),
     "no JSON": (b"{", "cannot be read"),
     "no text": (b"\xff\xfe", "cannot be read"),
@@ -89,19 +89,19 @@ def test_headers_are_compared_with_the_file(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("length", [0, 10**9, 2**63, 2**64 - 1])
 def test_lengths_of_headers_are_compared_with_the_file(tmp_path: Path, length: int) -> None:
-    with pytest.raises(ValueError, match="is no safetensors file, or was cut off"):
+    with pytest.raises(ValueError, match="is not a safetensors file, or was cut off"):
         load(file_of(tmp_path, both(), length=length))
 
 
 INDICES: dict[str, tuple[object, str]] = {
-    "a path to elsewhere": ({"weight": "../x.safetensors"}, "names a file '../x.safe.*none in it"),
+    "a path to elsewhere": ({"weight": "../x.safetensors"}, "names a file '../x.safe.*not in it"),
     "an absolute path": ({"weight": "/etc/passwd"}, "names a file '/etc/passwd'"),
     "the folder itself": ({"weight": ".."}, r"names a file '\.\.'"),
     "no name": ({"weight": 3}, "names a file 3, which"),
     "a list": (["weight"], "has no weight_map"),
-    "a file that is not there": ({"weight": "y.safetensors"}, "y.safetensors is not there"),
+    "a file that is not there": ({"weight": "y.safetensors"}, "y.safetensors does not exist"),
     "a tensor that is not there": ({"z": "model-1.safetensors"}, "a tensor 'z' that no file has"),
-    "less than is needed": ({"weight": "model-1.safetensors"}, "not there: bias"),
+    "less than is needed": ({"weight": "model-1.safetensors"}, "not in the weights: bias"),
 }
 
 
@@ -118,15 +118,15 @@ def test_an_index_names_files_beside_it(tmp_path: Path, case: str) -> None:
 def test_no_pickle_runs_anything(tmp_path: Path) -> None:
     crater = tmp_path / "crater"
     torch.save({"weight": Bomb(crater)}, tmp_path / "weights.pt")
-    with pytest.raises(ValueError, match=r"no file of weights that torch\.save made"):
+    with pytest.raises(ValueError, match=r"not a file of weights made by torch\.save"):
         load(tmp_path / "weights.pt")
     (tmp_path / "legacy.bin").write_bytes(pickle.dumps(Bomb(crater)))
-    with pytest.raises(ValueError, match=r"no file of weights that torch\.save made"):
+    with pytest.raises(ValueError, match=r"not a file of weights made by torch\.save"):
         load(tmp_path / "legacy.bin")
     folder = tmp_path / "dcp"
     as_dcp(folder, STATE)
     (folder / ".metadata").write_bytes(pickle.dumps(Bomb(crater)))
-    with pytest.raises(ValueError, match=r"\.metadata is no index of a checkpoint"):
+    with pytest.raises(ValueError, match=r"\.metadata is not the index of a checkpoint"):
         load(folder)
     index = FileSystemReader(as_dcp(tmp_path / "other", STATE)).read_metadata()
     index.planner_data = Bomb(crater)  # what nobody looks at
@@ -181,26 +181,26 @@ FORGED: dict[str, tuple[Callable[[Any], object], str]] = {
     "compressed": (lambda m: with_place(m, transform_descriptors=["zstd"]), "are compressed"),
     "another shape": (
         lambda m: with_size(m, torch.Size([6, 4])),
-        r"weight is float32\[6, 4\] there",
+        r"weight is float32\[6, 4\] in the",
     ),
     "a smaller chunk": (
         lambda m: with_chunk(m, sizes=torch.Size([2, 4])),
-        "has another tensor than",
+        "has a different tensor at",
     ),
-    "a chunk outside": (lambda m: with_chunk(m, sizes=torch.Size([4, 4])), "chunks outside of it"),
-    "a size of text": (lambda m: with_size(m, "ab"), "is no index of a checkpoint"),
+    "a chunk outside": (lambda m: with_chunk(m, sizes=torch.Size([4, 4])), "outside of its shape"),
+    "a size of text": (lambda m: with_size(m, "ab"), "is not the index of a checkpoint"),
     "a size of lists": (lambda m: with_size(m, Sides()), r"\[\.\.\.\].* is no shape"),
     "a file of lists": (
         lambda m: with_place(m, relative_path=Sides().sides),
-        r"names a file .*\[\.\.\.\].*, which is none in it",
+        r"names a file .*\[\.\.\.\].*, which is not in it",
     ),
-    "a name of lists": (lambda m: rename(m, (1, (2, 3))), r"\(1, \(2, 3\)\) is no name"),
-    "no chunk": (lambda m: m.state_dict_metadata["weight"].chunks.clear(), "0 of 12 elements are"),
-    "a list of tensors": (lambda m: setattr(m, "state_dict_metadata", []), "is no dict"),
-    "no places": (lambda m: m.storage_data.clear(), "a chunk of 'weight' is nowhere"),
+    "a name of lists": (lambda m: rename(m, (1, (2, 3))), r"\(1, \(2, 3\)\) is not a name"),
+    "no chunk": (lambda m: m.state_dict_metadata["weight"].chunks.clear(), "0 of 12 elements w"),
+    "a list of tensors": (lambda m: setattr(m, "state_dict_metadata", []), "is not a dict"),
+    "no places": (lambda m: m.storage_data.clear(), "a chunk of 'weight' is in none of its files"),
     "a chunk of another type": (
         lambda m: setattr(m.state_dict_metadata["weight"].properties, "dtype", torch.float64),
-        "has another tensor than its index says",
+        "has a different tensor at",
     ),
 }
 
@@ -236,18 +236,18 @@ def test_a_pipe_is_no_file_to_wait_for(tmp_path: Path) -> None:
     as_hugging_face(tmp_path, STATE)
     (tmp_path / "model-1.safetensors").unlink()
     os.mkfifo(tmp_path / "model-1.safetensors")
-    with pytest.raises(ValueError, match="is not there, or no plain file"):
+    with pytest.raises(ValueError, match="does not exist, or is not a regular file"):
         load(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nowhere", "nowhere is not there: give a folder of Hugging Face"),
-        ("empty", "empty has no weights that are known"),
-        ("empty/step-1.g1", "step-1.g1 is not there: give a folder"),
-        ("two", "two has several files of weights: give the index or the file"),
-        ("saved", "saved has no complete checkpoint"),
+        ("nowhere", "nowhere does not exist: give a folder of Hugging Face"),
+        ("empty", "empty has no weights in a known format"),
+        ("empty/step-1.g1", "step-1.g1 does not exist: give a folder"),
+        ("two", "two has several files of weights: give the path of the index, or"),
+        ("saved", "saved contains no complete checkpoint"),
     ],
 )
 def test_other_paths_are_refused(tmp_path: Path, name: str, reason: str) -> None:
@@ -290,4 +290,4 @@ def test_a_recursive_pickle_ends(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
     )
-    assert "is no index of a checkpoint" in ran.stderr.splitlines()[-1]
+    assert "is not the index of a checkpoint" in ran.stderr.splitlines()[-1]

@@ -108,12 +108,12 @@ def test_parts_that_a_script_divides_by_itself_are_no_whole(
     saved = opened(tmp_path)
     divided = next(path for path in saved.specs if path.startswith("model/"))
 
-    with pytest.raises(ValueError, match=r"different tensors .* only that knows"):
+    with pytest.raises(ValueError, match=r"different tensors .* only the script knows"):
         read(saved, divided, 100)
     assert main(["checkpoints", "verify", str(tmp_path)]) == 0
     assert "whole" in capsys.readouterr().out
     for kind in ("torch", "dcp"):
         output = tmp_path / kind
         assert main(["export", str(tmp_path), "--format", kind, "--output", str(output)]) == 2
-        assert "only that knows how to put it together" in capsys.readouterr().err
+        assert "only the script knows how to put it together" in capsys.readouterr().err
         assert not output.exists()

@@ -123,7 +123,7 @@ def test_only_plain_files_are_opened(place: Place, kind: str) -> None:
     make: Any = {"pipe": os.mkfifo, "directory": os.mkdir}[kind]
     make(place.path(NAME, "rank-0.json"))
 
-    with pytest.raises(OSError, match="is no plain file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         place.read(NAME, "rank-0.json")
 
 

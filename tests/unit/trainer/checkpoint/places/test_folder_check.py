@@ -64,7 +64,8 @@ def test_a_user_without_rights_is_told_who_it_is_and_what_to_try(exists: bool) -
         f"checkpoints cannot be written to {folder} by user 65532 (groups {groups}): Permission "
         f"denied; {owned} belongs to user 0, group 0, with mode 755. Make it writable for that "
         "user, or choose another place. In a TrainingJob set securityContext.fsGroup: 65532 in "
-        "the template's spec, give what an NFS server exports to that user, or name another claim"
+        "the template's spec, make an NFS server's export writable for that user, or name another "
+        "claim"
     )
 
 

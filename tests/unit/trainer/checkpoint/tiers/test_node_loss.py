@@ -177,7 +177,7 @@ def test_a_folder_that_is_too_small_says_so_and_keeps_what_it_has(
     assert world.until_done().failed
     said = capfd.readouterr().err
     assert said.count("raise checkpoint.local.sizeLimit") == 2, "each worker says it once"
-    assert "training goes on" in said
+    assert "training continues" in said
     for node in few:
         node.lose()
 
@@ -268,7 +268,7 @@ def test_a_request_with_a_path_ends_the_connection(
     request_: dict[str, object], nodes: Nodes
 ) -> None:
     address = nodes[0].settings.endpoint.address
-    with pytest.raises(OSError, match="ended the connection"):
+    with pytest.raises(OSError, match="closed the connection"):
         ask(address, SECRET, request_)
     assert not any(nodes[0].settings.folder.iterdir())
 

@@ -177,7 +177,7 @@ def test_rm_keeps_the_newest_complete_one(folder: Path, said: Run) -> None:
     shown = said(2, "rm", "--yes", folder / "step-1.g1", folder / "step-2.g1")
 
     assert "step-2.g1 is the newest complete one" in shown
-    assert "Nothing was removed; --force" in shown
+    assert "Nothing was removed; use --force" in shown
     assert "a training may be writing it" in said(2, "rm", "--yes", folder / "step-3.g1")
     assert len(checkpoints(folder)) == 3
 
@@ -220,12 +220,12 @@ def test_rm_asks_before(folder: Path, answer: str, left: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["ls", "nowhere"], "nowhere is no folder: give the one that Run(checkpoint=...)"),
-        (["show", "empty"], "no complete checkpoint is in empty: no step-N.gG is in empty"),
-        (["show", "step-7.g1"], "step-7.g1 is not there: there are 3 in ., of which step-3.g1 is"),
-        (["show", "step-3.g1"], "step-3.g1/COMPLETE is not there: step-3.g1 was never completed"),
-        (["verify", "empty"], "no step-N.gG is in empty"),
-        (["rm", "empty"], "empty names no checkpoint: give FOLDER/step-N.gG"),
+        (["ls", "nowhere"], "nowhere is not a folder: give the one that Run(checkpoint=...)"),
+        (["show", "empty"], "empty contains no complete checkpoint: empty contains no"),
+        (["show", "step-7.g1"], "step-7.g1 does not exist: . contains 3, and the newest is"),
+        (["show", "step-3.g1"], "step-3.g1/COMPLETE does not exist: step-3.g1 was never completed"),
+        (["verify", "empty"], "empty contains no checkpoint step-N.gG"),
+        (["rm", "empty"], "empty is not the path of a checkpoint: give FOLDER/step-N.gG"),
         (["ls", "https://bucket"], "checkpoints cannot be kept in https://bucket"),
     ],
 )

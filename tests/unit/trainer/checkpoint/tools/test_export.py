@@ -146,8 +146,8 @@ def test_the_model_is_named_where_there_are_several(folder: Path, said: Run) -> 
     save(folder.parent / "two", tracked(**models).flatten())
     refused = said(2, "--format", "torch", of="two")
     assert "2 modules were tracked: ema (module), model (module), sched (object)" in refused
-    assert "name one of the modules by --object" in refused
-    assert "no module was tracked as sched" in said(
+    assert "choose one of the modules with --object" in refused
+    assert "no module was tracked under the name sched" in said(
         2, "--format", "torch", "--object", "sched", of="two"
     )
     said(0, "--format", "torch", "--object", "model", "--output", "model.pt", of="two")
@@ -159,7 +159,7 @@ def test_a_model_within_another_is_named_without_it(folder: Path, said: Run) -> 
     said(0, "--format", "torch", "--prefix", "1.", "--output", "norm.pt")
     assert set(torch.load("norm.pt")) == {name[2:] for name in model_state() if name[:2] == "1."}
 
-    assert "begins with lm., as 0.weight" in said(2, "--format", "torch", "--prefix", "lm.")
+    assert "with lm.; the first name is 0.weight" in said(2, "--format", "torch", "--prefix", "lm.")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -167,7 +167,7 @@ def test_what_is_there_is_replaced_when_forced(folder: Path, said: Run, kind: st
     flags = ["--format", kind, "--output", "out"]
     said(0, *flags)
     before = Path("out").stat().st_ino
-    assert "out is there already: --force replaces it" in said(2, *flags)
+    assert "out exists already: use --force" in said(2, *flags)
     assert Path("out").stat().st_ino == before
     said(0, *flags, "--force")
 
@@ -180,12 +180,12 @@ def test_nothing_but_an_export_is_replaced(folder: Path, said: Run) -> None:
         Path(name).mkdir()
     Path("home/thesis.txt").touch()
     flags = ["--format", "hf", "--force", "--output"]
-    assert "has other files than such an export's" in said(2, *flags, "home")
-    assert "is there, and is no file" in said(2, *["--format", "torch", *flags[2:]], "home")
+    assert "has files that no such export has" in said(2, *flags, "home")
+    assert "exists and is not a file" in said(2, *["--format", "torch", *flags[2:]], "home")
     assert Path("home/thesis.txt").exists()
     Path("link").rmdir()
     Path("link").symlink_to("home")
-    assert "is there, and is no folder" in said(2, *flags, "link")
+    assert "exists and is not a folder" in said(2, *flags, "link")
     Path("empty").mkdir()
     said(0, "--format", "hf", "--output", "empty")
 
@@ -195,10 +195,10 @@ def test_nothing_but_an_export_is_replaced(folder: Path, said: Run) -> None:
 @pytest.mark.parametrize(
     ("kind", "there", "why"),
     [
-        ("hf", [".metadata", "__0_0.distcp"], "has other files than such an export's"),
+        ("hf", [".metadata", "__0_0.distcp"], "has files that no such export has"),
         ("dcp", [".metadata", "__0_0.distcp", "__1_0.distcp"], "out has __1_0.distcp, which is"),
         ("hf", ["model.safetensors", "tokenizer.json"], "out has tokenizer.json, which is not in"),
-        ("dcp", ["model.safetensors"], "has other files than such an export's"),
+        ("dcp", ["model.safetensors"], "has files that no such export has"),
         ("dcp", [".metadata", "model.safetensors"], "out has model.safetensors, which is not in"),
     ],
 )
@@ -226,13 +226,13 @@ def test_an_export_is_replaced_by_one_of_another_number_of_files(folder: Path, s
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--format", "hf", "--with-optimizer"], "hf has no place for an optimizer"),
+        (["--format", "hf", "--with-optimizer"], "hf cannot contain an optimizer"),
         (["--format", "dcp", "--gather"], "--gather makes one file, and dcp is a folder"),
         (["--format", "dcp", "--shard-size", "1GB"], "--shard-size is for safetensors and hf"),
         (["--format", "torch", "--config", "."], "--config is for hf, not for torch"),
-        (["--format", "hf", "--config", "."], ". has no config.json: --config names the folder"),
-        (["--format", "torch", "--with-optimizer", "adam"], "no optimizer was tracked as adam"),
-        (["--format", "torch", "--output", ".."], ".. is there, and is no file"),
+        (["--format", "hf", "--config", "."], ". has no config.json: give --config a"),
+        (["--format", "torch", "--with-optimizer", "adam"], "tracked under the name adam"),
+        (["--format", "torch", "--output", ".."], ".. exists and is not a file"),
         (["--format", "torch", "--output", "s3://bucket/m.pt"], "exports are made on a disk"),
     ],
 )
@@ -334,5 +334,5 @@ def test_sizes_are_read(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "5XB", "0", "1e9", "0.1"])
 def test_other_texts_are_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         bytes_of_text(text)

@@ -124,7 +124,7 @@ def test_the_folder_of_another_user_is_refused_with_what_to_try() -> None:
         other.start()
         said = receiving.recv()
         other.join()
-    assert "it belongs to user 0, and this is user 65534" in said
+    assert "it belongs to user 0, but this is user 65534" in said
     assert "SPOTRUN_DATA_CACHE" in said
 
 
@@ -264,7 +264,7 @@ def test_the_environment_says_where_it_is_and_how_large(
     assert kept(cache) == [KEYS[1]]
     assert node_cache() is cache
     monkeypatch.setenv("SPOTRUN_DATA_CACHE_SIZE", "much")
-    with pytest.raises(ValueError, match="SPOTRUN_DATA_CACHE_SIZE: 'much' is no size"):
+    with pytest.raises(ValueError, match="SPOTRUN_DATA_CACHE_SIZE: 'much' is not a size"):
         node_cache()
 
 
@@ -283,7 +283,7 @@ def test_without_a_name_it_is_a_folder_of_this_user_alone(
     assert root.stat().st_mode & 0o777 == 0o700
     root.rename(tmp_path / "elsewhere")
     root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="is another user's"):
+    with pytest.raises(ValueError, match="belongs to another user"):
         node_cache()
 
 

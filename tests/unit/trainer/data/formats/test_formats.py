@@ -123,11 +123,11 @@ def test_hidden_files_are_no_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("open_it", "says"),
     [
-        (lambda at: open_dataset(at / "none"), "is no folder with data"),
+        (lambda at: open_dataset(at / "none"), "is neither a folder with data"),
         (lambda at: open_dataset(at, length=4), "has no data among its 3 files"),
-        (lambda at: open_dataset("x3://bucket/a"), "is no place for data"),
-        (lambda at: TokenFile(at, length=4), "no TokenFile is in .*ends with .bin"),
-        (lambda at: Parquet(at / "a.parquet.txt"), "no Parquet is in"),
+        (lambda at: open_dataset("x3://bucket/a"), "cannot be a place for data"),
+        (lambda at: TokenFile(at, length=4), "has no TokenFile data: .*ends with .bin"),
+        (lambda at: Parquet(at / "a.parquet.txt"), "has no Parquet data"),
         (lambda at: TokenFile(at, length=0), "at least 1"),
         (lambda at: TokenFile(at, length=4, dtype="int8"), "give one of uint16, uint32"),
         (lambda at: Parquet(at, window=0), "window=0"),
@@ -143,12 +143,12 @@ def test_mistakes_are_told_with_what_to_try(tmp_path: Path, open_it: object, say
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("a.parquet", "is no Parquet file"),
+        ("a.parquet", "is not a Parquet file"),
         ("a.arrow", "cannot be read"),
-        ("a.tar", "is no tar file"),
-        ("a.h5", "is no HDF5 file"),
-        ("a.bin.zst", "is no file that zstd has made"),
-        ("a.bin", "no whole number of uint16"),
+        ("a.tar", "is not a tar file"),
+        ("a.h5", "is not an HDF5 file"),
+        ("a.bin.zst", "is not a file that zstd has made"),
+        ("a.bin", "not a whole number of uint16"),
     ],
 )
 def test_a_file_that_is_another_is_named(tmp_path: Path, name: str, says: str) -> None:

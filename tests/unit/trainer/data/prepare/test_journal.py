@@ -48,7 +48,7 @@ def test_a_journal_that_is_damaged_before_its_end_is_refused(
 ) -> None:
     first, second, *others = journal_left.splitlines(keepends=True)
     (tmp_path / "out" / journal.NAME).write_bytes(b"".join([first, second[:9], b"\n", *others]))
-    with pytest.raises(ValueError, match=r"is no journal of `spotrun data prepare`"):
+    with pytest.raises(ValueError, match=r"is not a journal of `spotrun data prepare`"):
         journal.read(tmp_path / "out")
 
 

@@ -160,9 +160,9 @@ def test_a_tokenizer_of_hugging_face_is_used(corpus: Path, tmp_path: Path) -> No
     [
         (["--tokenizer", "no_such_module:encode"], "set PYTHONPATH to its folder"),
         (["--tokenizer", "none.json"], "there is no such file"),
-        (["--column", "nothing"], "no text 'nothing' .*it has text, other.* name it with --column"),
+        (["--column", "nothing"], "no text 'nothing' .*it has text, other.* choose the column"),
         (["--output", "s3://bucket/out"], "as `aws s3 sync`"),
-        (["--output", "{corpus}"], "has other files: choose an empty folder"),
+        (["--output", "{corpus}"], "contains other files: choose an empty folder"),
     ],
 )
 def test_mistakes_are_told_in_a_line(
@@ -230,7 +230,7 @@ def test_an_index_is_written_beside_shards_that_are_there(
     assert len(open_dataset(folder)) == 5
 
     pq.write_table(pa.table({"n": range(7)}), folder / "a.parquet")
-    with pytest.raises(ValueError, match=r"a.parquet has .* bytes, and .* in its manifest"):
+    with pytest.raises(ValueError, match=r"a.parquet has .* bytes, but .* in its manifest"):
         open_dataset(folder)
     assert "1 shards" in capsys.readouterr().out
 
@@ -265,7 +265,7 @@ def test_an_input_that_changes_meanwhile_is_not_taken_for_what_it_was(
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr("spotrun_trainer.data.prepare.prepare.each_done", changed)
         assert run(corpus, tmp_path / "out") == 2
-    assert "was changed while it was prepared" in capsys.readouterr().err
+    assert "changed during the preparation" in capsys.readouterr().err
 
     (corpus / "a.txt").write_text("first")  # as it was, also to the journal
     os.utime(corpus / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -74,8 +74,8 @@ def test_a_tracker_that_fails_is_said_once_and_the_others_go_on() -> None:
     recorder.close()
 
     assert said == [
-        "wandb gets nothing of what is logged: No module named 'wandb'",
-        "jsonl gets no more of what is logged: [Errno 28] No space left on device",
+        "the tracker wandb cannot start, and gets no values: No module named 'wandb'",
+        "the tracker jsonl failed, and gets no more values: [Errno 28] No space left on device",
     ]
     assert [one for one in failing.calls if one != "close"] == [("begin", 1), (1, {"loss": 1})]
     assert noted.calls[-2:] == [(3, {"loss": 3}), "close"]

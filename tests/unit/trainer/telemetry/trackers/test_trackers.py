@@ -74,7 +74,9 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         recorder.record(step, {"loss": 0.5})
     recorder.close()
 
-    assert said == ["jsonl gets no more of what is logged: [Errno 28] No space left on device"]
+    assert said == [
+        "the tracker jsonl failed, and gets no more values: [Errno 28] No space left on device"
+    ]
 
 
 def test_tensorboard_forgets_what_comes_again(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_a_run_of_the_script_itself_is_left_alone(
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setattr(wandb, "run", object())
-    with pytest.raises(RuntimeError, match="the script has begun a run of its own"):
+    with pytest.raises(RuntimeError, match="the script has started a W&B run itself"):
         WeightsAndBiases(JOB, tmp_path)
 
 
@@ -165,6 +167,11 @@ def test_what_cannot_be_had_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     )
     assert {*choose("jsonl,tensorboard", {}, Path("/c/logs"), said.append)} == {"jsonl"}
     no_folder, misspelt, not_installed = said
-    assert no_folder.endswith("is no folder for it: give one by SPOTRUN_TRACKERS_DIR")
-    assert misspelt.startswith("SPOTRUN_TRACKERS names 'wnadb': known are jsonl, tensorboard, ")
-    assert "is kept in /c/logs; TensorBoard's files need `pip install tensorboard`" in not_installed
+    assert no_folder.endswith("is no folder for it: set SPOTRUN_TRACKERS_DIR")
+    assert misspelt.startswith(
+        "SPOTRUN_TRACKERS names 'wnadb', but must be some of jsonl, tensorboard, "
+    )
+    assert (
+        "kept in /c/logs, without TensorBoard's files: these need `pip install tensorboard`"
+        in not_installed
+    )

@@ -1,8 +1,8 @@
-"""Imports that Python's collector of cycles does not look at, neither meanwhile nor at the end.
+"""Imports that Python's garbage collector does not examine, neither meanwhile nor at the end.
 
-PyTorch makes some hundred thousand objects when it is imported. The collector looks at all of them
-several times meanwhile, and takes them apart when the process ends, though none of them is ever
-garbage. That is a quarter of an import's CPU time, and nearly all of an end's.
+PyTorch makes some hundred thousand objects when it is imported. The collector examines all of them
+several times meanwhile, and frees them when the process ends, though none of them is ever garbage.
+That takes a quarter of the import's CPU time, and nearly all CPU time of the process's end.
 """
 
 import gc
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage inside."""
+    """Collect no garbage inside the block."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -23,8 +23,8 @@ def no_collections() -> Iterator[None]:
 
 
 def keep_all() -> None:
-    """Have no collection look at what exists by now, also not that at the end of the process.
+    """Let no collection examine what exists by now, not even the one at the end of the process.
 
-    A script's own objects come later: they are collected as ever.
+    A script's own objects come later: they are collected as usual.
     """
     gc.freeze()

@@ -1,13 +1,13 @@
 """The interpreter of a worker's first training process, begun before torchrun itself.
 
 torchrun imports PyTorch for a second, finds the operator, and starts a process that imports PyTorch
-again. Both imports go on at once where a launcher calls `begin_early` first: the agent takes the
-interpreter over (`adopt`), and from then on it is one as any other of `pool.py`. Nothing is forked
-that has threads: it is a process of its own from its first line on.
+again. Both imports run at the same time where a launcher calls `begin_early` first: the agent takes
+the interpreter over (`adopt`), and from then on it is like any other of `pool.py`. No process with
+threads is forked: the interpreter is a process of its own from its first line on.
 
 It is begun only for a worker of one process whose command is a script. Several processes wait for
 the slowest of them, so all would have to be begun early, with the variables that torchrun sets for
-several; and what is no script is never given to an interpreter.
+several; and a command that is not a script is never given to an interpreter.
 """
 
 import logging
@@ -32,8 +32,8 @@ _PROCESSES = re.compile(r"--nproc[-_]per[-_]node=(.*)")
 _WORKERS = {"--rdzv-backend=spotrun", "--rdzv_backend=spotrun"}
 _NO_SCRIPT = {"-m", "--module", "--no-python", "--no_python", "--run-path", "--run_path"}
 _OF_AGENTS = ("SPOTRUN_", "TORCHELASTIC_", "TORCH_ELASTIC_")
-"""Prefixes of variables that no import reads: they are agent's and torchrun's, and change before
-the first process starts."""
+"""Prefixes of variables that no import reads: they belong to the agent and to torchrun, and change
+before the first process starts."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def begin_early(
     room: Callable[[], float] = lambda: memory_left(os.getpid()),
     imported: Sequence[str] = IMPORTED,
 ) -> None:
-    """Begin an interpreter with this environment, unless it says otherwise or memory is short."""
+    """Begin an interpreter with this environment, unless that turns it off or memory is short."""
     if environment.get(VARIABLE) != "0" and has_room_for(1, room()):
         one = begin(Ahead(), imported, environment=environment)
         _begun.append(_Early(one, dict(environment)))
@@ -65,7 +65,7 @@ def adopt(environment: Mapping[str, str]) -> list[Waiting]:
         early = _begun.pop()
         if differing := _read(early.environment).items() ^ _read(environment).items():
             names = ", ".join(sorted({name for name, _ in differing}))
-            log.info("the script's imports begin anew: torchrun has changed %s", names)
+            log.info("the script's imports start again, because torchrun has changed %s", names)
             early.one.end()
         else:
             adopted.append(early.one)
@@ -75,8 +75,8 @@ def adopt(environment: Mapping[str, str]) -> list[Waiting]:
 def runs_one_script(arguments: Sequence[str]) -> bool:
     """Whether these arguments have torchrun start a worker's only process, with a file of Python.
 
-    A value that is given apart from its option looks like the script, and is none: then the answer
-    is no, and nothing is begun early.
+    A value that is separate from its option looks like the script but is not: then the answer is
+    no, and nothing is begun early.
     """
     at = next((n for n, one in enumerate(arguments) if not one.startswith("-")), None)
     if at is None or not arguments[at].endswith(".py"):

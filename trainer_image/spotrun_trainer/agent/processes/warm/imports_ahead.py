@@ -1,9 +1,9 @@
-"""Imports ahead of a script what its last process imported, and notes what may not be kept of it.
+"""Imports what a script's last process imported, and notes on what these imports depended.
 
 A module that is imported ahead has seen another environment than the script's: torchrun sets the
-rank of a process when it starts it, and a script may set variables before it imports what reads
-them. So it is noted which variables were read, and by which import, and what torch's defaults were
-then, for a tensor that a module makes is of these.
+rank of a process when it starts it, and a script may set variables before it imports the modules
+that read them. So it is noted which import read which variables, and what torch's defaults were
+then, because a tensor that a module makes has these.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from typing import Any
 from spotrun_trainer.hooks.imported import folders_of_packages
 
 _NOBODYS = frozenset({"sitecustomize", "spotrun", "spotrun_trainer", "usercustomize"})
-"""Python's own names for what runs at a start, and ours: no other package imports them."""
+"""The modules that run when a process starts, Python's and ours: no other package imports them."""
 _OF_THE_LANGUAGE = ("os", "_collections_abc", "collections.abc")
 
 
@@ -29,7 +29,7 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """The modules that one import brought, with those that it needed and that were not there."""
+    """The modules that one import loaded: its own, and those that it needed as well."""
 
     modules: frozenset[str]
     variables: frozenset[str]  # of the environment, read meanwhile
@@ -37,15 +37,15 @@ class Batch:
 
 
 def import_ahead(names: Sequence[str], own: Collection[str], given: Collection[str]) -> list[Batch]:
-    """Import modules in their order; raise UnfitError where a script could tell.
+    """Import modules in their order; raise UnfitError if the script would notice it.
 
-    own      packages of the script itself, which an installed one must not stand in for
+    own      packages of the script itself, which an installed one must not replace
     given    variables that torchrun gives to each process
     """
     places = [str(folder) for folder in folders_of_packages()]
     for package in frozenset(own) - _NOBODYS:
         if PathFinder.find_spec(package, places) is not None:
-            raise UnfitError(f"the script's {package} takes the place of an installed one")
+            raise UnfitError(f"the script's own {package} replaces an installed one")
     with _silence(), _reads() as reads:
         batches = [_import(name, given, reads) for name in names if name not in sys.modules]
     torch = sys.modules.get("torch")
@@ -55,7 +55,7 @@ def import_ahead(names: Sequence[str], own: Collection[str], given: Collection[s
 
 
 def defaults_of_torch() -> dict[str, str]:
-    """Return what a script may set for tensors to come; nothing if torch is not imported."""
+    """Return the defaults for later tensors, which a script may set; none without torch."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -76,7 +76,7 @@ def correct_ranks() -> None:
 def _import(name: str, given: Collection[str], reads: "_Reads") -> Batch:
     before, defaults = frozenset(sys.modules), defaults_of_torch()
     reads.by_variable.clear()
-    # What a package raises here it raises again in the script.
+    # An exception of a package here comes again in the script.
     with suppress(Exception, SystemExit):
         importlib.import_module(name)
     for variable, modules in reads.by_variable.items():
@@ -94,7 +94,7 @@ class _Reads:
 
 @contextmanager
 def _reads() -> Iterator[_Reads]:
-    """Note who reads which variable of the environment."""
+    """Note which module reads which variable of the environment."""
     reads = _Reads()
     mapping: Any = type(os.environ)
     before = mapping.__getitem__
@@ -113,7 +113,7 @@ def _reads() -> Iterator[_Reads]:
 
 
 def _reader() -> str:
-    """Return the module that asks, behind those of the language."""
+    """Return the module that reads the variable, and not Python's own module in between."""
     frame = sys._getframe(2)  # noqa: SLF001 - as logging and warnings do
     while (name := frame.f_globals.get("__name__", "")) in _OF_THE_LANGUAGE and frame.f_back:
         frame = frame.f_back
@@ -122,7 +122,7 @@ def _reader() -> str:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Print nothing: the script's own process has printed what its imports say."""
+    """Print nothing: the script's own process has printed the output of its imports."""
     usual = [os.dup(number) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

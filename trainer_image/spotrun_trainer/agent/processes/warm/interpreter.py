@@ -41,7 +41,7 @@ _HIDDEN = ("torch", "numpy", "spotrun_trainer")
 _ALONE = "numpy"
 """The only one of them that imports none of the others; all others import it."""
 _NUMPY, _OTHERS = 0, 1
-"""The parts in which they are shown; those that a script's last process imported follow."""
+"""The parts in which they become visible; those that a script's last process imported follow."""
 _OF_OTHERS = ("HF_", "MLFLOW_", "TOKENIZERS_", "TRANSFORMERS_", "WANDB_")
 """Prefixes of variables that these packages do not read. They read hundreds, and libraries below
 them more, so every other variable may be one of those."""
@@ -49,7 +49,7 @@ _FIRST_TO_GO = "1000"
 _OOM_SCORE = Path("proc/self/oom_score_adj")
 _DONE = b"."
 UNFIT = b"!"
-"""The word for torchrun's side that this one must not run the script, for what that imports."""
+"""The word to torchrun's side that this one must not run the script, because of its imports."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Launch:
 class Ahead:
     """The order to import more than PyTorch: all that a script's last process has noted."""
 
-    directory: str = ""  # none: nothing else
+    directory: str = ""  # empty: nothing else
     given: Sequence[str] = ()  # variables that torchrun gives to each process
 
     def to_text(self) -> str:
@@ -87,7 +87,7 @@ class Ahead:
         return Ahead(**json.loads(text))
 
     def imported(self) -> list[Batch]:
-        """Import it; raise UnfitError where a script could tell."""
+        """Import it; raise UnfitError if the script would notice it."""
         noted = Imported.read(Path(self.directory)) if self.directory else Imported()
         if noted.is_too_late or not noted.installed:
             return []
@@ -112,7 +112,7 @@ def main(descriptor: int, ahead: str, *modules: str) -> None:
             with no_collections():
                 batches = asked.imported()
         except UnfitError as error:
-            print(f"spotrun: only PyTorch is imported ahead, for {error}", file=sys.stderr)
+            print(f"spotrun: only PyTorch is imported ahead, because {error}", file=sys.stderr)
             with suppress(OSError):
                 control.sendall(UNFIT)
             return
@@ -124,7 +124,7 @@ def main(descriptor: int, ahead: str, *modules: str) -> None:
 
 
 def _import(modules: Sequence[str]) -> None:
-    """Import modules; what the last of them makes is collected at the end of the process.
+    """Import modules; garbage of the last one is collected at the end of the process.
 
     That is torch._dynamo, which imports Triton: it says on stderr what of it was not collected.
     """
@@ -165,7 +165,7 @@ def _await_launch(control: socket.socket, score: str | None) -> Launch | None:
         if score is not None:
             with suppress(OSError):
                 Path("/", _OOM_SCORE).write_text(score)
-        control.sendall(_DONE)  # from here on it is torchrun's
+        control.sendall(_DONE)  # from here on it belongs to torchrun
         return launch
     return None
 
@@ -214,8 +214,8 @@ def _run(launch: Launch, hidden: Hidden) -> None:
 class _HiddenModules(MetaPathFinder, Loader):
     """Hides the modules that were imported ahead, until the script imports them.
 
-    They are divided into parts, in the order in which the script's last process imported them: who
-    imports a module of one gets those before it too, for it may need them.
+    They are divided into parts, in the order in which the script's last process imported them: an
+    import of a module in one part shows the parts before it too, which the module may need.
     """
 
     def __init__(self, launch: Launch, hidden: Hidden) -> None:
@@ -260,8 +260,9 @@ class _HiddenModules(MetaPathFinder, Loader):
             self._begin_anew()
         elif changed:
             print(
-                f"spotrun: {spec.name} was imported ahead, and does not see {min(changed)}; "
-                "SPOTRUN_BEGIN_AHEAD=torch imports PyTorch only",
+                f"spotrun: {spec.name} was imported ahead, and does not see that the script "
+                f"changed {min(changed)}; set SPOTRUN_BEGIN_AHEAD=torch to import only PyTorch "
+                "ahead",
                 file=sys.stderr,
             )
         return self._hidden[spec.name]
@@ -279,7 +280,7 @@ class _HiddenModules(MetaPathFinder, Loader):
             sys.meta_path.remove(self)
 
     def _changed_until(self, part: int) -> frozenset[str]:
-        """Return what was otherwise when modules of a part, or before it, were imported ahead."""
+        """Return what has changed since modules of a part, or before it, were imported ahead."""
         hidden = set(self._part_of.values())
         batches = [batch for of, batch in self._batches.items() if of <= part and of in hidden]
         given, defaults = self._launch.environment, defaults_of_torch()
@@ -300,7 +301,7 @@ class _HiddenModules(MetaPathFinder, Loader):
 
 
 def _is_in_group() -> bool:
-    """Whether the script has met the other ranks, after which it cannot begin anew."""
+    """Whether the script has met the other ranks, after which it cannot start again."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and bool(distributed.is_initialized())
 

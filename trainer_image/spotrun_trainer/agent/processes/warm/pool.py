@@ -1,10 +1,10 @@
 """The processes that torchrun starts next, started before they are needed.
 
-After a loss all workers wait for new processes, and those import PyTorch for three CPU seconds, and
+After a loss all workers wait for new processes, which import PyTorch for three CPU seconds, and
 what else the script uses. So an interpreter that has done that already waits beside each training
-process, and torchrun's next process is one of them (`interpreter.py`). Each takes 0.4 GB, and
-more with a script's libraries, so they are kept only while there is room for twice that, and where
-the kernel kills single processes of a container they go first.
+process, and torchrun's next process is one of them (`interpreter.py`). Each takes 0.4 GB, and more
+with a script's libraries, so they are kept only while there is room for twice that, and where the
+kernel kills single processes of a container it kills them first.
 """
 
 import logging
@@ -37,12 +37,12 @@ from spotrun_trainer.telemetry.trace import Trace
 log = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 20.0
-"""The pause after a start before the next are begun: processes that start need the CPUs."""
+"""The pause after a start before the next ones are begun: processes that start need the CPUs."""
 LOOK_SECONDS = 1.0
 ONLY_TORCH = "torch"
 """The variable's value for interpreters that import PyTorch, and nothing else of the script."""
 BEGUN_AHEAD = "begun ahead"
-"""The mark in the trace for one more that is ready."""
+"""The mark in the trace when one more is ready."""
 _OF_DEVICES = ("CUDA_", "GPU_", "HIP_", "ROCR_", "ZE_")
 
 
@@ -59,9 +59,10 @@ class Interpreters:
         directory: Path | None = None,
         waiting: Iterable[Waiting] = (),
     ) -> None:
-        """Keep `waiting`, which wait already, and others.
+        """Keep `waiting`, which wait already, and start others.
 
-        `directory` is where a script's process notes what it imports; None: that is left.
+        `directory` is where a script's process notes what it imports; None: only PyTorch is
+        imported.
         """
         self._trace = trace
         self._directory = directory
@@ -84,7 +85,7 @@ class Interpreters:
         self._wanted = processes
 
     def look(self, *, are_of_use: bool = True) -> None:
-        """Start one that is missing, or end them if memory is short; to be called often."""
+        """Start one that is missing, or end them if memory is short; must be called often."""
         now = self._clock()
         if self._is_closed or now < self._not_before:
             return
@@ -111,7 +112,7 @@ class Interpreters:
             return None
         differing = environment.items() ^ os.environ.items()
         self._given = frozenset(name for name, _ in differing)
-        # An import is waited for, but not where other processes are to start after this one.
+        # Wait for an import, but not if other processes must start after this one.
         all_may = self._are_ready() or self._wanted == 1
         able = [one for one in self._waiting if one.is_ready or all_may]
         for one in able:
@@ -138,12 +139,12 @@ class Interpreters:
                 one.end()
 
     def _heed(self, one: Waiting) -> None:
-        """Import PyTorch only from now on, if an interpreter says that the rest cannot be."""
+        """Import PyTorch only from now on, if an interpreter says that the rest must not be."""
         if one.is_unfit:
             self._directory = None
 
     def _noted_at(self) -> int:
-        """Return when it was noted what else to import; 0 if nothing else is to be."""
+        """Return when it was noted what else to import; 0 if there is nothing else."""
         with suppress(OSError):
             if self._directory is not None and self._given:
                 return (self._directory / IMPORTED_FILE).stat().st_mtime_ns

@@ -1,4 +1,4 @@
-"""A process that imports PyTorch and waits for its command, as the one that starts it sees it.
+"""A process that imports PyTorch and waits for its command, as its parent sees it.
 
 Nothing here imports PyTorch: the first of these processes is begun before torchrun imports it.
 """
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from spotrun_trainer.agent.processes.warm.interpreter import UNFIT, Ahead, Launch
 
 VARIABLE = "SPOTRUN_BEGIN_AHEAD"
-"""The variable that says what is begun ahead: 0 for nothing."""
+"""The variable that says what is imported ahead; 0: nothing."""
 IMPORTED = ("torch", "torch.nn.parallel", "spotrun_trainer.run", "torch._dynamo")
 """Modules that nearly every training imports; optimizers and DistributedDataParallel import the
 last."""
 ROOM_BYTES = 0.8e9
-"""No process is kept with less free memory than this for each; with twice as much, they are
-begun."""
+"""Processes are ended if less free memory than this is there for each, and begun with twice as
+much."""
 ANSWER_SECONDS = 30.0
 """A process that does not answer for this long hangs: an import takes three CPU seconds."""
 _PROGRAM = """
@@ -38,7 +38,7 @@ class Waiting:
 
     process: Process
     control: socket.socket  # it sends a byte once all is imported, and one for its command
-    noted_at: int = 0  # when that was noted which it imports besides PyTorch; 0: nothing
+    noted_at: int = 0  # when its imports besides PyTorch were noted; 0: it has none
     is_ready: bool = False
     is_unfit: bool = False
 
@@ -102,5 +102,5 @@ def begin(
 
 
 def has_room_for(number: int, room: float) -> bool:
-    """Whether so many processes may be begun with this much free memory."""
+    """Whether this many processes may be begun with this much free memory."""
     return room > 2 * number * ROOM_BYTES

@@ -1,4 +1,4 @@
-"""Reading weights that other programs wrote: ranges of tensors, and nothing unpickled.
+"""Reading weights that other programs wrote: it reads ranges of tensors, and unpickles nothing.
 
-`opening` finds out what is in a path, `loading` fills the tensors of a module.
+`opening` finds out which format a path has, `loading` fills the tensors of a module.
 """

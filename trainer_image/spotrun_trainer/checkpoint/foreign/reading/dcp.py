@@ -1,7 +1,7 @@
 """Checkpoints of torch.distributed.checkpoint, read range by range from the files' content.
 
 A chunk in them is an archive as `torch.save` makes it. Its description is loaded without content,
-by torch's reader for untrusted files, and its content read from where it lies.
+by torch's reader for untrusted files, and its content is read from its place in the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ from spotrun_trainer.state.flatten import DTYPES, Spec
 
 INDEX = ".metadata"
 INDEX_BYTES = 256 << 20
-"""The most that is read of an index: some million chunks."""
+"""The most bytes that are read of an index: some million chunks."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Chunk(Extent):
 
 
 class _InArchives(InFiles):
-    """Tensors in chunks; where the content of each is, is found out when it is read."""
+    """Tensors in chunks; the place of each chunk's content is found when it is read."""
 
     def __init__(self, specs: Mapping[str, Spec], chunks: Mapping[str, Sequence[_Chunk]]) -> None:
         super().__init__(specs, chunks)
@@ -48,7 +48,7 @@ class _InArchives(InFiles):
 
     @override
     def extents(self, name: str, box: Box) -> Sequence[Extent]:
-        """Return the content of the chunks that have something of a part."""
+        """Return the content of the chunks that overlap a part."""
         return [self._content(name, one) for one in super().extents(name, box)]
 
     def _content(self, name: str, chunk: Extent) -> Extent:
@@ -60,7 +60,7 @@ class _InArchives(InFiles):
 
 
 def open_folder(folder: Path) -> InFiles:
-    """Open a folder; raises ValueError where its index is not one."""
+    """Open a folder; raises ValueError if its index is not valid."""
     index = folder / INDEX
     content = read_small(index, INDEX_BYTES)
     try:
@@ -71,14 +71,14 @@ def open_folder(folder: Path) -> InFiles:
             name: [_chunk(name, box, places) for box in boxes] for name, (_, boxes) in specs.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{index} is no index of a checkpoint: {str(error)[:200]}") from error
+        raise ValueError(f"{index} is not the index of a checkpoint: {str(error)[:200]}") from error
     return _InArchives({name: spec for name, (spec, _) in specs.items()}, chunks)
 
 
 def _entries(described: Any, key: str) -> Iterable[tuple[Any, Any]]:  # noqa: ANN401 - may be anything
     entries = described.state[key]
     if not isinstance(entries, dict):
-        raise TypeError(f"its {key} is no dict")
+        raise TypeError(f"its {key} is not a dict")
     return entries.items()
 
 
@@ -93,8 +93,8 @@ def _specs(entries: Iterable[tuple[Any, Any]]) -> Iterable[tuple[str, tuple[Spec
             for one in record.state["chunks"]
         ]
         if type(name) is not str or not all(box.is_within(spec.shape) for box in boxes):
-            raise ValueError(f"{shown(name)} has chunks outside of it")
-        if dtype in DTYPES:  # what is of other types can be asked for by nobody
+            raise ValueError(f"{shown(name)} has chunks outside of its shape")
+        if dtype in DTYPES:  # no caller can ask for tensors of other types
             yield name, (spec, boxes)
 
 
@@ -108,7 +108,7 @@ def _places(
             raise ValueError("its files are compressed, which is not supported")
         where = file_in(folder, record.state["relative_path"])
         if type(index.state["fqn"]) is not str:
-            raise ValueError(f"{shown(index.state['fqn'])} is no name")
+            raise ValueError(f"{shown(index.state['fqn'])} is not a name")
         offset, length = _sizes_of([record.state["offset"], record.state["length"]])
         yield (index.state["fqn"], _sizes(index.state["offset"])), (where, offset, length)
 
@@ -117,13 +117,13 @@ def _chunk(
     name: str, box: Box, places: dict[tuple[str, tuple[int, ...]], tuple[Path, int, int]]
 ) -> _Chunk:
     if (name, box.offsets) not in places:
-        raise ValueError(f"a chunk of {name[:80]!r} is nowhere")
+        raise ValueError(f"a chunk of {name[:80]!r} is in none of its files")
     file, offset, length = places[name, box.offsets]
     return _Chunk(box, file, offset, length)
 
 
 def _sizes(record: Any) -> tuple[int, ...]:  # noqa: ANN401 - may be anything
-    """Return what a torch.Size has."""
+    """Return the numbers in a torch.Size."""
     (sizes,) = record.arguments
     return _sizes_of(sizes)
 
@@ -137,9 +137,9 @@ def _sizes_of(sizes: Any) -> tuple[int, ...]:  # noqa: ANN401 - may be anything
 
 
 def _content(chunk: _Chunk, spec: Spec) -> Extent:
-    """Return where the content of a chunk is; raises ValueError if that is another tensor's."""
+    """Return where the content of a chunk is; raises ValueError if it belongs to another tensor."""
     if not chunk.file.is_file() or chunk.file.stat().st_size < chunk.offset + chunk.bytes:
-        raise ValueError(f"{chunk.file} is not there, or was cut off")
+        raise ValueError(f"{chunk.file} does not exist, or was cut off")
     with chunk.file.open("rb") as stream:
         try:
             view: Any = _create_file_view(stream, chunk.offset, chunk.bytes)
@@ -154,5 +154,7 @@ def _content(chunk: _Chunk, spec: Spec) -> Extent:
         raise ValueError(f"{chunk.file} has no contiguous tensor at {chunk.offset}")
     needed = spec.numel * spec.itemsize
     if Spec.of(tensor) != spec or size < needed or place + needed > chunk.bytes:
-        raise ValueError(f"{chunk.file} has another tensor than its index says, at {chunk.offset}")
+        raise ValueError(
+            f"{chunk.file} has a different tensor at {chunk.offset} than its index says"
+        )
     return Extent(chunk.box, chunk.file, chunk.offset + place)

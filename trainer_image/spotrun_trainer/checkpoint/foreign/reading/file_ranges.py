@@ -23,7 +23,7 @@ _SHORT.maxstring = 80
 
 @dataclass(frozen=True)
 class Extent:
-    """A part of a tensor, and where it begins."""
+    """A part of a tensor, and where it begins in a file."""
 
     box: Box
     file: Path
@@ -31,7 +31,7 @@ class Extent:
 
 
 class InFiles:
-    """Tensors by name, and the parts that they are in."""
+    """Tensors by name, and the file parts that contain them."""
 
     def __init__(self, specs: Mapping[str, Spec], extents: Mapping[str, Sequence[Extent]]) -> None:
         self._specs = specs
@@ -40,7 +40,7 @@ class InFiles:
 
     @property
     def specs(self) -> Mapping[str, Spec]:
-        """The types and shapes of all, in their order."""
+        """The types and shapes of all tensors, in their order."""
         return self._specs
 
     def extents(self, name: str, box: Box) -> Sequence[Extent]:
@@ -48,7 +48,7 @@ class InFiles:
         return [one for one in self._extents[name] if box.common(one.box).numel]
 
     def fill(self, name: str, box: Box, target: Tensor) -> None:
-        """Read a part of a tensor, and of each file no more than what that has of it."""
+        """Read a part of a tensor, and only the bytes of each file that belong to it."""
         parts = self.extents(name, box)
         held = [
             Held(one.box, [Source(0, one.box.numel, number, one.offset)])
@@ -65,7 +65,7 @@ class InFiles:
 
 @contextmanager
 def opened(file: Path) -> Iterator[int]:
-    """Open a plain file; what is wrong about its content names it."""
+    """Open a regular file; errors about its content name the file."""
     # Non-blocking: opening a named pipe would wait for a writer.
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -77,25 +77,27 @@ def opened(file: Path) -> Iterator[int]:
 
 
 def read_small(file: Path, most_bytes: int) -> bytes:
-    """Return the content of a file; raises ValueError if it is too large for what it should be."""
+    """Return the content of a file; raises ValueError if it is larger than such a file can be."""
     if not file.is_file():
-        raise ValueError(f"{file} is not there, or no plain file")
+        raise ValueError(f"{file} does not exist, or is not a regular file")
     with file.open("rb") as stream:
         content = stream.read(most_bytes + 1)
     if len(content) > most_bytes:
-        raise ValueError(f"{file} has more than {most_bytes >> 20} MiB, which no such file has")
+        raise ValueError(
+            f"{file} has more than {most_bytes >> 20} MiB, which is too large for such a file"
+        )
     return content
 
 
 def file_in(folder: Path, name: object) -> Path:
-    """Return a file of a folder whose name was read; raises ValueError for a path to elsewhere."""
+    """Return a folder's file whose name was read; raises ValueError for one outside the folder."""
     if not isinstance(name, str) or name in {"", ".", ".."} or {"/", "\\", "\0"} & set(name):
-        raise ValueError(f"{folder} names a file {shown(name)}, which is none in it")
+        raise ValueError(f"{folder} names a file {shown(name)}, which is not in it")
     return folder / name
 
 
 def shown(value: object) -> str:
-    """Return what a message shows of a value that was read, whose whole text may be endless."""
+    """Return a short text for a value that was read, because its whole text may be endless."""
     return _SHORT.repr(value)[:82]
 
 

@@ -1,10 +1,10 @@
-"""A pickle read as data: whatever it names is a record of what was to be made, and nothing is run.
+"""A pickle read as data: each object in it becomes a record that describes it; no code is run.
 
 torch.distributed.checkpoint keeps its index in a pickle, which torch itself unpickles. Here each
-class or function in it is a class of our own, made for this one reading.
+class or function in it is replaced by a class of ours, made for this one reading.
 
-The reader is the one that Python has in Python: the one in C makes a table as long as the largest
-index in the file, which may be tens of GiB. It takes some 4 s for 100,000 chunks.
+We use Python's pickle reader that is written in Python: the one in C makes a table as long as the
+largest index in the file, which may be tens of GiB. It takes some 4 s for 100,000 chunks.
 """
 
 import io
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 
 class Record:
-    """An object that was not made: what it was to be, its arguments, and its state."""
+    """An object that was not created: its class, its arguments, and its state."""
 
     what = ""  # module.name
 
@@ -30,28 +30,28 @@ class Record:
     state: Any
 
     def __init__(self, *_arguments: object, **_named: object) -> None:
-        """Do nothing: the arguments are noted."""
+        """Do nothing: the arguments are noted already."""
 
     def __setstate__(self, state: object) -> None:
         """Note the state."""
         self.state = state
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Drop an entry of what is no plain dict."""
+        """Drop an entry of an object that is not a plain dict."""
 
     def append(self, value: object) -> None:
-        """Drop an entry of what is no plain list."""
+        """Drop an entry of an object that is not a plain list."""
 
     def extend(self, values: object) -> None:
-        """Drop entries of what is no plain list."""
+        """Drop entries of an object that is not a plain list."""
 
 
 def read(content: bytes) -> Any:  # noqa: ANN401 - may be anything
-    """Return what a pickle has, with records in place of all objects; raises ValueError."""
+    """Return the content of a pickle, with records in place of all objects; raises ValueError."""
     try:
         return _Reader(io.BytesIO(content)).load()
     except Exception as error:  # a pickle can make the reader fail in any way
-        raise ValueError(f"it is no pickle that can be read: {str(error)[:120]}") from error
+        raise ValueError(f"it is not a readable pickle: {str(error)[:120]}") from error
 
 
 class _Reader(pickle._Unpickler):  # noqa: SLF001 - there is no public name
@@ -63,7 +63,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - there is no public name
 
     @override
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return a class of records, whatever is named."""
+        """Return a class of records for any name."""
         known = self._known.get((module_name, global_name))
         if known is None:
             known = type("Named", (Record,), {"what": f"{module_name}.{global_name}"})
@@ -71,7 +71,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - there is no public name
         return known
 
     def load_bytearray8(self) -> None:
-        """Refuse what is made as long as the file says, before it is read."""
-        raise ValueError("it has a bytearray, which no index has")
+        """Refuse a bytearray: Python would allocate its stated length before reading it."""
+        raise ValueError("it has a bytearray, which an index never has")
 
     dispatch[pickle.BYTEARRAY8[0]] = load_bytearray8

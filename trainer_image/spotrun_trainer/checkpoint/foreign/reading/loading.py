@@ -1,6 +1,6 @@
-"""Weights of other programs, read into a module, however torch has divided that.
+"""Weights of other programs, read into a module, in any way that torch has divided it.
 
-Each process reads its own ranges, and nothing is sent.
+Each process reads its own ranges, and nothing is sent between them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class Loaded:
     """The result of a load."""
 
     tensors: int
-    prefix: str  # of the names there
+    prefix: str  # of the names in the file
     unread: Sequence[str]  # names there
     missing: Sequence[str]  # names here; none unless that was allowed
 
@@ -29,20 +29,20 @@ class Loaded:
 def load_into(
     module: nn.Module, source: Source, *, prefix: str | None = None, strict: bool = True
 ) -> Loaded:
-    """Fill a module's parameters and buffers; raises one ValueError for all that does not fit.
+    """Fill a module's parameters and buffers; raises one ValueError that lists all misfits.
 
-    Names there may begin with a prefix. Where none is given the one is taken by which most are
-    found. Numbers of another floating-point type are converted.
+    Names in the file may begin with a prefix. If none is given, the prefix that matches the most
+    names is taken. Numbers of another floating-point type are converted.
     """
     state = {name: one for name, one in module.state_dict().items() if isinstance(one, Tensor)}
     if prefix is None:
         prefix = prefix_of(list(state), source.specs)
     known = {name: prefix + name for name in state if prefix + name in source.specs}
     missing = _missing(module, state, known)
-    problems = [f"not there: {some_of(missing)}"] if missing and strict else []
+    problems = [f"not in the weights: {some_of(missing)}"] if missing and strict else []
     problems += _misfits(state, known, source.specs)
     if problems or not known:
-        raise ValueError("; ".join(problems) or "none of the model's tensors is there")
+        raise ValueError("; ".join(problems) or "it has none of the model's tensors")
     for name, there in known.items():
         _fill(state[name], source, there)
     read = set(known.values())
@@ -51,7 +51,7 @@ def load_into(
 
 
 def prefix_of(names: Sequence[str], known: Mapping[str, Spec]) -> str:
-    """Return the prefix by which most of a module's names are known elsewhere; none, if it may."""
+    """Return the prefix that matches most of a module's names in the file; none if that works."""
     if not names or all(name in known for name in names):
         return ""
     ends = {"", *(end for name in (names[0], names[-1]) for end in _before(name, known))}
@@ -60,20 +60,20 @@ def prefix_of(names: Sequence[str], known: Mapping[str, Spec]) -> str:
     best = sorted(end for end, count in found.items() if count == most)
     if len(best) > 1 and most:
         raise ValueError(
-            f"the model is there several times: choose one with prefix= {', '.join(best)}"
+            f"it has the model several times: choose one with prefix=, one of {', '.join(best)}"
         )
     return best[0]
 
 
 def _before(name: str, known: Mapping[str, Spec]) -> Iterator[str]:
-    """Yield what precedes a name elsewhere: the modules that it is in."""
+    """Yield what precedes a name in the file: the modules that contain it."""
     for one in known:
         if one == name or one.endswith(f".{name}"):
             yield one[: -len(name)]
 
 
 def _missing(module: nn.Module, names: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """Return the names that are not there, but for those of tied weights that are."""
+    """Return the missing names, except those of tied weights that are found under another name."""
     every = [
         *module.named_parameters(remove_duplicate=False),
         *module.named_buffers(remove_duplicate=False),
@@ -90,7 +90,9 @@ def _misfits(
     for name, there in known.items():
         here, spec = Spec.of(state[name]), specs[there]
         if here.shape != spec.shape or not _is_convertible(spec.dtype, here.dtype):
-            found.append(f"{name} is {spec.title()} there, {here.title()} here")
+            found.append(
+                f"{name} is {spec.title()} in the weights, but {here.title()} in the model"
+            )
     return [some_of(found)] if found else []
 
 
@@ -114,7 +116,7 @@ def _fill(tensor: Tensor, source: Source, there: str) -> None:
 
 
 def _within(box: Box, piece: Box) -> Box:
-    """Return the place in the whole tensor of a part of a part."""
+    """Return the place, in the whole tensor, of a part of a part."""
     return Box(tuple(map(int.__add__, box.offsets, piece.offsets)), piece.shape)
 
 

@@ -23,12 +23,12 @@ _KINDS = (
 
 
 def open_source(path: Path) -> Source:
-    """Open what is there; raises ValueError if it is nothing that is known."""
+    """Open the weights in a path; raises ValueError if no known format is found."""
     if path.is_file():
         is_safetensors = path.suffix == ".safetensors"
         return safetensors_files.open_files(path) if is_safetensors else torch_file.open_file(path)
     if not path.is_dir():
-        raise ValueError(f"{path} is not there: give {_KINDS}")
+        raise ValueError(f"{path} does not exist: give {_KINDS}")
     if (found := _ours(path)) is not None:
         return found
     if (path / ".metadata").is_file():
@@ -39,7 +39,7 @@ def open_source(path: Path) -> Source:
 
 
 class _OurModel:
-    """The only module of a checkpoint of ours, by the names of its state_dict."""
+    """The only module of one of our checkpoints, by the names of its state_dict."""
 
     def __init__(self, saved: Saved) -> None:
         self._saved = saved
@@ -47,7 +47,7 @@ class _OurModel:
 
     @property
     def specs(self) -> Mapping[str, Spec]:
-        """The types and shapes of all, in their order."""
+        """The types and shapes of all tensors, in their order."""
         return {name: self._saved.specs[path] for name, path in self._paths.items()}
 
     def fill(self, name: str, box: Box, target: Tensor) -> None:
@@ -62,7 +62,7 @@ def _ours(path: Path) -> Source | None:
     if not place.names():
         return None
     if (name := newest_complete(place)) is None:
-        raise ValueError(f"{path} has no complete checkpoint")
+        raise ValueError(f"{path} contains no complete checkpoint")
     return _OurModel(Saved(place, name))
 
 
@@ -74,5 +74,7 @@ def _of_hugging_face(folder: Path) -> InFiles:
     if len(files) == 1 and not indices:
         return safetensors_files.open_files(*files)
     if not files:
-        raise ValueError(f"{folder} has no weights that are known: give {_KINDS}")
-    raise ValueError(f"{folder} has several files of weights: give the index or the file")
+        raise ValueError(f"{folder} has no weights in a known format: give {_KINDS}")
+    raise ValueError(
+        f"{folder} has several files of weights: give the path of the index, or of one file"
+    )

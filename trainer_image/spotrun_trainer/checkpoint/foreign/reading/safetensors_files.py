@@ -1,6 +1,6 @@
 """Safetensors files, one or several with an index, as Hugging Face's libraries write them.
 
-Their headers are untrusted: all that they say of places and sizes is compared with the file.
+Their headers are untrusted: all places and sizes in them are compared with the file.
 """
 
 import json
@@ -27,19 +27,19 @@ _LENGTH_BYTES = 8
 
 
 def open_files(*files: Path) -> InFiles:
-    """Open files that together have all tensors."""
+    """Open files that together contain all tensors."""
     specs, extents = dict[str, Spec](), dict[str, list[Extent]]()
     for file in files:
         for name, (spec, offset) in _tensors(file).items():
             if name in specs:
-                raise ValueError(f"{file} has a tensor {name[:80]!r}, as another file has")
+                raise ValueError(f"{file} has a tensor {name[:80]!r}, which another file has too")
             specs[name] = spec
             extents[name] = [Extent(Box.whole(spec.shape), file, offset)]
     return InFiles(specs, extents)
 
 
 def open_index(index: Path) -> InFiles:
-    """Open the files that an index names, beside it."""
+    """Open the files that an index names, in the index's folder."""
     content = _json(index, read_small(index, SMALL_BYTES))
     names = content.get("weight_map")
     if not isinstance(names, dict) or not names:
@@ -52,14 +52,16 @@ def open_index(index: Path) -> InFiles:
 
 
 def _tensors(file: Path) -> dict[str, tuple[Spec, int]]:
-    """Return what is in a file, and where."""
+    """Return the tensors in a file, and their places."""
     if not file.is_file():
-        raise ValueError(f"{file} is not there, or no plain file")
+        raise ValueError(f"{file} does not exist, or is not a regular file")
     length = file.stat().st_size
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if length < _LENGTH_BYTES or not 0 < size <= min(SMALL_BYTES, length - _LENGTH_BYTES):
-            raise ValueError(f"{file} is no safetensors file, or was cut off: its header is none")
+            raise ValueError(
+                f"{file} is not a safetensors file, or was cut off: its header is not valid"
+            )
         header = _json(file, stream.read(size))
     header.pop("__metadata__", None)
     start = _LENGTH_BYTES + size
@@ -80,8 +82,11 @@ def _entry(file: Path, name: str, entry: object, room: int) -> tuple[Spec, int]:
             spec = Spec(_DTYPES[code], tuple(shape))
             if end - begin == spec.numel * spec.itemsize and end <= room:
                 return spec, begin
-            raise ValueError(f"{file} has no room for its {name[:80]!r}: it lies, or was cut off")
-    raise ValueError(f"{file} has a {name[:80]!r} that is no tensor: {str(entry)[:80]}")
+            raise ValueError(
+                f"{file} is too short for its tensor {name[:80]!r}: its header is wrong, or it was "
+                "cut off"
+            )
+    raise ValueError(f"{file} has an entry {name[:80]!r} that is not a tensor: {str(entry)[:80]}")
 
 
 def _json(file: Path, text: bytes) -> dict[str, Any]:

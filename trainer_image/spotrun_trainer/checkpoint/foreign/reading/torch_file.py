@@ -1,7 +1,7 @@
-"""A file as `torch.save` writes it: a dict of tensors, or one that has such dicts by name.
+"""A file as `torch.save` writes it: a dict of tensors, or a dict that contains such dicts by name.
 
-Nothing but tensors and plain values is unpickled (`weights_only`). The file is mapped, so what is
-not read takes no memory.
+Nothing but tensors and plain values is unpickled (`weights_only`). The file is mapped, so parts
+that are not read take no memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from spotrun_trainer.state.flatten import DTYPES, MOST_DEPTH, Spec
 
 
 class InMemory:
-    """Tensors that are there, or mapped."""
+    """Tensors that are in memory, or mapped."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
@@ -23,7 +23,7 @@ class InMemory:
 
     @property
     def specs(self) -> Mapping[str, Spec]:
-        """The types and shapes of all, in their order."""
+        """The types and shapes of all tensors, in their order."""
         return self._specs
 
     def fill(self, name: str, box: Box, target: Tensor) -> None:
@@ -38,12 +38,12 @@ class InMemory:
 def open_file(file: Path) -> InMemory:
     """Open a file; tensors in dicts in it are named by their keys, with dots between."""
     if not file.is_file():
-        raise ValueError(f"{file} is not there, or no plain file")
+        raise ValueError(f"{file} does not exist, or is not a regular file")
     try:
         content = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a file can make torch fail in any way
         why = str(error).partition("\n")[0][:120]
-        raise ValueError(f"{file} is no file of weights that torch.save made: {why}") from error
+        raise ValueError(f"{file} is not a file of weights made by torch.save: {why}") from error
     return InMemory(dict(_tensors(content, "", 0)))
 
 

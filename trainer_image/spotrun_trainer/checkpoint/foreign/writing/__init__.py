@@ -1,1 +1,1 @@
-"""Writing a model as other programs read it, in memory for a few pieces of a tensor."""
+"""Writing a model in formats of other programs, with only a few pieces of a tensor in memory."""

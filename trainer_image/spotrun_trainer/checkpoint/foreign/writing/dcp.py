@@ -1,7 +1,7 @@
 """A checkpoint of torch.distributed.checkpoint, written by torch's own writer in this process.
 
-Its planner asks for each tensor when it writes it. Large ones are planned as chunks, as those of
-several processes are, so that only one chunk is in memory; every loader puts chunks together.
+Its planner asks for each tensor when it writes it. Large ones are planned as chunks, like those of
+several processes, so that only one chunk is in memory; every loader joins chunks.
 """
 
 import re
@@ -38,7 +38,7 @@ from spotrun_trainer.parallel.division import Box
 from spotrun_trainer.state.flatten import DTYPES
 
 FILES = re.compile(r"\.metadata")
-"""The name of what every such folder has; other processes than one make other data files."""
+"""The names of the files in every such folder; data files have other names with more processes."""
 CHUNK_BYTES = 64 << 20
 """Each chunk is an archive of its own, and takes a call to load."""
 
@@ -47,11 +47,11 @@ def write(folder: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
     """Write the state: `dcp.load(model.state_dict(), checkpoint_id=folder)` reads it."""
     planner = _Planner(chosen, told)
     writer = FileSystemWriter(folder, per_thread_copy_ahead=0)  # one tensor after the other
-    with warnings.catch_warnings():  # that there is no process group
+    with warnings.catch_warnings():  # about the missing process group
         warnings.simplefilter("ignore", UserWarning)
         try:
             save(chosen.state, storage_writer=writer, planner=planner, no_dist=True)
-        except CheckpointException as error:  # it has all that is raised, Ctrl-C as well
+        except CheckpointException as error:  # it wraps every exception, Ctrl-C as well
             raise next(cause for cause, _ in error.failures.values()) from None
 
 
@@ -65,7 +65,7 @@ class _Planner(DefaultSavePlanner):
 
     @override
     def create_local_plan(self) -> SavePlan:
-        """Plan the chunks of tensors by hand, and all else as torch does."""
+        """Plan the chunks of tensors here, and everything else as torch does."""
         values = {k: one for k, one in self.state_dict.items() if not isinstance(one, Tensor)}
         items = [*create_default_local_save_plan(values, is_coordinator=True).items]
         for name, one in self.state_dict.items():
@@ -87,11 +87,11 @@ class _Planner(DefaultSavePlanner):
 
     @override
     def resolve_data(self, write_item: WriteItem) -> Any:
-        """Read what is about to be written."""
+        """Read the content that is written next."""
         if write_item.type == WriteItemType.BYTE_IO:
             return super().resolve_data(write_item)
         path, box = self._boxes[write_item.index]
-        # The writer holds on to what it has written, to its end.
+        # The writer keeps what it has written in memory until it ends.
         self._written.untyped_storage().resize_(0)
         content = self._written = torch.empty(
             box.shape, dtype=DTYPES[self._chosen.spec(path).dtype]

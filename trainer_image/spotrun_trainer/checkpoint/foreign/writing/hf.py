@@ -1,4 +1,4 @@
-"""A folder that `from_pretrained` reads: the weights, and what is beside them in another folder."""
+"""A folder that `from_pretrained` reads: the weights, and the other files of a base model."""
 
 import shutil
 from collections.abc import Callable
@@ -23,19 +23,19 @@ def write(
 ) -> None:
     """Write the weights, and copy the files beside them."""
     for file in beside_weights(config) if config else []:
-        shutil.copyfile(file, folder / file.name)  # what a link of a cache leads to
+        shutil.copyfile(file, folder / file.name)  # the target of a cache's link, not the link
     write_folder(folder, chosen, shard_bytes, told)
 
 
 def beside_weights(folder: Path) -> list[Path]:
     """Return the files of a model's folder that are not its weights: config, tokenizer, license.
 
-    Raises ValueError where no config.json is among them.
+    Raises ValueError if no config.json is among them.
     """
     if not (folder / "config.json").is_file():
         raise ValueError(
-            f"{folder} has no config.json: --config names the folder of a model, as save_pretrained"
-            " makes it"
+            f"{folder} has no config.json: give --config a model's folder, as save_pretrained "
+            "makes it"
         )
     return [one for one in sorted(folder.iterdir()) if one.is_file() and not _is_weight(one)]
 

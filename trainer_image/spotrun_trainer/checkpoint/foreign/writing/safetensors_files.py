@@ -1,7 +1,7 @@
 """Safetensors: one file, or several with an index, as Hugging Face's libraries read them.
 
 Weights that are tied are written once, under the first of their names, as `save_pretrained` and
-`safetensors.torch.save_model` do. The header's notes have the other names.
+`safetensors.torch.save_model` do. The header's metadata has the other names.
 """
 
 import json
@@ -21,7 +21,7 @@ from spotrun_trainer.state.flatten import Spec
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 FILES = re.compile(r"model(-[0-9]{5,}-of-[0-9]{5,})?\.safetensors|model\.safetensors\.index\.json")
-"""The names of what a folder has, however many files there are."""
+"""The names of the files in a folder, for any number of files."""
 
 
 def write_file(path: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
@@ -34,7 +34,7 @@ def write_file(path: Path, chosen: Chosen, told: Callable[[int], object]) -> Non
 def write_folder(
     folder: Path, chosen: Chosen, shard_bytes: int | None, told: Callable[[int], object]
 ) -> None:
-    """Write files of at most so many bytes, or one; a larger tensor has a file of its own."""
+    """Write files of at most `shard_bytes`, or one file; a larger tensor gets its own file."""
     names, ties = own_and_tied(chosen.tensors)
     _check(chosen, names)
     sizes = {name: _bytes(chosen.spec(path)) for name, path in names.items()}
@@ -51,7 +51,7 @@ def write_folder(
 
 
 def own_and_tied(tensors: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the first names of tensors with their paths, and others with the first name of it."""
+    """Return the first names of tensors with their paths, and other names with the first name."""
     first = dict[str, str]()
     for name, path in tensors.items():
         first.setdefault(path, name)
@@ -60,7 +60,7 @@ def own_and_tied(tensors: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
 
 
 def shards_of(sizes: Mapping[str, int], most_bytes: int | None) -> list[list[str]]:
-    """Deal tensors, in their order, to files of at most so many bytes."""
+    """Divide tensors, in their order, among files of at most `most_bytes`."""
     shards, left = list[list[str]]([[]]), most_bytes
     for name, size in sizes.items():
         if left is not None and most_bytes is not None:
@@ -85,7 +85,7 @@ def _write(
     told: Callable[[int], object],
 ) -> None:
     specs = {name: chosen.spec(at) for name, at in names.items()}
-    order = sorted(specs, key=lambda name: -specs[name].itemsize)  # so that each is aligned
+    order = sorted(specs, key=lambda name: -specs[name].itemsize)  # so that each tensor is aligned
     notes = {name: first for name, first in ties.items() if first in names}
     buffer = torch.empty(PIECE_BYTES, dtype=torch.uint8)
     with path.open("xb", buffering=0) as stream:
@@ -97,7 +97,7 @@ def _write(
 
 
 def write_all(write: Callable[[memoryview], int | None], content: memoryview) -> None:
-    """Write all of it: one call writes 2 GB at most."""
+    """Write the whole content: one call writes 2 GB at most."""
     while content:
         content = content[write(content) or 0 :]
 

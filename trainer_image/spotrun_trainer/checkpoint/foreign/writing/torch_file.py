@@ -1,8 +1,8 @@
-"""A file as `torch.save` writes it, without the whole state in memory.
+"""A file as `torch.save` writes it, made without the whole state in memory.
 
-torch writes it from tensors without content, and leaves room for theirs (`skip_data`). That is
-filled piece by piece. The check sums of the archive, which torch does not compare, are not filled
-in: `unzip` calls the file damaged.
+torch writes it from tensors without content, and leaves room for the content (`skip_data`). We fill
+the room piece by piece. We do not write the archive's checksums, which torch does not compare, so
+`unzip` calls the file damaged.
 """
 
 import copy
@@ -29,20 +29,20 @@ def write(path: Path, chosen: Chosen, told: Callable[[int], object]) -> None:
         for tensor_path, place in places.items():
             for piece in contents(chosen.saved, tensor_path, buffer):
                 _write_at(stream.fileno(), piece, place)
-                place += len(piece)  # noqa: PLW2901 - goes on behind it
+                place += len(piece)  # noqa: PLW2901 - the next piece follows it
                 told(len(piece))
 
 
 def _as_on_host(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state whose tensors torch takes for ones on the host; they have no content yet."""
+    """Return a state whose tensors look to torch like host tensors; they have no content yet."""
     with FakeTensorMode():
         tensors = {id(one): torch.empty(one.shape, dtype=one.dtype) for one in tensors_in(state)}
     return copy.deepcopy(state, tensors)
 
 
 def _places(path: Path, chosen: Chosen) -> dict[str, int]:
-    """Return where in the file the content of each tensor is, by the paths of these."""
-    # torch numbers storages as it comes to them.
+    """Return the place of each tensor's content in the file, by the tensor's path."""
+    # torch numbers storages in the order in which it meets them.
     numbers = dict[str, int]()
     for tensor in tensors_in(chosen.state):
         numbers.setdefault(chosen.path(tensor), len(numbers))

@@ -1,1 +1,1 @@
-"""A checkpoint read back: which ranges of which files, by one process or by several together."""
+"""Reading a checkpoint: which ranges of which files, by one process or by several together."""

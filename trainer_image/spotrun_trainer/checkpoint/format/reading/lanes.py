@@ -1,8 +1,8 @@
-"""A whole data file into the tensors, in several lanes where the hash of the file allows that.
+"""Reading a whole data file into the tensors, in several lanes if its hash allows that.
 
-A lane is a stretch of the file with a connection and a thread of its own. One connection is as fast
-as one core copies and hashes, and some networks hold one to less than the machine may use. The
-hash of the whole has to follow from those of the stretches: that of CRC-32 does, SHA-256 does not.
+A lane is a stretch of the file with its own connection and thread. One connection is as fast as one
+core copies and hashes, and some networks limit one to less than the machine may use. The hash of
+the whole must follow from those of the stretches: CRC-32 allows this, SHA-256 does not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,9 +23,9 @@ from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.state.flatten import Flat
 
 LANES = 4
-"""An agent serves 64 connections at a time, so sixteen processes that start together."""
+"""An agent serves 64 connections at a time, enough for sixteen processes that start together."""
 LANE_BYTES = 16 << 20
-"""The least that is worth a connection and a thread."""
+"""The fewest bytes that are worth a connection and a thread."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_data(place: Storage, name: Name, manifest: Manifest, flat: Flat) -> Non
 
 
 def lanes_of(manifest: Manifest, item_bytes: dict[str, int], most: int) -> Iterator[Lane]:
-    """Cut a data file into at most so many lanes of about equal bytes, between elements."""
+    """Cut a data file into at most `most` lanes of about equal bytes, between elements."""
     num_lanes = max(1, min(most, manifest.file_bytes // LANE_BYTES))
     share, start, at = -(-manifest.file_bytes // num_lanes), 0, manifest.header_bytes
     slices = list[Slice]()

@@ -1,7 +1,7 @@
-"""A checkpoint that is fetched before it is loaded, while the script makes its model.
+"""Fetching a checkpoint before it is loaded, while the script makes its model.
 
-Nothing is known of the tensors then. So it is assumed that as many processes hold a copy of the
-model as when it was saved, which read whole files. Others will not take what was fetched.
+The tensors are not known yet. So we assume that as many processes hold a copy of the model as when
+it was saved; these read whole files. Otherwise the fetched files are not used.
 """
 
 import os
@@ -20,19 +20,19 @@ from spotrun_trainer.telemetry.container_usage import memory_left
 
 MOST_FILES = 4
 SHARE_OF_MEMORY = 1 / 8
-"""The model is made meanwhile, in the same memory; and so it is for each process of a worker."""
+"""Meanwhile each process of the worker makes its model in the same memory."""
 
 
 def most_bytes(local_size: int) -> int:
-    """Return the bytes that each of so many processes of a worker may hold."""
+    """Return the bytes that each of `local_size` processes of a worker may hold."""
     return int(memory_left(os.getpid()) * SHARE_OF_MEMORY / local_size)
 
 
 def preload(place: Storage, name: Name, reader: Reader, most: int) -> int:
-    """Begin to fetch the files that a process will read; return how many bytes may be held.
+    """Begin to fetch the files that a process will read; return how many bytes it may hold.
 
-    What is wrong with a checkpoint is found when it is loaded: this raises OSError or ValueError,
-    and nothing depends on it.
+    Loading finds what is wrong with a checkpoint: this may raise OSError or ValueError, but nothing
+    depends on it.
     """
     marker = read_marker(place.read(name, MARKER))
     ranks = range(len(marker.manifests))[reader.shard :: reader.shards]

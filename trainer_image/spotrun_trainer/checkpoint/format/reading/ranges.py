@@ -1,7 +1,8 @@
 """Reading a checkpoint that was written by processes that divided the model in another way.
 
-Each process reads the ranges of the data files that it needs, and no more. Hashes are of whole
-files: so these are verified beforehand, each by one of the processes, which agree on the result.
+Each process reads the ranges of the data files that it needs, and no more. Hashes cover whole
+files: so the files are verified before, each by one of the processes, which then agree on the
+result.
 """
 
 from collections import defaultdict
@@ -36,25 +37,25 @@ from spotrun_trainer.state.flatten import Flat, Spec
 BUFFER_BYTES = 1 << 20
 """A buffer of this size stays in a core's cache between the reading and the copying."""
 TOLD_BYTES = 64 << 20
-"""Progress is told after this much: a tenth of a second, or of some disks a second."""
+"""Progress is reported after this many bytes: a tenth of a second, or a second on slow disks."""
 
 
 @dataclass(frozen=True)
 class SavedPart:
-    """A part of the model as ranks have saved it: all of it, if one process held a copy."""
+    """A part of the model as ranks have saved it: the whole model, if one process held a copy."""
 
     manifests: Sequence[Manifest]
     content: Content
     specs: Mapping[str, Spec]  # of the parts of tensors
     divisions: Mapping[str, Division]
     paths: Mapping[str, str]
-    """The names of the tensors that count, and by which the reader knows them: the keys."""
+    """The names of the tensors that count; the keys are the names that the reader uses."""
 
     @classmethod
     def of(
         cls, manifests: Sequence[Manifest], content: Content, part: int, parts: int
     ) -> "SavedPart":
-        """Read the marks of divided tensors; raises ValueError for one that is none."""
+        """Read the marks of divided tensors; raises ValueError for an invalid mark."""
         shared = {one: content.layout[other] for one, other in content.aliases.items()}
         specs = {**content.layout, **shared}
 
@@ -69,7 +70,7 @@ class SavedPart:
 
     @property
     def stages(self) -> int:
-        """The number of groups of parts that have other layers each."""
+        """The number of groups of parts with different layers."""
         return self.manifests[0].stages
 
     @property
@@ -85,12 +86,12 @@ class SavedPart:
         return {path: self._whole(own) for path, own in self.paths.items()}
 
     def is_divided_as(self, here: Mapping[str, Division]) -> bool:
-        """Whether a process that divides tensors so has the same parts of them."""
+        """Whether a process that divides tensors in this way has the same parts of them."""
         boxes = {path: one.box for path, one in self.divisions.items()}
         return boxes == {path: one.box for path, one in here.items()}
 
     def box(self, path: str) -> Box:
-        """Return the part of a tensor that is here."""
+        """Return the part of a tensor that this saved part has."""
         own = self.paths[path]
         known = self.divisions.get(own)
         return known.box if known is not None else Box.whole(self.specs[own].shape)
@@ -114,9 +115,9 @@ class SavedPart:
 
 
 def specs_of(place: Storage, name: Name, saved: Iterable[SavedPart]) -> dict[str, Spec]:
-    """Return the types and shapes of whole tensors; parts that make up no model differ in them.
+    """Return the types and shapes of whole tensors; parts of different models differ in them.
 
-    Only stages of a pipeline have other tensors than the first part has.
+    Only stages of a pipeline may have other tensors than the first part.
     """
     found, first = dict[str, Spec](), dict[str, Spec]()
     for part in saved:
@@ -143,7 +144,10 @@ def verify(
     manifests: Sequence[Manifest],
     told: Callable[[int], object] = lambda _bytes: None,
 ) -> None:
-    """Compare the hashes of data files; raises DamagedCheckpointError. `told` hears of progress."""
+    """Compare the hashes of data files; raises DamagedCheckpointError.
+
+    `told` is called with the progress.
+    """
     for manifest in manifests:
         with (
             blaming(place, name, data_file(manifest.rank)),
@@ -164,7 +168,7 @@ def read_ranges(
     flat: Flat,
     here: Mapping[str, Division],
 ) -> None:
-    """Read this process's part of each tensor; of saved parts that have the same, the first."""
+    """Read this process's part of each tensor; of saved parts with the same content, the first."""
     manifests = {one.rank: one for part in saved for one in part.manifests}
     reads = _plan(place, name, saved, flat, here)
     of_rank = defaultdict[int, list[tuple[Read, Tensor]]](list)
@@ -186,7 +190,7 @@ def read_ranges(
 def _plan(
     place: Storage, name: Name, saved: Sequence[SavedPart], flat: Flat, here: Mapping[str, Division]
 ) -> dict[str, list[Read]]:
-    """Return what to read of each tensor; parts that make up no model were not written so."""
+    """Return what to read of each tensor; raises ValueError for parts that form no model."""
     sources = [part.sources() for part in saved]
     plans = {}
     with blaming(place, name, manifest_file(saved[0].manifests[0].rank)):
@@ -204,7 +208,7 @@ def _plan(
 
 
 def read_range(file: OpenFile, read: Read, tensor: Tensor, buffer: Tensor) -> None:
-    """Read ranges into a tensor: directly, or through a buffer where that takes fewer calls."""
+    """Read ranges into a tensor: directly, or through a buffer if that takes fewer calls."""
     is_direct = tensor.is_contiguous() and tensor.device.type == "cpu"
     is_of_small = read.rows > 1 and read.step - read.bytes <= SMALL_GAP_BYTES
     if read.rows > 1 and (read.step > len(buffer) or (is_direct and not is_of_small)):
@@ -228,7 +232,7 @@ def read_range(file: OpenFile, read: Read, tensor: Tensor, buffer: Tensor) -> No
 
 
 def _read_rows(file: OpenFile, read: Read, rows: int, tensor: Tensor, buffer: Tensor) -> None:
-    """Read rows with what lies between them, which the buffer has room for, in one call."""
+    """Read rows and the bytes between them in one call; the buffer has room for both."""
     span = buffer[: (rows - 1) * read.step + read.bytes]
     file.read_into(read.offset, bytes_of(span))
     size = tensor.element_size()

@@ -1,8 +1,8 @@
-"""The bytes of which files a process reads to get its part of a tensor: pure functions.
+"""The bytes of files that a process reads to get its part of a tensor: pure functions.
 
-A checkpoint may have been written by processes that divided the model in another way than those who
-read it: each tensor is there in parts (`Held`), each of them in slices in the data files of several
-ranks, and a part that is wanted is put together from what it has in common with these.
+A checkpoint may have been written by processes that divided the model in another way than those
+that read it: it has each tensor in parts (`Held`), each of them in slices in the data files of
+several ranks, and a wanted part is assembled from its overlaps with these.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from spotrun_trainer.parallel.division import Box, Stretch, are_tiles, stretches
 
 SMALL_GAP_BYTES = 16 << 10
-"""Between two ranges: to read so much takes as long as a call does."""
+"""Between two ranges: reading this many bytes takes as long as another call."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A slice of a part in a data file: elements [start, stop), from that byte on."""
+    """A slice of a part in a data file: elements [start, stop), beginning at a byte offset."""
 
     start: int
     stop: int
@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Held:
-    """A part of a tensor that a checkpoint has, in slices that cover it, in their order."""
+    """A part of a tensor in a checkpoint, with the slices that cover it, in their order."""
 
     box: Box
     sources: Sequence[Source]
@@ -34,22 +34,22 @@ class Held:
 
 @dataclass(frozen=True)
 class Read:
-    """A range of a data file, or several of one size, and where in the wanted part they go."""
+    """One or more ranges of equal size in a data file, and their places in the wanted part."""
 
     rank: int
     offset: int  # of the first
     bytes: int  # of each
     target: int
     rows: int = 1  # ranges
-    step: int = 0  # from one to the next, in the file
+    step: int = 0  # bytes from one range to the next, in the file
     target_step: int = 0
 
 
 def plan_reads(wanted: Box, held: Iterable[Held], itemsize: int) -> list[Read]:
-    """Return the ranges that give a part; raises ValueError if some of it is nowhere, or twice.
+    """Return the ranges that give a part; raises ValueError for missing or repeated elements.
 
     A part that several processes hold is read from the first of them. Ranges that follow each
-    other, in the file and in the part, are one.
+    other, in the file and in the part, are merged.
     """
     reads: list[Read] = []
     sources = dict[Box, Sequence[Source]]()
@@ -67,7 +67,7 @@ def plan_reads(wanted: Box, held: Iterable[Held], itemsize: int) -> list[Read]:
 
 
 def extents(reads: Iterable[Read]) -> list[tuple[int, int]]:
-    """Return the ranges of a file that reads touch, as they follow in it; small gaps included."""
+    """Return the ranges of a file that reads touch, in file order; small gaps are included."""
     found = list[tuple[int, int]]()
     for read in reads:
         if read.rows == 1 or read.step - read.bytes <= SMALL_GAP_BYTES:
@@ -82,9 +82,9 @@ def extents(reads: Iterable[Read]) -> list[tuple[int, int]]:
 def _check_tiles(wanted: Box, found: Sequence[Box]) -> None:
     num_found = sum(box.numel for box in found)
     if num_found != wanted.numel:
-        raise ValueError(f"{num_found} of {wanted.numel} elements are there")
+        raise ValueError(f"only {num_found} of {wanted.numel} elements were found")
     if not are_tiles(found, wanted):
-        raise ValueError("some elements are there twice, and others not at all")
+        raise ValueError("some elements were found twice, and others not at all")
 
 
 def _reads(stretch: Stretch, sources: Sequence[Source], itemsize: int) -> Iterable[Read]:
@@ -104,7 +104,7 @@ def _reads(stretch: Stretch, sources: Sequence[Source], itemsize: int) -> Iterab
 
 
 def _rows_in(stretch: Stretch, source: Source) -> tuple[int, int]:
-    """Return which rows have elements in a slice: from one to before another."""
+    """Return which rows have elements in a slice: the first row, and the row after the last."""
     step = stretch.source_step or stretch.count
     first = (source.start - stretch.count - stretch.source) // step + 1
     last = -(-(source.stop - stretch.source) // step)
@@ -126,7 +126,7 @@ def _whole_rows(stretch: Stretch, begin: int, end: int, source: Source, itemsize
 
 
 def _cut_row(stretch: Stretch, row: int, source: Source, itemsize: int) -> Read:
-    """Return what a slice has of a row that begins before it, or goes on after it."""
+    """Return what a slice has of a row that begins before it, or ends after it."""
     at = stretch.source + row * stretch.source_step
     start, stop = max(at, source.start), min(at + stretch.count, source.stop)
     return Read(

@@ -1,9 +1,9 @@
-"""Reading a checkpoint into the tensors of a training, of whatever size it was saved by.
+"""Reading a checkpoint into the tensors of a training, saved by any number of processes.
 
-Bytes are read straight into the tensors and hashed there, so that no memory is needed beside them.
-(Not mapped: a file that is cut off under a mapping kills the process.) The headers of the data
-files are never parsed; where slices lie follows from the manifests, and lengths and hashes are
-compared before anything is used.
+Bytes are read directly into the tensors and hashed there, so no other memory is needed.
+(Files are not mapped: if a mapped file is cut off, the process is killed.) The headers of the data
+files are never parsed: the places of slices follow from the manifests, and lengths and hashes are
+compared before any content is used.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +45,8 @@ class Reader:
     shards: int = 1
     rank: int = 0
     size: int = 1
-    stages: int = 1  # groups of the processes of a copy that have other layers each
-    readers: Readers = BY_ITSELF  # those that hold the same part
+    stages: int = 1  # groups of a copy's processes with different layers
+    readers: Readers = BY_ITSELF  # the processes that hold the same part
 
 
 ALONE = Reader()
@@ -85,12 +85,12 @@ def load(place: Storage, name: Name, tracked: Tracked, reader: Reader = ALONE) -
 
 
 def _is_held_alike(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> bool:
-    """Whether this process holds just what one held that saved."""
+    """Whether this process holds exactly what one of the saving processes held."""
     is_unsaid = own.stages == 1 and not own.content.parameters  # by a trainer that noted neither
     if num_parts != reader.shards or (own.stages != reader.stages and not is_unsaid):
         return False
     if own.stages > 1 and own.content.parameters != tracked.parameters():
-        return False  # the same number of stages, with other layers in them
+        return False  # the same number of stages, but with different layers
     return own.is_divided_as(tracked.divisions(own.shapes))
 
 
@@ -100,7 +100,7 @@ def _layers(tracked: Tracked, reader: Reader) -> Layers:
 
 
 def _others_later(reader: Reader, num_parts: int) -> list[int]:
-    """Return the saved parts in an order that differs: some tensors are whole in all of them."""
+    """Return the saved parts in an order of this process: some tensors are whole in all parts."""
     return [(reader.shard + part) % num_parts for part in range(num_parts)]
 
 
@@ -135,7 +135,7 @@ def _read_parts(
     here: Mapping[str, Division],
     readers: Readers,
 ) -> None:
-    """Read tensors that are put together from parts: those who hold the same, in turns."""
+    """Read tensors that are assembled from parts; processes that hold the same part take turns."""
     readers = readers.of_data(sum(tensor.nbytes for tensor in flat.tensors.values()))
     paths = sorted(flat.tensors, key=lambda path: (-flat.tensors[path].nbytes, path))
     own = Flat({path: flat.tensors[path] for path in readers.share(paths)}, {})
@@ -145,13 +145,13 @@ def _read_parts(
 
 
 def _check_is_whole(own: SavedPart, num_parts: int, tracked: Tracked, reader: Reader) -> None:
-    """Raise ValueError if parts are not known to make up whole tensors, there or here."""
+    """Raise ValueError if saved parts, or parts here, are not known to make up whole tensors."""
     is_known_there = num_parts == 1 or own.stages > 1 or own.divisions
     is_known_here = reader.shards == 1 or reader.stages > 1 or tracked.is_divided
     if not (is_known_there and is_known_here):
         raise ValueError(
-            f"there {num_parts} processes hold a copy of the model together, here "
-            f"{reader.shards}; go on with as many (Run(shards=...)), or let torch divide the "
+            f"{num_parts} processes shared a copy of the model when it was saved, now "
+            f"{reader.shards}; use as many again (Run(shards=...)), or let torch divide the "
             "model (Run(parallel=...))"
         )
 

@@ -1,4 +1,4 @@
-"""A complete checkpoint as its manifests describe it: checked, before anything of it is used."""
+"""A complete checkpoint as its manifests describe it: checked before any content is used."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ from spotrun_trainer.state.flatten import Spec
 
 
 def manifests_of(place: Storage, name: Name, readers: Readers = BY_ITSELF) -> list[Manifest]:
-    """Return the manifests of a complete checkpoint; raises DamagedCheckpointError for others."""
+    """Return the manifests of a checkpoint; raises DamagedCheckpointError if it is not whole."""
     markers = readers.read(lambda: {one: _marker(place, name) for one in readers.share([0])})
     with blaming(place, name, MARKER):
         marker = read_marker(readers.texts(markers)[0])
@@ -40,7 +40,7 @@ def _read(place: Storage, name: Name, marker: Marker, texts: Mapping[int, bytes]
                 raise ValueError("it is not the one that was completed (its hash differs)")
             manifest = read_manifest(text)
             if (manifest.rank, manifest.size) != (rank, len(marker.manifests)):
-                raise ValueError(f"it is rank {manifest.rank}'s of {manifest.size}")
+                raise ValueError(f"it is the manifest of rank {manifest.rank} of {manifest.size}")
             manifests.append(manifest)
     return manifests
 
@@ -51,7 +51,7 @@ def _marker(place: Storage, name: Name) -> bytes:
             return place.read(name, MARKER)
         except FileNotFoundError:
             raise DamagedCheckpointError(
-                f"{place.where(name, MARKER)} is not there: {name} was never completed"
+                f"{place.where(name, MARKER)} does not exist: {name} was never completed"
             ) from None
 
 
@@ -67,11 +67,14 @@ def num_parts_of(place: Storage, name: Name, manifests: Sequence[Manifest]) -> i
         with blaming(place, name, manifest_file(manifest.rank)):
             if manifest.shards != num_parts or not num_parts or len(manifests) % num_parts:
                 raise ValueError(
-                    f"{manifest.shards} of {len(manifests)} ranks hold a copy of the model, by it"
+                    f"it says that {manifest.shards} of {len(manifests)} ranks hold a copy of the "
+                    "model"
                 )
             stages = manifest.stages
             if stages != manifests[0].stages or not stages or num_parts % stages:
-                raise ValueError(f"{num_parts} ranks hold {stages} stages of the model, by it")
+                raise ValueError(
+                    f"it says that {num_parts} ranks hold {stages} stages of the model"
+                )
     return num_parts
 
 
@@ -82,7 +85,7 @@ def part_of(
     part: int,
     readers: Readers = BY_ITSELF,
 ) -> SavedPart:
-    """Return a part of the model as it was saved, once its slices are known to cover it."""
+    """Return a part of the model as it was saved, after checking that its slices cover it."""
     num_parts = manifests[0].shards
     of_part = manifests[part::num_parts]
     content = _content(place, name, of_part)
@@ -92,7 +95,7 @@ def part_of(
 
 
 def _content(place: Storage, name: Name, manifests: Sequence[Manifest]) -> Content:
-    """Return the content by the first rank's manifest, once the slices are known to cover it."""
+    """Return the content by the first rank's manifest, after checking that the slices cover it."""
     with blaming(place, name, manifest_file(manifests[0].rank)):
         content = manifests[0].content
         if content is None:
@@ -113,7 +116,7 @@ def _check_lengths(
                 length = file.size
             if not length == described == manifest.file_bytes:
                 raise ValueError(
-                    f"it has {length} bytes, where {manifest.file_bytes} were written and its "
+                    f"it has {length} bytes, but {manifest.file_bytes} were written and its "
                     f"slices take {described}"
                 )
 
@@ -129,4 +132,6 @@ def _check_coverage(layout: Mapping[str, Spec], manifests: Sequence[Manifest]) -
         reached[tensor] = stop
     for tensor, stop in reached.items():
         if stop != layout[tensor].numel:
-            raise ValueError(f"of {tensor[:80]!r} there are {stop} elements")
+            raise ValueError(
+                f"the slices of {tensor[:80]!r} have {stop} elements, which is not its size"
+            )

@@ -1,8 +1,8 @@
-"""Checkpoints of models whose layers are dealt to stages, and read by other numbers of stages.
+"""Checkpoints of models with layers divided among stages, read by another number of stages.
 
-A layer has the same name wherever it is. But an optimizer's state has its parameters by number, and
-these differ from stage to stage: so a checkpoint says of each number which parameter it is. Saved
-parts are renamed to the numbers of who reads them, and what the reader does not have is left out.
+A layer has the same name on every stage. But an optimizer's state identifies parameters by number,
+and numbers differ from stage to stage: so a checkpoint says which parameter each number is. Saved
+parts are renamed to the reader's numbers, and layers that the reader lacks are left out.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ class Layers:
     """The layers that a process has."""
 
     parameters: Names
-    tensors: Collection[str] | None = None  # their paths; None: all that there are
+    tensors: Collection[str] | None = None  # their paths; None: all tensors
 
 
 def in_stages(
     parts: Sequence[SavedPart], layers: Layers
 ) -> tuple[list[SavedPart], Mapping[str, JSON]]:
-    """Return what saved parts have of some layers, by their names here, and the values around them.
+    """Return the saved parts of some layers, under their names here, and the values around them.
 
-    Raises ValueError for parts that no stages, and no model as a whole, would have written.
+    Raises ValueError for parts that neither stages nor a whole model would have written.
     """
     here = [renamed(part, layers) for part in parts]
     try:
@@ -51,7 +51,7 @@ def whole_of(parts: Iterable[SavedPart]) -> Layers:
 
 
 def renamed(part: SavedPart, layers: Layers) -> SavedPart:
-    """Return a part with the names that the layers have here, without those that are not here.
+    """Return a part with the names that the layers have here, without layers that are not here.
 
     Raises ValueError for an optimizer's state without the names of its parameters.
     """
@@ -66,8 +66,8 @@ def renamed(part: SavedPart, layers: Layers) -> SavedPart:
             number = _whole_number(rest[0])
             if thing not in part.content.parameters:
                 raise ValueError(
-                    f"it does not say which parameters {thing} has the state of, so this cannot "
-                    "be dealt to stages: go on with as many stages as saved it"
+                    f"it does not say which parameters {thing} has the state of, so it cannot be "
+                    "divided into stages: use as many stages as saved it"
                 )
             if number in numbers[thing]:
                 paths[f"{thing}/state/{numbers[thing][number]}/{rest[1]}"] = path
@@ -77,7 +77,7 @@ def renamed(part: SavedPart, layers: Layers) -> SavedPart:
 
 
 def values_of(parts: Sequence[SavedPart], layers: Layers) -> dict[str, JSON]:
-    """Return the state around the tensors of some layers, put together from renamed parts."""
+    """Return the state around the tensors of some layers, assembled from renamed parts."""
     found = dict(parts[0].content.values)
     for thing, value in found.items():
         every = [part.content.values.get(thing) for part in parts]
@@ -89,7 +89,7 @@ def values_of(parts: Sequence[SavedPart], layers: Layers) -> dict[str, JSON]:
 
 
 def _numbers(saved: Sequence[Sequence[str]], here: Sequence[Sequence[str]]) -> dict[int, int]:
-    """Return the number here of each parameter that has one, by its saved number."""
+    """Return the number that each parameter has here, if any, by its saved number."""
     known = {name: number for number, name in enumerate(name for one in here for name in one)}
     names = enumerate(name for one in saved for name in one)
     return {number: known[name] for number, name in names if name in known}
@@ -100,12 +100,13 @@ def _optimizer(thing: str, parts: Sequence[SavedPart], groups: Sequence[Sequence
     saved_groups = first["param_groups"]
     if len(saved_groups) != len(groups):
         raise ValueError(
-            f"{thing} has {len(saved_groups)} groups of parameters there, {len(groups)} here: give "
+            f"{thing} has {len(saved_groups)} groups of parameters in the checkpoint, "
+            f"{len(groups)} here: give "
             "it the same groups on all stages, in the same order"
         )
     saved = {name for part in parts for one in part.content.parameters[thing] for name in one}
     if missing := [name for group in groups for name in group if name not in saved]:
-        raise ValueError(f"{thing} has no parameter {missing[0]} there")
+        raise ValueError(f"{thing} has no parameter {missing[0]} in the checkpoint")
     numbers, states = count(), dict[int, JSON]()
     for part in parts:
         value: Any = part.content.values[thing]
@@ -143,7 +144,7 @@ def _pairs(state: Any) -> Iterator[tuple[int, JSON]]:  # noqa: ANN401 - JSON
 
 
 def _with_names(value: Any, names: Mapping[str, str]) -> JSON:  # noqa: ANN401 - JSON
-    """Return values with the tensors' names here; how they are divided is another matter."""
+    """Return values with the tensors' names here; it does not matter how they are divided."""
     if isinstance(value, list):
         return [_with_names(one, names) for one in value]
     match value:

@@ -1,8 +1,8 @@
 """Reading a checkpoint together: each process reads and verifies a share, and sends it to all.
 
-If each of N processes read all of it, the store would send the state N times. Those that hold the
-same part of the model read each file once between them. An error of one is an error of all of
-them, at the same place: else some would wait for others that do not come.
+If each of N processes read all of it, the store would send the state N times. Processes that hold
+the same part of the model together read each file only once. An error of one is raised in all of
+them, at the same place: otherwise some would wait for others that never come.
 """
 
 import itertools
@@ -22,10 +22,10 @@ from spotrun_trainer.checkpoint.host_memory import bytes_of
 from spotrun_trainer.checkpoint.storage_retries import patiently
 
 SHARE_BYTES = 16 << 20
-"""Less than this each process reads by itself: that takes a tenth of a second."""
+"""Each process reads less than this by itself: that takes a tenth of a second."""
 CHUNK_BYTES = 8 << 20
 AT_A_TIME = 16
-"""Chunks in flight, of several senders, so that the links of all are in use."""
+"""Chunks in flight, from several senders, so that all their links are in use."""
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Pending(Protocol):
     """A collective in flight."""
 
     def wait(self) -> None:
-        """Return once the result is there."""
+        """Return once the result is complete."""
 
 
 class Peers(Protocol):
@@ -44,13 +44,13 @@ class Peers(Protocol):
     size: int
 
     def all_reduce(self, tensor: Tensor) -> Pending:
-        """Begin to sum a tensor over all, in place."""
+        """Begin to sum a tensor over all processes, in place."""
 
     def broadcast(self, tensor: Tensor, source: int) -> Pending:
-        """Begin to copy one process's tensor to all, in place."""
+        """Begin to copy one process's tensor to all processes, in place."""
 
     def text_from(self, source: int, text: str, *, device: torch.device) -> str:
-        """Return one process's text to all."""
+        """Return one process's text in all processes."""
 
 
 class Readers(Protocol):
@@ -104,10 +104,10 @@ class Together:
 
     peers: Peers
     device: torch.device
-    is_divided: bool = True  # else each reads everything, and they only agree on errors
+    is_divided: bool = True  # False: each reads everything, and they only agree on errors
 
     def read(self, function: Callable[[], T]) -> T:
-        """Return what a function reads, tried again for a minute; raises the error of any of them.
+        """Return what a function reads, retried for a minute; raises the error of any of them.
 
         So all leave at the same place.
         """
@@ -129,7 +129,7 @@ class Together:
         return result[0]
 
     def share(self, items: Sequence[T]) -> Sequence[T]:
-        """Return the items that this process reads: one of so many as there are processes."""
+        """Return the items that this process reads: one share for each process."""
         return items[self.peers.rank :: self.peers.size] if self.is_divided else items
 
     def texts(self, own: Mapping[int, bytes]) -> Mapping[int, bytes]:
@@ -155,7 +155,7 @@ class Together:
         return replace(self, is_divided=num_bytes >= SHARE_BYTES)
 
     def fill(self, tensors: Mapping[str, Tensor], items: Sequence[Sequence[Slice]]) -> None:
-        """Fill the tensors with what the others have read, a chunk of each after the other."""
+        """Fill the tensors with what the others have read, one chunk of each in turn."""
         if not self.is_divided:
             return
         of_each = [
@@ -178,7 +178,7 @@ class Together:
 
 
 def _in_flight(begun: Iterable[tuple[Pending, T]]) -> Iterator[T]:
-    """Yield what comes of collectives, in their order; a few are in flight at a time."""
+    """Yield the results of collectives, in their order; a few are in flight at a time."""
     under_way = deque[tuple[Pending, T]]()
     for one in begun:
         under_way.append(one)
@@ -209,7 +209,7 @@ def _chunks(slices: Sequence[Slice], tensors: Mapping[str, Tensor]) -> Iterator[
 
 
 def _pack(tensors: Mapping[str, Tensor], chunk: Sequence[Slice], device: torch.device) -> Tensor:
-    """Return a chunk's bytes; those of one slice where they are, if they lie together."""
+    """Return a chunk's bytes; without a copy, if it is one slice with contiguous bytes."""
     if (direct := _direct(tensors, chunk, device)) is not None:
         return direct
     pieces = [tensors[one.tensor].reshape(-1)[one.start : one.stop] for one in chunk]
@@ -243,7 +243,7 @@ def _unpack(tensors: Mapping[str, Tensor], chunk: Sequence[Slice], buffer: Tenso
     for one in chunk:
         tensor = tensors[one.tensor]
         size = one.numel * tensor.element_size()
-        # A copy: elements of several bytes begin at multiples of these.
+        # A copy: elements of several bytes must begin at multiples of their size.
         piece = buffer[offset : offset + size].clone().view(tensor.dtype)
         if tensor.is_contiguous():
             tensor.view(-1)[one.start : one.stop] = piece

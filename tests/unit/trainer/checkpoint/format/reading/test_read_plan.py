@@ -146,5 +146,5 @@ def test_rows_of_several_dimensions_are_one_read() -> None:
 
 def test_what_is_nowhere_is_said() -> None:
     held = [Held(Box((0,), (3,)), [Source(0, 3, 0, 0)])]
-    with pytest.raises(ValueError, match="2 of 4 elements are there"):
+    with pytest.raises(ValueError, match="2 of 4 elements were found"):
         plan_reads(Box((1,), (4,)), held, 4)

@@ -90,9 +90,13 @@ def test_each_layer_has_its_own_state_wherever_it_is(
 @pytest.mark.parametrize(
     ("stages", "here", "why"),
     [
-        (["ab", "cd"], Training("abc"), "tensors unknown here: model/d.bias, model/d.weight"),
-        (["ab", "c"], Training("abcd"), "optimizer has no parameter model/d.bias there"),
-        (["ab", "cd"], Training("abcd", groups=1), "has 2 groups of parameters there, 1 here"),
+        (
+            ["ab", "cd"],
+            Training("abc"),
+            "tensors unknown to this script: model/d.bias, model/d.weight",
+        ),
+        (["ab", "c"], Training("abcd"), "optimizer has no parameter model/d.bias in"),
+        (["ab", "cd"], Training("abcd", groups=1), "2 groups of parameters in the checkpoint"),
     ],
 )
 def test_what_does_not_fit_is_said(
