@@ -40,6 +40,7 @@ class Model(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         populate_by_name=True,
+        cache_strings="keys",  # names and times of jobs that are gone would fill the cache
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()

@@ -1,3 +1,5 @@
+import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +122,21 @@ def test_metadata_of_the_server_is_carried_along() -> None:
     stored = changed(job(), {"/metadata.managedFields": [{"manager": "kubectl"}]})
     stored = changed(stored, {"/metadata.generation": 3, "/status.phase": "Running"})
     assert load(stored).manifest() == stored
+
+
+def test_nothing_stays_in_memory_of_statuses_that_were_read() -> None:
+    """Each job's have texts of their own, and the operator reads those of thousands of jobs."""
+
+    def read(number: int) -> None:
+        TrainingJobStatus.model_validate_json(json.dumps({"message": f"job-{number:06}"}))
+
+    read(0)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(1, 2000):
+            read(number)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 20_000
