@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 
 from spotrun.kube.errors import Forbidden, KubeError, NotFound, Retryable, Unauthorized
 from spotrun.kube.rest.client import Client, Selection
@@ -83,8 +82,7 @@ async def _hindrance(client: Client, selection: Selection) -> str | None:
     if selection.namespace is not None:
         what += f" in the namespace {selection.namespace}"
     try:
-        async with aclosing(client.pages(selection, page=1)) as pages:
-            await anext(pages)
+        await client.first_page(selection, page=1)
     except KubeError as error:
         return advice(error, what)
     return None

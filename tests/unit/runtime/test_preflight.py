@@ -1,6 +1,5 @@
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -19,12 +18,12 @@ class Scripted:
     def __init__(self, **failures: list[KubeError]) -> None:
         self.failures = failures
 
-    async def pages(self, selection: Selection, *, page: int) -> AsyncGenerator[Page, None]:
+    async def first_page(self, selection: Selection, *, page: int) -> Page:
         assert page == 1
         left = self.failures.get(selection.resource.plural, [])
         if left:
             raise left.pop(0)
-        yield Page(ListMeta())
+        return Page(ListMeta())
 
 
 @pytest.fixture(autouse=True)

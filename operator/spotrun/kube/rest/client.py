@@ -1,5 +1,6 @@
 """Typed operations on objects: they take a Struct or a dict, and return a Struct."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -113,21 +114,37 @@ class Client:
         return Listing(tuple(items), version)
 
     async def pages(self, selection: Selection, *, page: int = PAGE) -> AsyncGenerator[Page, None]:
-        """Read a collection page by page; raises Gone when that took too long."""
-        query = {**selection.params, "limit": str(page)}
-        while True:
-            one = _read(await self._transport.request("GET", selection.path, params=query), Page)
-            yield one
-            if not one.metadata.next:
-                return
-            query["continue"] = one.metadata.next
+        """Read a collection page by page; raises Gone when that took too long.
+
+        While the caller reads a page, the API server already writes the next one.
+        """
+        answer = self._ask_for_page(selection, page)
+        try:
+            while True:
+                one = _read(await answer, Page)
+                if one.metadata.next:
+                    answer = self._ask_for_page(selection, page, one.metadata.next)
+                    await asyncio.sleep(0)  # it is sent now: the caller may not wait for anything
+                yield one
+                if not one.metadata.next:
+                    return
+        finally:
+            answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
+
+    async def first_page(self, selection: Selection, *, page: int) -> Page:
+        """Read the first objects of a collection."""
+        return _read(await self._ask_for_page(selection, page), Page)
 
     async def newest_version(self, selection: Selection) -> int:
         """Return the current version of a collection."""
-        async with aclosing(self.pages(selection, page=1)) as pages:
-            async for one in pages:
-                return version_of(one.metadata.version)
-        raise AssertionError("there is one page, if an empty one")
+        return version_of((await self.first_page(selection, page=1)).metadata.version)
+
+    def _ask_for_page(
+        self, selection: Selection, page: int, after: str = ""
+    ) -> "asyncio.Task[bytes]":
+        query = {**selection.params, "limit": str(page)} | ({"continue": after} if after else {})
+        return asyncio.create_task(self._transport.request("GET", selection.path, params=query))
 
     async def create(
         self,
