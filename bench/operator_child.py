@@ -25,6 +25,7 @@ import uvloop
 from typing_extensions import override
 
 from bench.soaking.census import Census, census
+from bench.soaking.heap import heap
 from devcluster.addresses import free_port
 from spotrun.http.tls import OwnSecret
 from spotrun.kube.resource import Key, Object, Resource
@@ -251,7 +252,8 @@ async def answer(operator: Measured) -> None:
             case "progress":
                 operator.progress()
             case "census":
-                say("census", counts=operator.census())
+                counts, own = operator.census(), heap()
+                say("census", counts=counts, heap=own and vars(own))
                 continue
             case "dump":
                 profile.disable()

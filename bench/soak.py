@@ -48,6 +48,7 @@ class Sample:
 
     jobs: int  # that were made and deleted by then
     rss_mb: float
+    heap: dict[str, float]  # of it, what the C library has in use, and what it keeps
     descriptors: int
     counts: Census
     etcd_keys: int
@@ -78,7 +79,8 @@ async def measure(cluster: Cluster, jobs: int, size: int) -> None:
         for first in range(0, jobs, size):
             await wave(rig, [f"soak-{number}" for number in range(first, first + size)])
             samples.append(await sample(rig, operator, first + size))
-            say("soak_rss_mb", samples[-1].rss_mb, "MB", jobs=samples[-1].jobs)
+            last = samples[-1]
+            say("soak_rss_mb", last.rss_mb, "MB", jobs=last.jobs, heap=last.heap)
     tell(samples, time.monotonic() - began)
 
 
@@ -90,13 +92,14 @@ async def sample(rig: Rig, operator: Child, jobs: int) -> Sample:
 
     await asyncio.sleep(_KOPF_SECONDS)
     await until(rests, _REST_SECONDS, "the operator has nothing to do", pause_seconds=1)
-    counts = (await operator.ask("census"))["counts"]
+    answer = await operator.ask("census")
     status = await status_of(rig, STEADY)
     return Sample(
         jobs,
         rss_mb(operator.pid),
+        {name: round(mb, 1) for name, mb in (answer["heap"] or {}).items()},
         descriptors(operator.pid),
-        counts,
+        answer["counts"],
         await asyncio.to_thread(etcd_keys, rig.cluster),
         len(json.dumps(status, separators=(",", ":"))),
     )

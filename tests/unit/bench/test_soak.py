@@ -4,13 +4,14 @@ import pytest
 
 from bench.soak import Sample, leaks
 from bench.soaking.census import census, slope
+from bench.soaking.heap import heap
 
 FLAT = {"objects spotrun.wire.report.Report": 40, "entries builtins.dict": 9000, "tasks": 30}
 
 
 def sample(jobs: int, *, etcd_keys: int = 400, status_bytes: int = 2000, **grown: int) -> Sample:
     counts = FLAT | {name.replace("_", " "): count for name, count in grown.items()}
-    return Sample(jobs, 100.0, 20, counts, etcd_keys, status_bytes)
+    return Sample(jobs, 100.0, {}, 20, counts, etcd_keys, status_bytes)
 
 
 def test_the_slope_is_that_of_most_samples() -> None:
@@ -52,3 +53,18 @@ async def test_a_census_counts_what_is_kept() -> None:
     assert 1900 < after["entries builtins.dict"] - before["entries builtins.dict"] < 2200
     assert 900 < after["entries builtins.list"] - before["entries builtins.list"] < 1100
     assert after["tasks"] == before["tasks"]
+
+
+def test_the_heap_tells_what_is_in_use_from_what_is_free() -> None:
+    before = heap()
+    assert before is not None, "glibc 2.33 or newer"
+    blocks = [bytes(10_000) for _ in range(2000)]
+    full = heap()
+    assert full is not None
+    assert full.used_mb - before.used_mb == pytest.approx(20, abs=2)
+    kept = blocks[-1]  # at the end, so that the rest is not simply cut off
+    del blocks
+    free = heap()
+    assert free is not None
+    assert full.used_mb - free.used_mb == pytest.approx(20, abs=2)
+    assert len(kept) == 10_000
