@@ -66,7 +66,7 @@ UNSEEN = shown_job(status={"phase": "", "reason": "", "message": "", "conditions
         (replace(WELL, pools=()), "Worse", "there is no CapacityPool", "capacity-pool.yaml"),
         (
             replace(WELL, jobs=(shown_job(status=WAITING),)),
-            *("Worse", "1 job of 1 need attention (gpt)", "kubectl tjob doctor NAME"),
+            *("Worse", "jobs that need attention: 1 of 1 (gpt)", "kubectl tjob doctor NAME"),
         ),
     ],
 )

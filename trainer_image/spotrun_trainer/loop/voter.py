@@ -51,7 +51,7 @@ class Voter:
         """Return the checksum to compare in the current step; 0 if none.
 
         It covers all weights when a world begins, and later one part at a time, all within
-        CHECKSUM_STEPS.
+        CHECKSUM_STEPS. In deterministic mode it covers the whole state every CHECKSUM_STEPS.
         """
         context, number = self._context, self._context.step + 1
         # It is summed over all processes, so it is useless if they hold different parts.

@@ -221,7 +221,7 @@ def _jobs(facts: Facts) -> Iterator[Finding]:
         names = ", ".join(job.metadata.name for job in troubled[:_MOST_NAMED])
         yield Finding(
             Health.WORSE,
-            f"{things(len(troubled), 'job')} of {len(facts.jobs)} need attention ({names})",
+            f"jobs that need attention: {len(troubled)} of {len(facts.jobs)} ({names})",
             "`kubectl tjob list`, then `kubectl tjob doctor NAME`",
         )
     else:
