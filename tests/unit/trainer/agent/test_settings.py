@@ -64,7 +64,7 @@ def test_what_is_missing_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
 def test_seconds_are_a_number(text: str) -> None:
-    with pytest.raises(ValueError, match="SPOTRUN_GIVE_UP_SECONDS is a number of seconds"):
+    with pytest.raises(ValueError, match="SPOTRUN_GIVE_UP_SECONDS must be a number of seconds"):
         read_settings(ENV | {"SPOTRUN_GIVE_UP_SECONDS": text})
 
 

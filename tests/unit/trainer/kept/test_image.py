@@ -93,7 +93,7 @@ def test_a_state_that_grows_is_placed_anew() -> None:
 
 def test_what_does_not_fit_is_named() -> None:
     memory = Writer(tracked(model=nn.Linear(2, 2))).image({}).to_bytes()
-    with pytest.raises(ValueError, match=r"model/weight is float32\[2, 2\] there"):
+    with pytest.raises(ValueError, match=r"model/weight is float32\[2, 2\] in the saved state"):
         load(memory, tracked(model=nn.Linear(2, 3)))
 
 

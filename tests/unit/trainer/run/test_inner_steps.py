@@ -226,7 +226,7 @@ def test_what_is_not_called_each_time_is_refused(made: Made) -> None:
 def test_an_inner_optimizer_that_is_tracked_is_refused(made: Made) -> None:
     run, model, _ = made
     run.track(inner=torch.optim.AdamW(model.parameters()))
-    with pytest.raises(ValueError, match="inner_update is not tracked"):
+    with pytest.raises(ValueError, match=r"do not track the optimizer of step\.inner_update"):
         first_step(run).__enter__()
 
 

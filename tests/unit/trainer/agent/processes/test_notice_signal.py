@@ -84,4 +84,4 @@ def test_the_signal_is_named_in_the_environment(caplog: pytest.LogCaptureFixture
     assert signal_asked_for({}) is None
     assert signal_asked_for({"SPOTRUN_NOTICE_SIGNAL": "SIGUSR2"}) is signal.SIGUSR2
     assert signal_asked_for({"SPOTRUN_NOTICE_SIGNAL": "USR2"}) is None
-    assert "USR2 is no signal" in caplog.text
+    assert "USR2 is not the name of a signal" in caplog.text
