@@ -176,7 +176,7 @@ def test_commands_tell_what_is_wrong(devcluster: Run) -> None:
         status = json.loads(devcluster("status", "-o", "json").stdout)
         assert status["nodes"] == [{"name": "a", "kind": "scripted"}]
         assert set(status["components"]) == set(COMPONENTS)
-        assert "node a ends at" in devcluster("notice", "a").stdout
+        assert "node a announces its end at" in devcluster("notice", "a").stdout
         assert "KUBECONFIG" in devcluster("env").stdout
     finally:
         devcluster("down")

@@ -64,7 +64,7 @@ async def test_jobs_that_start_together_share_what_a_limit_has(world: World) -> 
         said = job["status"]
         assert (said["reason"], said["suspendedBy"]) == ("SpendLimited", ["SpendLimit"])
         assert "the smallest useful piece of this job needs $2.34" in said["message"]
-        assert "raise limitUsd, wait until" in said["message"]
+        assert "raise limitUsd, or wait until" in said["message"]
         assert said["decisions"][-1]["what"] == "Hold"
         assert not await world.pods(held[0])
         running = await world.job(first)

@@ -45,8 +45,8 @@ async def test_with_100_mb_a_world_stays_in_its_zone_and_says_why(world: World) 
         pod = await pod_of(world, 2)
     words = lack(job["status"])
     assert f"spot g5.xlarge {FAR} has room at $0.13/h, but $" in words
-    assert "of traffic between zones would make it dearer than on-demand" in words
-    assert words.endswith("when spot was lacking for 10m (placement.fallbackAfter)")
+    assert "of traffic between zones would make it more expensive than on-demand" in words
+    assert words.endswith("on-demand after 10m without spot (placement.fallbackAfter)")
     assert pod["metadata"]["annotations"]["spotrun.dev/pools"] == f"spot-g5-xlarge-{HOME}"
 
 

@@ -36,7 +36,7 @@ async def test_a_job_has_no_pods_until_its_queue_admits_it_and_then_as_many_as_w
 
         await create_job(queued, "second", 2, 2)
         waits = await queued.until_job(
-            lambda s: "Queue: it waits" in s.get("message", ""), "second"
+            lambda s: "Queue: the job waits" in s.get("message", ""), "second"
         )
         assert (waits["status"]["phase"], waits["status"]["reason"]) == ("Suspended", "Queued")
         assert await queued.pods("second") == []
@@ -233,7 +233,7 @@ async def test_the_trials_of_a_search_take_their_turn_in_the_queue_and_keep_thei
         (held,) = [one for one in status["history"] if one.get("reason") == "Queued"]
         number, job = held["number"], f"search-{held['number']}"
         assert (held["phase"], held.get("usd", "0")) == ("Running", "0")
-        assert "Queue: it waits" in held["message"]
+        assert "Queue: the job waits" in held["message"]
         assert sum(Decimal(one["capUsd"]) for one in status["history"]) <= 9
         assert Decimal(held["capUsd"]) > 0, "its part stays its own while it waits"
         assert Decimal(status["cost"]["reservedUsd"]) >= Decimal(held["capUsd"])

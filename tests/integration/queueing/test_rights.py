@@ -31,7 +31,7 @@ async def test_each_right_that_kueue_needs_is_granted_and_each_that_is_granted_i
         await create_job(queued, "job", 1, 3)
         await queued.until_phase("Running")
         await create_job(queued, "waits", 2, 2)
-        await queued.until_job(lambda s: "Queue: it waits" in s.get("message", ""), "waits")
+        await queued.until_job(lambda s: "Queue: the job waits" in s.get("message", ""), "waits")
         await queued.patch_job({"workers": {"replicas": 3}}, "waits")
         await create_job(queued, "urgent", 4, 4, priority_class=f"high-{queued.namespace}")
         await queued.until_phase("Running", "urgent")

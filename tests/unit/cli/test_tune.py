@@ -57,8 +57,8 @@ def test_trials_are_listed_the_best_first() -> None:
 
 
 def test_one_that_is_held_says_what_it_waits_for() -> None:
-    search = a_search().with_trial(reason=TuningReason.QUEUED, message="Queue: it waits")
-    held = a_job(Phase.SUSPENDED, suspended_by=(SuspendedBy.QUEUE,), message="Queue: it waits")
+    search = a_search().with_trial(reason=TuningReason.QUEUED, message="Queue: the job waits")
+    held = a_job(Phase.SUSPENDED, suspended_by=(SuspendedBy.QUEUE,), message="Queue: the job waits")
     *_, line = page(stored(search.with_job(0, held))).splitlines()
     assert line.startswith("0       Running, Queued   ")
 
