@@ -3,11 +3,11 @@ import gc
 import os
 import platform
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.operator_bench import rss_mb
 from spotrun.runtime import gc_tuning
 
 
@@ -66,18 +66,15 @@ def test_by_itself_a_burst_of_objects_is_met_by_full_collections(
     assert full_collections
 
 
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are not asked")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="malloc_trim is a function of glibc alone"
+)
 def test_free_pages_between_pages_in_use_are_given_back() -> None:
     """What is read from the API server is of this size, and some of it stays in caches."""
     read = [bytes(10_000) for _ in range(10_000)]
     kept = read[::100]
     del read
-    before = resident_mb()
+    before = rss_mb(os.getpid())
     gc_tuning.give_back_free_pages()
-    assert before - resident_mb() > 50
+    assert before - rss_mb(os.getpid()) > 50
     assert len(kept) == 100

@@ -118,12 +118,13 @@ class Client:
 
         While the caller reads a page, the API server already writes the next one.
         """
-        answer = self._ask_for_page(selection, page)
+        answer = asyncio.create_task(self._ask_for_page(selection, page))
         try:
             while True:
                 one = _read(await answer, Page)
                 if one.metadata.next:
-                    answer = self._ask_for_page(selection, page, one.metadata.next)
+                    after = self._ask_for_page(selection, page, one.metadata.next)
+                    answer = asyncio.create_task(after)
                     await asyncio.sleep(0)  # it is sent now: the caller may not wait for anything
                 yield one
                 if not one.metadata.next:
@@ -140,11 +141,9 @@ class Client:
         """Return the current version of a collection."""
         return version_of((await self.first_page(selection, page=1)).metadata.version)
 
-    def _ask_for_page(
-        self, selection: Selection, page: int, after: str = ""
-    ) -> "asyncio.Task[bytes]":
+    async def _ask_for_page(self, selection: Selection, page: int, after: str = "") -> bytes:
         query = {**selection.params, "limit": str(page)} | ({"continue": after} if after else {})
-        return asyncio.create_task(self._transport.request("GET", selection.path, params=query))
+        return await self._transport.request("GET", selection.path, params=query)
 
     async def create(
         self,
