@@ -20,7 +20,7 @@ API server on two cores can do.
 
 With 32 its watches lag: other users' objects then appear in them seconds later, because one thread
 of many serves a watch (`bench/neighbours.py`). Status writes, of which a job has one at a time,
-have as many slots of their own."""
+have as many slots of their own, and come first: agents wait for the world in them."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -54,15 +54,19 @@ class Writes:
         self.counts: Counter[str] = Counter()
         self._horizon = horizon
         self._leads = leads
-        self._slots = Slots(at_once)
-        # Separate: a status write must not wait until another job's thousand pods are created.
+        # Separate: a status write must not wait until another job's thousand pods are created. A
+        # node that goes takes workers of many jobs: with their new pods in between, the last of
+        # their statuses would be stored twice as late.
         self._status_slots = Slots(at_once)
+        self._slots = Slots(at_once, after=self._status_slots, meanwhile=max(at_once // 4, 1))
 
     async def do(self, kind: str, namespace: str, write: Callable[[], Awaitable[T]]) -> T:
         """Make one request as soon as the namespace has a slot; raises KubeError.
 
         A process that was frozen continues in the middle of its work, when another replica may be
-        the leader already. So the lead is checked right before each request.
+        the leader already. So the lead is checked right before each request. A request whose
+        sending had begun, for example by opening a connection, is still sent: that is why a write
+        names the version or UID of its object, or creates one with a name of its own.
         """
         slots = self._status_slots if kind == "status" else self._slots
         async with slots.one(namespace):

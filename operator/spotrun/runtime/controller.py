@@ -6,6 +6,7 @@ Every replica keeps its caches filled and answers agents; only the leader decide
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ from spotrun.kube.resource import Key, Resource
 from spotrun.kube.rest.client import Client
 from spotrun.kube.tasks import first_of, running
 from spotrun.kube.watch.kopf_feed import Feed
+from spotrun.kube.workqueue.leader_work import LeaderWork
 from spotrun.kube.workqueue.queue import WorkQueue
 from spotrun.metrics.deleted_jobs import DeletedJobs
 from spotrun.metrics.exposition import Exposition
@@ -38,7 +40,7 @@ from spotrun.metrics.pools import KnownPool
 from spotrun.metrics.registry import Meter
 from spotrun.observe.caches import Caches
 from spotrun.observe.prices.tables import NOBODY, PriceSources
-from spotrun.runtime import gc_tuning, preflight
+from spotrun.runtime import memory_tuning, preflight
 from spotrun.runtime.agent_server import Server
 from spotrun.runtime.agent_server import Settings as ServerSettings
 from spotrun.runtime.asking.suggestions import answer, timed
@@ -223,7 +225,7 @@ class Controller:
         if (only := self._settings.watch_namespace) is not None:
             exists = partial(caches.pools.has_namespace, only)
             await enter(running(preflight.warn_if_missing(only, caches.synced, exists)))
-        await enter(running(gc_tuning.collect_rarely(caches.synced())))
+        await enter(running(memory_tuning.keep_small(caches.synced())))
 
     def _server_of(self, identity: Identity, leadership: Leadership) -> Server:
         return Server(
@@ -338,15 +340,13 @@ class Controller:
 
     async def _lead(self) -> NoReturn:
         """Work while this replica is the leader, and stop before another one begins."""
+        works = self._works()
         while True:
             # Otherwise a replica that stands by for weeks would collect the names of all old jobs.
             self._feed.pause()
             self._urgent.clear()
-            self._queue.close()
-            self._orphan_queue.close()
-            self._pool_queue.close()
-            self._search_queue.close()
-            self._spend_queue.close()
+            for one in works:
+                one.queue.close()
             await self._election.held.wait()
             self._leading_since = time.monotonic()
             self._caches.rewound.clear()
@@ -355,16 +355,12 @@ class Controller:
             self._caches.spending.forget_all()
             await self._caches.survey()
             self._spend_keeper.begin()
-            self._fill_queues()
-            jobs = self._queue.run(self._work, workers=self._settings.workers)
-            orphans = self._orphan_queue.run(self._let_go, workers=_ORPHANS_AT_ONCE)
-            pools = self._pool_queue.run(self._keep, workers=_POOLS_AT_ONCE)
-            searches = self._search_queue.run(self._search, workers=_SEARCHES_AT_ONCE)
-            spending = self._spend_queue.run(self._keep_spending, workers=_NAMESPACES_AT_ONCE)
-            usage, bills = self._caches.usage.follow(), self._bills.run()
+            self._begin(works)
             async with AsyncExitStack() as work:
-                for one in (jobs, orphans, pools, searches, spending, usage, bills):
-                    await work.enter_async_context(running(one))
+                for one in works:
+                    await work.enter_async_context(running(one.run(lambda: self.leads)))
+                await work.enter_async_context(running(self._caches.usage.follow()))
+                await work.enter_async_context(running(self._bills.run()))
                 work.callback(self._searches.stop_asking)
                 await first_of(self._election.lost.wait(), self._caches.rewound.wait())
             await self._server.step_down()
@@ -376,34 +372,44 @@ class Controller:
             else:
                 log.info("this replica is no longer the leader")
 
-    def _fill_queues(self) -> None:
-        """Queue all jobs, pools and orphans, and those of this replica's earlier term as leader.
+    def _works(self) -> tuple[LeaderWork[Any], ...]:
+        caches, jobs = self._caches, self._known_jobs
+        return (
+            LeaderWork(self._queue, self._work, self._settings.workers, jobs),
+            LeaderWork(self._orphan_queue, self._let_go, _ORPHANS_AT_ONCE, jobs),
+            LeaderWork(
+                self._pool_queue, self._pool_writer.keep, _POOLS_AT_ONCE, caches.pools.names
+            ),
+            LeaderWork(
+                self._search_queue,
+                self._searches.reconcile,
+                _SEARCHES_AT_ONCE,
+                caches.tuning.all_keys,
+            ),
+            LeaderWork(
+                self._spend_queue,
+                self._spend_keeper.keep,
+                _NAMESPACES_AT_ONCE,
+                caches.spending.namespaces,
+            ),
+        )
 
-        The jobs that may have lost a worker while there was no leader come first.
-        """
+    def _known_jobs(self) -> set[Key]:
+        """Return all jobs, and those of this replica's earlier term as leader."""
+        return {*self._caches.all_keys(), *self._reconciler.remembered}
+
+    def _begin(self, works: Iterable[LeaderWork[Any]]) -> None:
+        """Queue all that is known; jobs that lost a worker while there was no leader come first."""
         self._feed.resume()
-        self._queue.open()
-        self._orphan_queue.open()
-        keys = {*self._caches.all_keys(), *self._reconciler.remembered}
-        self._board.expect(keys)
-        urgent = self._caches.jobs.with_ended_workers()
-        for key in keys:
-            self._queue.add(key, urgent=key in urgent)
-            self._orphan_queue.add(key)
-        self._pool_queue.open()
-        for name in self._caches.pools.names():
-            self._pool_queue.add(name)
-        self._search_queue.open()
-        for key in self._caches.tuning.all_keys():
-            self._search_queue.add(key)
-        self._spend_queue.open()
-        for name in self._caches.spending.namespaces():
-            self._spend_queue.add(name)
+        known = self._known_jobs()
+        self._board.expect(known)
+        for one in works:
+            one.begin()
+        for key in known & self._caches.jobs.with_ended_workers():
+            self._queue.add(key, urgent=True)
 
     async def _work(self, key: Key) -> float | None:
         """Observe one job, decide, act; returns after how many seconds to do so again."""
-        if not self._election.leads:
-            return None
         if unseen_seconds := self._reconciler.unseen_seconds(key):
             return unseen_seconds
         with self._meter.reconciling():
@@ -413,23 +419,12 @@ class Controller:
 
     async def _let_go(self, key: Key) -> float | None:
         """Release the pods of deleted jobs of a name."""
-        if not self._election.leads:
-            return None
         if unseen_seconds := self._reconciler.unseen_seconds(key):
             return unseen_seconds
         await self._bills.close(key)
         with self._meter.reconciling():
             await self._reconciler.let_go_of_orphans(key)
         return None
-
-    async def _keep(self, pool: str) -> float | None:
-        return await self._pool_writer.keep(pool) if self._election.leads else None
-
-    async def _keep_spending(self, namespace: str) -> float | None:
-        return await self._spend_keeper.keep(namespace) if self._election.leads else None
-
-    async def _search(self, key: Key) -> float | None:
-        return await self._searches.reconcile(key) if self._election.leads else None
 
     def _stored(self, job: JobSnapshot, status: JobState, version: str) -> None:
         publish(self._board, job, status, version)

@@ -35,6 +35,26 @@ async def test_a_status_does_not_wait_for_the_pods_of_another_job() -> None:
     assert await asyncio.gather(*gang) == ["made"] * 3
 
 
+async def test_statuses_that_wait_come_before_pods_which_keep_a_quarter_of_the_slots() -> None:
+    writes = Writes(HORIZON, lambda: True, at_once=4)
+    answered, sent = asyncio.Event(), list[str]()
+
+    async def send(kind: str) -> None:
+        sent.append(kind)
+        await answered.wait()
+
+    tasks = [
+        asyncio.create_task(writes.do(kind, "team", partial(send, kind)))
+        for kind in ["status"] * 5 + ["create"] * 5
+    ]
+    await asyncio.sleep(0)
+    assert sent == ["status"] * 4 + ["create"]
+    answered.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*tasks)
+    assert sent == ["status"] * 4 + ["create"] + ["status"] + ["create"] * 4
+
+
 async def test_who_has_lost_the_lead_while_a_write_waited_does_not_send_it() -> None:
     leads = [True]
     writes = Writes(HORIZON, lambda: leads[0], at_once=1)

@@ -102,6 +102,7 @@ class WorkQueue(Generic[K]):
                     task = asyncio.create_task(self._work(key, work))
                     tasks.add(task)
                     task.add_done_callback(finished)
+                    await asyncio.sleep(0)  # its request is sent before the next key is taken
                 await self._wait()
         finally:
             for task in tasks:

@@ -104,7 +104,8 @@ async def test_no_more_at_once_than_workers_and_a_slow_key_holds_up_no_other() -
         most = max(most, at_once)
         if key == "slow":
             await gate.wait()
-        await asyncio.sleep(0)
+        for _ in range(4):
+            await asyncio.sleep(0)
         at_once -= 1
         finished += 1
         if finished == 50:
@@ -118,6 +119,24 @@ async def test_no_more_at_once_than_workers_and_a_slow_key_holds_up_no_other() -
         await asyncio.wait_for(others.wait(), 5)
         gate.set()
     assert most == 3
+
+
+async def test_what_one_key_sends_does_not_wait_until_all_others_are_worked_on() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    seen, ended = list[str](), asyncio.Event()
+
+    async def work(key: str) -> None:
+        seen.append(f"decides {key}")
+        await asyncio.sleep(0)
+        seen.append(f"sends {key}")
+        if key == "c":
+            ended.set()
+
+    for key in "abc":
+        queue.add(key)
+    async with running(queue, work, workers=3):
+        await asyncio.wait_for(ended.wait(), 5)
+    assert seen == [f"{what} {key}" for key in "abc" for what in ("decides", "sends")]
 
 
 async def test_a_key_that_raises_comes_again_and_harms_nobody(

@@ -17,8 +17,8 @@ async def settle() -> None:
 class Users:
     """Tasks that hold a slot until they are told to leave."""
 
-    def __init__(self, number: int) -> None:
-        self.slots = Slots(number)
+    def __init__(self, number: int, slots: Slots | None = None) -> None:
+        self.slots = slots or Slots(number)
         self.came = list[str]()
         self.may_leave = dict[str, asyncio.Event]()
         self.tasks = dict[str, asyncio.Task[None]]()
@@ -80,6 +80,41 @@ async def test_a_slot_that_came_to_who_just_gave_up_goes_to_the_next() -> None:
     await asyncio.sleep(0)
     await users.give_up("a2")
     assert users.came[-1] == "b1"
+
+
+class Ordered:
+    """Three slots for those who come first, three for the others, of which one is theirs always."""
+
+    def __init__(self) -> None:
+        self.first = Users(3)
+        self.then = Users(3, Slots(3, after=self.first.slots, meanwhile=1))
+
+
+async def test_those_who_come_first_leave_the_others_a_few_slots_while_they_wait() -> None:
+    both = Ordered()
+    await both.first.enter("a1", "a2", "a3", "a4", "a5")
+    await both.then.enter("b1", "b2", "b3")
+    assert both.then.came == ["b1"]
+    await both.then.leave("b1")
+    assert both.then.came == ["b1", "b2"], "they are slower, but never stop"
+    await both.first.leave("a1")
+    assert both.then.came == ["b1", "b2"], "one still waits"
+    await both.first.leave("a2")
+    assert both.first.came == ["a1", "a2", "a3", "a4", "a5"]
+    assert both.then.came == ["b1", "b2", "b3"], "nobody waits any more"
+
+
+async def test_who_holds_a_slot_keeps_it_when_others_come_first() -> None:
+    both = Ordered()
+    await both.then.enter("b1", "b2", "b3")
+    await both.first.enter("a1", "a2", "a3", "a4")
+    assert both.then.came == ["b1", "b2", "b3"]
+    await both.then.leave("b1", "b2")
+    await both.then.enter("b4")
+    assert both.then.came[-1] == "b3"
+    await both.first.give_up("a4")
+    await both.first.leave("a1")
+    assert both.then.came[-1] == "b4"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 4)), max_size=40))
