@@ -265,8 +265,12 @@ class Accumulators(Model):
     )
     reserved_usd: Amount | None = Field(
         None,
-        description="Amount reserved for the last checkpoint when the budget was used up, in USD. "
-        "The job continues once maxCostUsd is above this amount plus what was spent.",
+        description="Amount reserved for the last checkpoint when the budget was used up, in USD.",
+    )
+    continue_above_usd: Amount | None = Field(
+        None,
+        description="The highest sum of what was spent and reserved since the budget was used up, "
+        "in USD. The job continues once maxCostUsd is above it.",
     )
     on_demand_usd: Amount | None = Field(
         None, description="Cost of the useful work up to asOf at on-demand prices, in USD."

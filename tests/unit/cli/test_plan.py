@@ -234,7 +234,7 @@ def test_a_script_is_measured_with_the_arguments_of_its_job(
         ([], "give --script, or --needs"),
         (["--needs", "absent.json"], "absent.json cannot be read"),
         (["-f", "JOB", "--script", "other.py"], "does not run other.py"),
-        (["--script", "absent.py"], "absent.py cannot be planned"),
+        (["--script", "absent.py"], "absent.py cannot be planned: there is no such file"),
         (["--script", ""], "cannot be planned"),
         (["--script", "absent.py", "--usable", "0"], "shares above 0"),
         (["-f", "JOB", "--needs", "absent.json"], "with --needs it has no use"),

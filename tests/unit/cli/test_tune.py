@@ -140,7 +140,11 @@ def test_the_command_reads_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [([], "give the NAME of a TuningJob"), (["a", "-f", "b"], "and not both")],
+    [
+        ([], "give the NAME of a TuningJob"),
+        (["a", "-f", "b"], "and not both"),
+        (["search.yaml"], "search.yaml is not the NAME of a TuningJob; read a file with -f"),
+    ],
 )
 def test_wrong_flags_are_told(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]

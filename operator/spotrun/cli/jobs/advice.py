@@ -32,6 +32,9 @@ _ADVICE: dict[str, str] = {
     Reason.VOLUME_NOT_SHARED: "use a ReadWriteMany claim or nfs, or set workers.max: 1",
     Reason.PROCESSES_UNKNOWN: "create the claim that the message names, or set workers.processes",
     Reason.AGENT_TOO_OLD: "build the image with a newer spotrun_trainer",
+    Reason.SLOW_WORKER: "look at its node: other load, clocks, temperature, power limit; to move "
+    "the worker, cordon the node and delete the pod; for GPUs of several types, use "
+    'balance="measured"',
     Reason.SIZE_REFUSED: "write the sizes that work in workers.sizes",
     Reason.PRICE_UNKNOWN: "add the price that the message names to a table, or annotate the node; "
     "`kubectl get cpool` shows the command",
@@ -63,6 +66,7 @@ _SERIOUS = frozenset(
         ConditionType.DECIDED,
         ConditionType.WRITTEN,
         ConditionType.SIZE_ACCEPTED,
+        ConditionType.EVEN_SPEED,
         ConditionType.WITHIN_BUDGET,
         ConditionType.ON_SCHEDULE,
         ConditionType.PRICING_COMPLETE,

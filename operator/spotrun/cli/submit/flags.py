@@ -85,7 +85,7 @@ def _describe_limits(group: argparse._ArgumentGroup) -> None:
         kind.add_argument(flag, dest="capacity", action="store_const", const=value, help=text)
     group.add_argument(
         "--budget",
-        type=numbers.usd_per_hour,
+        type=numbers.usd,
         metavar="USD",
         help="the most that the job may cost in total",
     )

@@ -32,6 +32,19 @@ def usd_per_hour(text: str) -> Decimal:
     return Decimal(text)
 
 
+def usd(text: str) -> Decimal:
+    """Read an amount above 0, to the digit that was typed."""
+    _number(text, "an amount in USD", least=0.01, most=1_000_000_000)
+    return Decimal(text)
+
+
+def part_of_100(text: str) -> Decimal:
+    """Read a percentage below 100."""
+    if _number(text, "a percentage", least=0, most=100) == 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage below 100")
+    return Decimal(text)
+
+
 def gigabytes(text: str) -> float:
     """Read a size in gigabytes of 2^30 bytes, above 0."""
     return _number(text, "gigabytes", least=0.001, most=1_000_000)

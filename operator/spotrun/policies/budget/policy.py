@@ -81,7 +81,7 @@ def with_budget(cost: Cost, view: View, now: Bill) -> Cost:
         limit, rate = Usd.of(budget.max_cost_usd), now.usd_per_hour
         percent = used_percent(now.spent_usd, limit)
         if budget.on_exceeded is not OnExceeded.WARN:
-            kept = _reserve(view, rate)
+            kept = end_usd(view.job.spec, rate)
             stops = stop_at(
                 limit=limit, spent=now.spent_usd, reserved=kept, rate=rate, now=view.now
             )
@@ -108,7 +108,7 @@ def budget_wake_after_seconds(view: View, status: JobState) -> float | None:
     if budget.max_cost_usd is not None:
         limit = Usd.of(budget.max_cost_usd)
         sums = [limit * Decimal(level) * Decimal("0.01") for level in budget.warn_at_percent]
-        sums.append(limit - _kept_back(view, status, budget, now))
+        sums.append(limit - (_counted(view, status, budget, now) - now.spent_usd))
         lasts = (
             now.usd_per_hour.seconds_for(one - now.spent_usd) for one in sums if one > now.spent_usd
         )
@@ -140,22 +140,22 @@ def _shown(cost: Cost) -> Usd:
 def _on_limit(view: View, status: JobState, budget: Budget, now: Bill) -> Verdict | None:
     if budget.max_cost_usd is None:
         return None
-    limit, kept = Usd.of(budget.max_cost_usd), _kept_back(view, status, budget, now)
-    if now.spent_usd + kept < limit:
+    limit, counted = Usd.of(budget.max_cost_usd), _counted(view, status, budget, now)
+    if counted < limit:
         return None
     message = f"{now.spent_usd} of {limit} are spent"
     if budget.on_exceeded is OnExceeded.WARN:
         return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False)
     message += (
-        f", and {kept} are kept for the last checkpoint and the end of the workers: to continue, "
-        f"set budget.maxCostUsd above {(now.spent_usd + kept).amount}"
+        f", and {counted - now.spent_usd} are kept for the last checkpoint and the end of the "
+        f"workers: to continue, set budget.maxCostUsd above {counted.amount}"
     )
     return Verdict(Reason.BUDGET_EXCEEDED, message, is_within=False, holds_back=True)
 
 
 def _follow(view: View, status: JobState, budget: Budget, verdict: Verdict, now: Bill) -> JobState:
     """State the verdict, and apply it."""
-    status = _held(_reserving(view, status, verdict, now), holds=verdict.holds_back)
+    status = _held(_with_sums(view, status, budget, verdict, now), holds=verdict.holds_back)
     kind, message = ConditionType.WITHIN_BUDGET, verdict.message[:MAX_MESSAGE_CHARS]
     status = state(view, status, kind, verdict.reason, message, holds=verdict.is_within)
     return _ended(view, status, budget, verdict)
@@ -171,16 +171,24 @@ def _within(budget: Budget, now: Bill) -> Verdict:
     return Verdict(Reason.TRAINING, f"the money spent and reserved is below {limit}")
 
 
-def _kept_back(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
-    """Return the part of the limit reserved for an orderly end; none if the budget only warns."""
+def _counted(view: View, status: JobState, budget: Budget, now: Bill) -> Usd:
+    """Return what is compared with the limit: the money spent and, if it stops the job, reserved.
+
+    While the budget holds the job back this sum does not fall. Otherwise a correction, because
+    workers had ended a second before the operator knew it, would let the job start again, and stop
+    it again at once.
+    """
     if budget.on_exceeded is OnExceeded.WARN:
-        return Usd()
+        return now.spent_usd
+    sum_now = now.spent_usd + _reserved(view, status, now)
+    highest = status.accumulators.continue_above_usd if is_held(status) else None
+    return max(highest or NO_USD, sum_now)
+
+
+def _reserved(view: View, status: JobState, now: Bill) -> Usd:
+    """Return the amount for an orderly end: while the budget holds the job, the highest so far."""
     known = status.accumulators.reserved_usd if is_held(status) else None
-    return max(known or NO_USD, _reserve(view, now.usd_per_hour))
-
-
-def _reserve(view: View, rate: UsdPerHour) -> Usd:
-    return end_usd(view.job.spec, rate)
+    return max(known or NO_USD, end_usd(view.job.spec, now.usd_per_hour))
 
 
 def end_usd(spec: TrainingJobSpec, rate: UsdPerHour) -> Usd:
@@ -190,15 +198,16 @@ def end_usd(spec: TrainingJobSpec, rate: UsdPerHour) -> Usd:
     return reserve_for(rate, Decimal(checkpoint_seconds), Decimal(ending_seconds))
 
 
-def _reserving(view: View, status: JobState, verdict: Verdict, now: Bill) -> JobState:
-    """Remember the reserve at the time the limit was reached, while the limit holds the job."""
-    sums, kept = status.accumulators, None
+def _with_sums(
+    view: View, status: JobState, budget: Budget, verdict: Verdict, now: Bill
+) -> JobState:
+    """Remember, while the limit holds the job, what is reserved and which sum has reached it."""
+    reserved = counted = None
     if verdict.reason is Reason.BUDGET_EXCEEDED and verdict.holds_back:
-        known = sums.reserved_usd if is_held(status) else None
-        kept = max(known or NO_USD, _reserve(view, now.usd_per_hour)).as_stored
-    if kept == sums.reserved_usd:
-        return status
-    return replace(status, accumulators=replace(sums, reserved_usd=kept))
+        reserved = _reserved(view, status, now).as_stored
+        counted = _counted(view, status, budget, now).as_stored
+    sums = replace(status.accumulators, reserved_usd=reserved, continue_above_usd=counted)
+    return status if sums == status.accumulators else replace(status, accumulators=sums)
 
 
 def _held(status: JobState, *, holds: bool) -> JobState:

@@ -12,7 +12,7 @@ from spotrun.policies.failures.fixed_size import (
     why_held,
     without_suspicion,
 )
-from spotrun.policies.failures.node_blame import blamed_with
+from spotrun.policies.failures.node_blame import blamed_with, guilty
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts, TriedSizes
@@ -107,14 +107,14 @@ def _refused(
 def with_last_failure(restarts: Restarts, failure: Failure) -> Restarts:
     """Return the restarts with this failure as the last; noticing a failure blames no node."""
     code = failure.exit_code
-    guilty = (failure.node,) if failure.node and not failure.follows else ()
+    nodes = () if failure.follows else guilty(failure.node, failure.message)
     return replace(
         restarts,
         last_reason=failure.reason.value,
         last_exit_code=code if code is not None and 0 <= code <= 255 else None,
         last_message=failure.message[:MAX_DETAIL_CHARS],
         last_follows=failure.follows,
-        blamed=blamed_with(restarts, guilty),
+        blamed=blamed_with(restarts, nodes),
     )
 
 

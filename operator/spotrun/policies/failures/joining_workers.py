@@ -11,7 +11,7 @@ from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import Reason
 from spotrun.api.status import MOST_HELD_WORLDS
 from spotrun.policies.failures.backoff import pause_after, pause_seconds
-from spotrun.policies.failures.node_blame import blamed_with, nodes_to_avoid
+from spotrun.policies.failures.node_blame import blamed_with, guilty, nodes_to_avoid
 from spotrun.state.conditions import record
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
@@ -93,7 +93,7 @@ def brought_down(status: JobState) -> bool:
 
 def _hold_back(view: View, status: JobState, new: Sequence[FailedJoiningWorker]) -> JobState:
     held = _held(view, status.restarts.joining_workers, new)
-    nodes = [one.node for one in new if one.node is not None]
+    nodes = [node for one in new for node in guilty(one.node, one.message)]
     blamed = blamed_with(status.restarts, nodes)
     restarts = replace(status.restarts, joining_workers=held, blamed=blamed)
     if ended := [one for one in new if one.has_ended]:

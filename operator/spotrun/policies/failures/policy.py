@@ -27,7 +27,7 @@ from spotrun.policies.policy import Policy
 from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
-from spotrun.state.view import FINISHED, View
+from spotrun.state.view import FINISHED, View, given_up
 from spotrun.state.worker_outcomes import FAILURES
 from spotrun.state.world_members import (
     failed,
@@ -37,6 +37,7 @@ from spotrun.state.world_members import (
     training,
     world_number,
 )
+from spotrun.state.world_transitions import give_up
 
 VERDICT_AFTER = timedelta(seconds=5)
 """A node that dies without a report is found after its peers' failures: about 4 s later."""
@@ -53,7 +54,24 @@ def count_failures(view: View, status: JobState) -> JobState:
     failure = _new_failure(view, status)
     if failure is not None:
         status = count(view, status, failure)
+    wrong = [one for one in on_wrong_devices(view, status) if one.worker_id not in given_up(status)]
+    if wrong:
+        status = give_up(view, status, wrong)
     return _judge(view, _with_its_cause(view, status))
+
+
+def on_wrong_devices(view: View, status: JobState) -> list[Worker]:
+    """Return the members whose processes have ended because of their device.
+
+    They are replaced after the first failure: the same device would be wrong again.
+    """
+    return [
+        worker
+        for worker in failed(view, status)
+        if worker.agent is not None
+        and worker.agent.report.failed is not None
+        and worker.agent.report.failed.is_of_device
+    ]
 
 
 def note_failed(view: View, status: JobState) -> JobState:

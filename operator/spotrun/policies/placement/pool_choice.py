@@ -186,7 +186,15 @@ def _had_room(pool: PoolFacts) -> bool:
 
 
 def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
-    return [one for one in ranked if not is_resting(view, one.pool)]
+    """Leave out resting pools; where only they have room on their nodes, those with room stay.
+
+    They may lose that node too, but the others must first get one.
+    """
+    room = untried_room(view)
+    rested = [one for one in ranked if not is_resting(view, one.pool)]
+    if any(room[one.pool.name] > 0 for one in rested):
+        return rested
+    return [one for one in ranked if one in rested or room[one.pool.name] > 0]
 
 
 def _one_model(view: View, ranked: list[Ranked]) -> list[Ranked]:

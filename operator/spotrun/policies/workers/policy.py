@@ -214,13 +214,12 @@ def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
         return Reason.RECLAIMED, f"node {worker.node.name} goes away, and no world needs it"
     if not view.is_current(worker):
         return Reason.TEMPLATE_CHANGED, "it was created from an older template"
-    if _has_failed(worker) and worker.pod.node in nodes_to_avoid(view.job.status):
+    failure = worker.agent.report.failed if worker.agent is not None else None
+    if failure is not None and worker.pod.node in nodes_to_avoid(view.job.status):
+        if failure.is_of_device:
+            return Reason.EXIT_CODE, f"its device on node {worker.pod.node} computes wrong numbers"
         return Reason.EXIT_CODE, f"node {worker.pod.node} is blamed for two failures"
     return Reason.HUNG, "it was late for two worlds"
-
-
-def _has_failed(worker: Worker) -> bool:
-    return worker.agent is not None and worker.agent.report.failed is not None
 
 
 def _remove(worker: Worker, reason: Reason, why: str) -> Remove:

@@ -4,14 +4,16 @@ The next world is formed here, even if rank 0 died. With whose state it continue
 agree among themselves, in the trainer's `elastic/recovery_plan.py`.
 """
 
+from dataclasses import replace
+
 from spotrun.api.names import Reason
 from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
-from spotrun.policies.failures.policy import waits_for_retry
+from spotrun.policies.failures.policy import on_wrong_devices, waits_for_retry
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, holds_all, led_by, together, whole
 from spotrun.state.snapshot import Worker
-from spotrun.state.view import View
+from spotrun.state.view import View, given_up
 from spotrun.state.world_members import (
     all_outlive_a_break,
     failed,
@@ -44,12 +46,30 @@ def after_failure(view: View, status: JobState) -> JobState:
     """Continue without the failed worker, or let all start again after the pause."""
     if some_unheard(view, world_members(view, status)):
         return status
+    if (wrong := on_wrong_devices(view, status)) and status.checkpoint is not None:
+        return _from_checkpoint(view, status, wrong[0])
     why = f"a training process of {failed(view, status)[0].pod.name} failed"
     if _goes_on_in_process(view, state_holders(view, status)):
         return _go_on(view, status, world_members(view, status), why)
     if waits_for_retry(view, status):
         return status
     return _go_on(view, status, _without_failed_joining_workers(view, status), why)
+
+
+def _from_checkpoint(view: View, status: JobState, wrong: Worker) -> JobState:
+    """Let the others start again: a wrong device may have had a part in the state that they hold.
+
+    Nobody counts as a holder of the newest state then, so they continue from the checkpoint even if
+    they have to wait for a replacement.
+    """
+    if waits_for_retry(view, status):
+        return status
+    bad = given_up(status)
+    well = [one for one in world_members(view, status) if one.worker_id not in bad]
+    spares = _spares(view, status, well, in_process=False)
+    why = f"the device of {wrong.pod.name} computes wrong numbers"
+    after = _enter(view, status, [*_staying_first(view, well), *spares], Entry.RESTART, why)
+    return replace(after, world=replace(after.world, state_holders=()))
 
 
 def after_hang(view: View, status: JobState) -> JobState:

@@ -128,6 +128,7 @@ class Accumulators:
     ends: Ends = field(default_factory=dict)
     corrected_usd: Usd | None = None
     reserved_usd: Usd | None = None
+    continue_above_usd: Usd | None = None
     on_demand_usd: Usd | None = None
     lost_work_usd: Usd | None = None
     redone_usd: Usd | None = None

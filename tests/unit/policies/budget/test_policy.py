@@ -9,6 +9,7 @@ from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, an_end
 from tests.support.jobs.stored_state import cost_of
 from tests.support.money.limited_jobs import a_limited_job, after, said
 from tests.support.money.priced_nodes import a_node, at_work
+from tests.support.money.shared_limits import usd
 
 # Two workers at $1 an hour each, for an hour: $2. Kept back: 1.2 x $2/h x 290 s = $0.1933.
 
@@ -74,6 +75,26 @@ def test_a_job_goes_on_once_the_limit_is_raised(limit: str | None, goes_on: bool
     assert (raised.decide().status.suspended_by is None) is goes_on
 
 
+@pytest.mark.parametrize(("limit", "goes_on"), [("2.19", False), ("2.193", False), ("2.194", True)])
+def test_ends_that_were_earlier_than_known_do_not_let_the_job_start_again(
+    limit: str, goes_on: bool
+) -> None:
+    """The sum was $2.1933; with workers that had ended a minute before, it is only $2.16."""
+    job = a_limited_job("2.19")
+    gone = after(job, job.decide()).with_workers(0, 1, **_gone(job, seconds_ago=60))
+    corrected = gone.decide()
+    assert corrected.status.accumulators.usd is not None
+    assert corrected.status.accumulators.usd < usd("1.97")
+    assert corrected.status.suspended_by == (SuspendedBy.BUDGET,)
+    settled = after(gone, corrected)
+    assert settled.decide(later(60)).status.suspended_by == (SuspendedBy.BUDGET,)
+    raised = settled.with_spec(2, checkpoint=ON_CLAIM, budget={"maxCostUsd": limit})
+    decided = raised.decide(later(60)).status
+    assert (decided.suspended_by is None) is goes_on
+    assert (decided.accumulators.continue_above_usd is None) is goes_on
+    assert "2.193333333333" in said(corrected.status)[2]
+
+
 def test_fail_ends_the_job_once_its_checkpoint_is_saved() -> None:
     job = a_limited_job("2.1", onExceeded="Fail")
     stopped = after(job, job.decide())
@@ -129,7 +150,7 @@ def test_what_others_hold_back_stays_held_back() -> None:
     assert by == (SuspendedBy.USER, SuspendedBy.BUDGET)
 
 
-def _gone(job: JobBuilder) -> dict[str, Any]:
+def _gone(job: JobBuilder, seconds_ago: float = 0.0) -> dict[str, Any]:
     pod = job.workers[0].pod
     times = {name: getattr(pod, name) for name in ("requests", "scheduled_at", "created_at")}
-    return {**times, "node": a_node(), **an_end(Ending.DEPARTED), "ended_at": NOW}
+    return {**times, "node": a_node(), **an_end(Ending.DEPARTED), "ended_at": later(-seconds_ago)}

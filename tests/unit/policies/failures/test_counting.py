@@ -3,22 +3,25 @@ import pytest
 from spotrun.api.names import Reason
 from spotrun.policies.failures.counting import Failure, with_last_failure
 from spotrun.state.stored.failures import Restarts
+from spotrun.wire import WRONG_DEVICE
 
 BEFORE = Restarts(failures=1, blamed=("a",))
 
 
 @pytest.mark.parametrize(
-    ("node", "follows", "blamed"),
+    ("node", "follows", "message", "blamed"),
     [
-        ("b", False, ("a", "b")),
-        ("b", True, ("a",)),  # it only noticed that another one had ended
-        (None, False, ("a",)),
+        ("b", False, "it failed", ("a", "b")),
+        ("b", True, "it failed", ("a",)),  # it only noticed that another one had ended
+        (None, False, "it failed", ("a",)),
+        ("b", False, f"rank 1: {WRONG_DEVICE}: GPU-1 of b", ("a", "b", "b")),  # avoided at once
+        ("b", True, f"rank 1: {WRONG_DEVICE}: GPU-1 of b", ("a",)),
     ],
 )
 def test_whose_process_failed_first_is_blamed(
-    node: str | None, follows: bool, blamed: tuple[str, ...]
+    node: str | None, follows: bool, message: str, blamed: tuple[str, ...]
 ) -> None:
-    failure = Failure(Reason.EXIT_CODE, 3, "it failed", node, follows)
+    failure = Failure(Reason.EXIT_CODE, 3, message, node, follows)
     assert with_last_failure(BEFORE, failure).blamed == blamed
 
 

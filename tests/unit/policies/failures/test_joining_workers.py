@@ -14,7 +14,7 @@ from spotrun.policies.world.resize import PREPARE_SECONDS
 from spotrun.state.actions import Remove
 from spotrun.state.stored.failures import NO_RESTARTS, HeldBack, JoiningWorkers, Restarts
 from spotrun.state.world_members import counted_on, on_trial, training
-from spotrun.wire import Failure, Progress
+from spotrun.wire import WRONG_DEVICE, Failure, Progress
 from tests.support.jobs.builders import JobBuilder, a_job, ago, an_end, later
 from tests.support.jobs.joining_workers import BOOM, WARM_SECONDS, Joining
 
@@ -229,6 +229,16 @@ def test_after_the_second_blame_it_is_replaced_though_a_world_was_prepared_for_i
     )
     assert decision.actions[1].avoid_nodes == ("node-2",)  # type: ignore[union-attr]
     assert counted_on(first) == {0, 1}
+
+
+def test_with_a_wrong_device_the_first_blame_is_enough() -> None:
+    job = preparing(failed=replace(FAILED, message=f"rank 2: {WRONG_DEVICE}: GPU-1 of node-2"))
+    first = job.decide().status
+    assert first.restarts.blamed == ("node-2", "node-2")
+    removed = job.with_state(first).decide(later(1)).actions[0]
+    assert removed == Remove(
+        2, "uid-2", Reason.EXIT_CODE, "its device on node node-2 computes wrong numbers"
+    )
 
 
 DELETING = {"deleting": True, "killed_at": later(20)}

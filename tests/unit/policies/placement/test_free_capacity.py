@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from spotrun.policies.placement.free_capacity import TRIED_SECONDS
-from tests.support.jobs.builders import JobBuilder, a_job
+from tests.support.jobs.builders import JobBuilder, a_job, ago, later
 from tests.support.jobs.placed_workers import NO_NODE, OD, lacking, places, waiting, withdrawn
 from tests.support.money.pool_builders import a_spot_pool, on_market
 
@@ -98,3 +98,40 @@ def test_who_finds_no_node_waits_on_where_other_pools_have_no_room_either() -> N
     full, other = a_spot_pool("full", 0.3), a_spot_pool("other", 0.4)
     waits = waiting(a_job(1), 0, pools=(full,), seconds=59, **NO_NODE)
     assert withdrawn(on_market(waits, full, other)) == []
+
+
+LOST = {"last_interruption_at": ago(60), "free_slots": 1}
+
+
+@pytest.mark.parametrize(
+    ("why", "other", "asked"),
+    [
+        pytest.param(LOST, {}, ("rests",), id="it has lost a node"),
+        pytest.param(
+            {"available": False, "retry_at": later(600), "free_slots": 1},
+            {},
+            ("rests",),
+            id="it had no new node",
+        ),
+        pytest.param(LOST, {"free_slots": 1}, ("other",), id="the other one has room"),
+        pytest.param({**LOST, "free_slots": 0}, {}, ("other",), id="it has no room either"),
+    ],
+)
+def test_a_resting_pool_is_asked_if_only_it_has_room(
+    why: dict[str, Any], other: dict[str, Any], asked: tuple[str, ...]
+) -> None:
+    job = on_market(a_job(1), a_spot_pool("rests", 0.3, **why), a_spot_pool("other", 0.4, **other))
+    assert [place.required for place in places(job)] == [asked]
+
+
+@pytest.mark.parametrize("said", [{}, {"free_slots": 1}], ids=["is full", "is said to have room"])
+def test_who_finds_no_node_elsewhere_is_asked_from_a_resting_pool_with_room_soon(
+    said: dict[str, Any],
+) -> None:
+    rests, full = a_spot_pool("rests", 0.3, **LOST), a_spot_pool("full", 0.4, **said)
+    waits = waiting(a_job(1), 0, pools=(full,), seconds=TRIED_SECONDS, **NO_NODE)
+    job = lacking(on_market(waits, rests, full), TRIED_SECONDS)
+    assert withdrawn(job) == [(0, "BetterPool")]
+
+    there = waiting(a_job(1), 0, pools=(rests, full), seconds=TRIED_SECONDS, **NO_NODE)
+    assert withdrawn(lacking(on_market(there, rests, full), TRIED_SECONDS)) == [], "no third way"

@@ -2,10 +2,15 @@ from dataclasses import replace
 
 import pytest
 
+from spotrun.api.names import Reason
 from spotrun.api.status import Entry
+from spotrun.state.actions import Action, Create, Remove
+from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
-from spotrun.wire import Failure
+from spotrun.wire import WRONG_DEVICE, Failure
 from tests.support.jobs.builders import (
+    ON_CLAIM,
+    JobBuilder,
     a_job,
     ago,
     decided_world,
@@ -92,3 +97,59 @@ def test_where_none_has_state_left_all_start_again_after_the_pause() -> None:
     assert decided_world(job) == (1, "0-1", True, Entry.RESTART, None)
     after = job.with_status(restarts=replace(PAUSING, retry_at=ago(1)))
     assert decided_world(after) == (2, "0-1", True, Entry.RESTART, None)
+
+
+def wrong_device(workers: int, *, least: int, in_process: bool = True) -> JobBuilder:
+    """The process of worker 1 has ended because its device computes wrong numbers."""
+    failure = Failure(1, 1, f"rank 1 ended with exit code 1: WrongDeviceError: {WRONG_DEVICE}: a")
+    job = a_job(workers, min=least, checkpoint=ON_CLAIM).training(*range(workers))
+    for worker_id in range(workers):
+        job = job.with_worker(worker_id, ready=True, arrived=1, broken=1, in_process=in_process)
+    failed = {"ready": True, "arrived": 1, "failed": failure, "in_process": in_process}
+    return job.with_worker(1, **failed).with_checkpoint(seconds_ago=60.0)
+
+
+def lives(job: JobBuilder, *seconds: float) -> tuple[JobState, list[Action]]:
+    """Decide at these times; return the last status, and what was done on the way."""
+    actions: list[Action] = []
+    for second in seconds:
+        decision = job.decide(later(second))
+        actions += decision.actions
+        job = job.with_state(decision.status)
+    return decision.status, actions
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_after_a_wrong_device_the_others_start_again_from_the_checkpoint(
+    in_process: bool,
+) -> None:
+    """In memory they have steps in which that device had a part since it was checked last."""
+    job = wrong_device(3, least=2, in_process=in_process)
+    status, actions = lives(job, 0, 5)
+    assert (status.world.number, status.restarts.blamed) == (1, ("node-1", "node-1"))
+    assert actions == [], "it is a failure like others, with a pause"
+    status, actions = lives(job, 0, 11)
+    now = status.world
+    assert (now.members, now.entry, now.restore) == ((0, 2), Entry.RESTART, "step-100.g1")
+    removed, created = actions
+    assert removed == Remove(
+        1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 computes wrong numbers"
+    )
+    assert isinstance(created, Create)
+    assert created.avoid_nodes == ("node-1",)
+
+
+def test_if_too_few_are_left_nobody_counts_as_a_holder_of_the_newest_state() -> None:
+    job = wrong_device(3, least=3)
+    status, _ = lives(job, 0, 11)
+    assert (status.world.members, status.world.state_holders) == ((), ())
+    job = job.with_state(status).without(1).with_worker(3, ready=True)
+    status, _ = lives(job, 12)
+    now = status.world
+    assert (now.members, now.entry, now.restore) == ((0, 2, 3), Entry.RESTART, "step-100.g1")
+
+
+def test_without_a_checkpoint_they_keep_what_they_have() -> None:
+    job = wrong_device(3, least=2).with_status(checkpoint=None)
+    status, _ = lives(job, 0)
+    assert (status.world.members, status.world.entry) == ((0, 2), Entry.ABORT)

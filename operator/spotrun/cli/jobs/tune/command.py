@@ -27,6 +27,8 @@ def understand(chosen: Namespace) -> Asked:
     """Read the flags; raises ValueError for wrong ones."""
     if (chosen.name is None) == (chosen.filename is None):
         raise ValueError("give the NAME of a TuningJob, or a file with -f, and not both")
+    if chosen.name is not None and chosen.name.endswith((".yaml", ".yml")):
+        raise ValueError(f"{chosen.name} is not the NAME of a TuningJob; read a file with -f")
     return Asked(chosen, _search(_read(chosen.filename)) if chosen.filename is not None else None)
 
 

@@ -79,7 +79,7 @@ def _describe_use(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--lost-work",
-        type=_percent,
+        type=numbers.part_of_100,
         metavar="PERCENT",
         help="percentage of spot hours whose work was lost (default: from the bills, else 0)",
     )
@@ -109,13 +109,6 @@ def _months(text: str) -> int:
     if months > 240:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of months from 1 to 240")
     return months
-
-
-def _percent(text: str) -> Decimal:
-    percent = numbers.usd_per_hour(text) if text else Decimal(100)
-    if percent >= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 to below 100")
-    return percent
 
 
 def _share(text: str) -> Decimal:
